@@ -20,12 +20,12 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.provider.model_table import window_command
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
 from nexus_cli.session.compaction.compact import compact, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
 from nexus_cli.session.tool_selection import can_recall

@@ -19,8 +19,8 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
-from nexus_cli.session.cache.expectation import cache_result, record_use
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import cache_result, record_use
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.next_request.request import Outlook
 

@@ -14,12 +14,12 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.prune import prune
 from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import call_model
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
 from nexus_cli.session.run_limits import END_AT, NOTICE_AT, SPARE, Run, repeat_notice, repeated_calls
 from nexus_cli.session.user_input import record_user_message

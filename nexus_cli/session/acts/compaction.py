@@ -14,11 +14,11 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction import pins
 from nexus_cli.session.compaction import preview as previews
 from nexus_cli.session.compaction.backoff import anchor_before, note_undone
 from nexus_cli.session.compaction.compact import compact, pins_room
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.session_state import SessionState

@@ -1,7 +1,6 @@
 """Diagnose a cache miss: caused by us, by time, or by the provider.
 
-Pure. `nexus_cli.session.cache.expectation` collects the facts of a running session, `nexus_cli.session.reports.cache`
-those of the ledger; both are judged here.
+Pure. `next_request.cache_expectation` collects the facts of a running session, `reports.cache` those of the ledger.
 """
 
 from __future__ import annotations

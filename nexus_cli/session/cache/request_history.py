@@ -1,7 +1,7 @@
 """Earlier requests of a session, read from the ledger: of earlier processes and of the session it was forked from.
 
-A running session continues from them and the reports show them. `nexus_cli.session.cache.expectation` decides what a
-cache may hold of them.
+A running session continues from them and the reports show them. `nexus_cli.session.next_request.cache_expectation`
+decides what a cache may hold of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.diagnosis import seconds_between
-from nexus_cli.session.cache.expectation import MOST_EPOCHS
-from nexus_cli.session.cache.last_request import CacheHistory, SentRequest, cache_life_of, prefix_hash
+from nexus_cli.session.cache.last_request import MOST_EPOCHS, CacheHistory, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.opening import load_model_info
 

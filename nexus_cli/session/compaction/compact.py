@@ -23,7 +23,6 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import note_failed, note_made
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.record_sources import (
@@ -37,6 +36,7 @@ from nexus_cli.session.compaction.record_sources import (
 from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
 from nexus_cli.session.compaction.summary_source import Choice, choose_source
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import hidden_words

@@ -18,12 +18,12 @@ from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.compaction.compact import choose_summary_source, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.summary_source import Choice
 from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.tool_selection import can_recall

@@ -17,9 +17,9 @@ from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Role
-from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.tool_selection import can_recall
 

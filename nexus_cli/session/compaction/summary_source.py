@@ -15,9 +15,9 @@ from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.lane_forks import sized
 from nexus_cli.session.lane_state import LaneState, Model
+from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import most_with, window_request
 from nexus_cli.session.spending import left_over
 

@@ -17,15 +17,13 @@ from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
-from nexus_cli.session.cache.last_request import SentRequest, cache_life_of, prefix_hash
+from nexus_cli.session.cache.last_request import MOST_EPOCHS, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.next_request.request import Outlook
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
-MOST_EPOCHS = 4
-"""So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
 
 
 def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
