@@ -18,7 +18,7 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check_facts, consolidation
+from nexus_cli.session.acts.memory import SLOTS, Consolidated, check_facts, consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.options import Options

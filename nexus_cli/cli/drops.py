@@ -12,7 +12,7 @@ from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import drop_list as reports
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.reports.drops import drops_text
+from nexus_cli.ui.reports.context import drops_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)

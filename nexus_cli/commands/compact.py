@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
-from nexus_cli.session.acts.compaction import preview
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.next_request.request import NextRequest
 

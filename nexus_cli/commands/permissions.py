@@ -7,8 +7,7 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice, resume_options
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.session.reports.tools import RUNS, permissions_report, tools_report
-from nexus_cli.session.reports.why import NAMES, limits_report
+from nexus_cli.session.reports.live import NAMES, RUNS, limits_report, permissions_report, tools_report
 
 
 async def set_permissions(context: CommandContext, rest: str) -> None:

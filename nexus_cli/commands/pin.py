@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
-from nexus_cli.session.acts.pin import pin, unpin
+from nexus_cli.session.acts.compaction import pin, unpin
 from nexus_cli.session.compaction.pins import list_pins
-from nexus_cli.session.reports import compaction as reports
+from nexus_cli.session.reports.live import pins_report
 from nexus_cli.session.user_messages import newest_messages
 
 MESSAGES = 10
@@ -23,7 +23,7 @@ async def pin_text(context: CommandContext, rest: str) -> None:
     their numbers; /unpin removes a pin.
     """
     if not rest:
-        context.show("pins", {**context.session.look(reports.pins_report), "messages": _said(context)})
+        context.show("pins", {**context.session.look(pins_report), "messages": _said(context)})
         return
     await run_act(context, "pinning", pin(rest))
 

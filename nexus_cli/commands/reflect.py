@@ -5,7 +5,7 @@ from __future__ import annotations
 from nexus_cli.commands.command import Command, CommandContext, run_act
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.acts.reflect import reflection
+from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.reports.memory import list_proposals
 
 

@@ -28,8 +28,8 @@ from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
+from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import words_before
-from nexus_cli.session.way_back import can_recall
 
 NAMED = 3
 """So many of the largest parts, or of the images, are named in a refusal."""

@@ -15,9 +15,8 @@ from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
 from nexus_cli.session.drop_list import window_drops
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.request import scale_sections
+from nexus_cli.session.next_request.request import PLAN, scale_sections
 
 
 class Kept(Protocol):

@@ -22,8 +22,7 @@ from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.denials import SAID_NO, SAID_NOTHING
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits
-from nexus_cli.session.signals import tighten_by_signals
+from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
 from nexus_cli.session.user_input import clip_with_drop, record_drop
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry

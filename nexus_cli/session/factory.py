@@ -37,7 +37,7 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.session.acts.extract import extract_facts
+from nexus_cli.session.acts.memory import extract_facts
 from nexus_cli.session.available_models import resolve_alias
 from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.context_fit import replan_sections
@@ -45,7 +45,6 @@ from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.estimate_anchor import take_anchor
-from nexus_cli.session.gathering import make_collector
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import LIMITS, LimitsRecorder, describe_changed_limits
@@ -62,10 +61,10 @@ from nexus_cli.session.opening import (
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.reports.live_context import live_report
+from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.section_sources import SessionSources, make_collector
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState, ignore
-from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
 from nexus_cli.tools.registry import ToolRegistry

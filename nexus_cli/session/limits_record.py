@@ -24,7 +24,7 @@ from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.signals import Signals, tighten_by_signals
+from nexus_cli.session.run_limits import Signals, tighten_by_signals
 
 T = TypeVar("T")
 LIMITS = "limits"

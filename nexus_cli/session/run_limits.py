@@ -1,23 +1,126 @@
-"""Which calls of a run its limits let run. Asks nobody and runs nothing: permission and running are dispatch's.
+"""The limits of a run as far as they concern tool calls: filters, step counts, signals, repeated calls.
 
-Counted from the log of the run, so that a resumed turn counts on; what is refused is a tool result that says why, and
-no schema is ever taken away (design 1.3).
+Asks nobody and runs nothing: permission and execution belong to `dispatch`. Everything is counted from the log of the
+run, so that a resumed turn counts on. A refusal is a tool result that says why; no schema is taken away (design 1.3).
+Signals (seed D) bind only in a recipe with `signals = true`; elsewhere pressure is displayed and errors are a notice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry, Kind, WindowItem
 from nexus_cli.core.limits import Bound, Limits, compose_limits
-from nexus_cli.core.message import ToolCall
+from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.core.wire import canonical
 from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.signals import Signals, event_class, reasons, restrictions
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """How a run stands before its next step."""
+
+    token_pressure: str = "normal"
+    """`normal`, `high` (from 60 % of the budget) or `critical` (from 80 %); in a side run of the room it found."""
+    recent_errors: int = 0
+    """Calls in a row that could not run."""
+    event_class: str = ""
+    """`communication` (the person said something), `building` (the run has changed something), or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    signal: str
+    holds: Callable[[Signals], bool]
+    limits: Limits
+    why: str
+    """For the model: what is the case."""
+
+
+SINGLE = "single_action"
+TABLE = (
+    Row("token_pressure", lambda now: now.token_pressure == "critical", Limits(mode=SINGLE), "the window is 80 % full"),
+    Row("token_pressure", lambda now: now.token_pressure == "high", Limits(max_iterations=2), "the window fills up"),
+    Row("recent_errors", lambda now: now.recent_errors >= 3, Limits(mode=SINGLE, confirm=True), "calls keep failing"),
+    Row("recent_errors", lambda now: now.recent_errors >= 2, Limits(max_iterations=2), "two calls could not run"),
+    Row("event_class", lambda now: now.event_class == "communication", Limits(mode=SINGLE), "a message is answered"),
+    Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "files or systems are changed"),
+)
+"""Seed D's table of signals, in its order."""
+LAYERS = ("settings", "project", "recipe")
+"""Layers that speak before all others: the first that names a value is the one that bound it."""
+
+
+def restrictions(now: Signals) -> Limits:
+    """The meet of every row that holds; no limit at all when none does."""
+    bound = Limits()
+    for row in TABLE:
+        if row.holds(now):
+            bound = bound & row.limits
+    return bound
+
+
+def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
+    """What is in force where the layers that `bounds` were composed of are joined by the state of the run."""
+    said: dict[str, dict[str, Any]] = {layer: {} for layer in LAYERS}
+    for bound in bounds:
+        for layer, value in bound.said.items():
+            said.setdefault(layer, {})[bound.name] = value
+    return compose_limits([*((layer, Limits(**its)) for layer, its in said.items()), ("signals", restrictions(now))])
+
+
+def reasons(now: Signals, name: str) -> str:
+    """What is the case that binds the limit `name`, "" when nothing does."""
+    return ", ".join(row.why for row in TABLE if row.holds(now) and getattr(row.limits, name) is not None)
+
+
+def event_class(began: Entry | None, *, changed: bool) -> str:
+    """The class of the event that a run answers: `began` is the entry it began with, `changed` whether a call of it
+    that edits or runs something was started."""
+    if began is not None and began.kind is Kind.USER and began.actor == "person":
+        return "communication"
+    return "building" if changed else ""
+
+
+NOTICE_AT = 3
+END_AT = 5
+
+
+def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
+    """`call` and the same ones before it in a row, in this turn, the newest first; none if it is not in the window."""
+    wanted = _key(call)
+    found: list[ToolCall] = []
+    for item in reversed(items):
+        if item.message.role is Role.USER:
+            break
+        for other in reversed(item.message.tool_calls):
+            if not found and other.id != call.id:
+                continue
+            if _key(other) != wanted:
+                return found
+            found.append(other)
+    return found
+
+
+def repeat_notice(call: ToolCall, times: int) -> str:
+    """What the model is told."""
+    return (
+        f"{call.name} was called {times} times in a row with the same arguments. Its result will not change: "
+        f"try something else, or say what is missing. The turn ends at {END_AT}."
+    )
+
+
+def _key(call: ToolCall) -> tuple[str, bytes, str]:
+    return call.name, canonical(call.arguments), call.raw
+
 
 ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)

@@ -40,11 +40,10 @@ from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import SessionState, bare_state
-from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
-from nexus_cli.session.user_input import clip_with_drop, record_drop, record_user_message
+from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_drop, record_user_message
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")

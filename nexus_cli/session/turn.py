@@ -21,8 +21,7 @@ from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
-from nexus_cli.session.repeats import END_AT, NOTICE_AT, repeat_notice, repeated_calls
-from nexus_cli.session.run_limits import SPARE, Run
+from nexus_cli.session.run_limits import END_AT, NOTICE_AT, SPARE, Run, repeat_notice, repeated_calls
 from nexus_cli.session.user_input import record_user_message
 
 TRIES = 2

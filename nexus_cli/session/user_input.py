@@ -14,6 +14,8 @@ from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.services import Log
 from nexus_cli.session.lane_state import LaneState
 
+TRIGGER = "trigger"
+"""Memo: `source`, which started a turn that the person did not type."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 

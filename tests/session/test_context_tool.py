@@ -15,7 +15,7 @@ from nexus_cli.core.event import Event, Resulted
 from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.session import Session
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))

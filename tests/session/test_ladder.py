@@ -20,10 +20,10 @@ from nexus_cli.context.sections.contributor import Contributor, Sources, Value, 
 from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session import gathering
+from nexus_cli.session import section_sources
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.next_request.request import PLAN
 from nexus_cli.session.options import Options
-from nexus_cli.session.prompt_assembly import PLAN
 from nexus_cli.session.reports.context import context_report, request_difference
 from nexus_cli.session.session import Session
 
@@ -150,7 +150,7 @@ def extra(monkeypatch: pytest.MonkeyPatch) -> Told:
     """One more contributor, in every session of the test."""
     told = Told({"a": "Fact a: 1", "b": "Fact b: 1"})
     discover = contributor.discover
-    monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "extra": told.contributor()})
+    monkeypatch.setattr(section_sources, "discover", lambda: {**discover(), "extra": told.contributor()})
     return told
 
 
@@ -243,7 +243,7 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
     monkeypatch.setattr(section_reader, "SECONDS", 0.05)
     discover = contributor.discover
     broken = Contributor("broken", Layer.SYSTEM, read, render)
-    monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "broken": broken})
+    monkeypatch.setattr(section_sources, "discover", lambda: {**discover(), "broken": broken})
     session = small(Played(lambda request: "done"), tmp_path)
     events, outcome = say(session, "one")
     assert outcome.ok

@@ -18,12 +18,11 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.drop_list import NAMED, list_drops, returned_drops, session_drops
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
-from nexus_cli.ui.reports.context import context_text
-from nexus_cli.ui.reports.drops import drops_text
+from nexus_cli.ui.reports.context import context_text, drops_text
 
 
 def of(undone: Sequence[Memo]) -> Callable[[str], Sequence[Memo]]:

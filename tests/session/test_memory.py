@@ -22,7 +22,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.session import user_input
-from nexus_cli.session.acts.consolidate import Consolidated, consolidation
+from nexus_cli.session.acts.memory import Consolidated, consolidation
 from nexus_cli.session.memory import session_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.reports import memory as reports

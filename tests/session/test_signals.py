@@ -18,8 +18,8 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
-from nexus_cli.session.reports.why import limits_report
-from nexus_cli.session.signals import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
+from nexus_cli.session.reports.live import limits_report
+from nexus_cli.session.run_limits import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
 
 SINGLE = "single_action"
 ROWS: list[tuple[Signals, Limits]] = [

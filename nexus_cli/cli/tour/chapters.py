@@ -15,8 +15,7 @@ from nexus_cli.cli.tour.session import TourSession, accepted_compaction, select,
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import Dropped, Recalled, Resulted
-from nexus_cli.session.acts.compaction import compaction, preview
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import miss_report

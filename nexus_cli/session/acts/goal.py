@@ -12,7 +12,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.bounded import run_in_lane
+from nexus_cli.session.acts.side_run import run_in_lane
 from nexus_cli.session.goals import drop_goal, finish_goal, list_goals, set_goal
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState

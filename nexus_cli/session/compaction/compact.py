@@ -38,8 +38,8 @@ from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
 from nexus_cli.session.compaction.summary_source import Choice, choose_source
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request, window_request
+from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import hidden_words
-from nexus_cli.session.way_back import can_recall
 
 RECORD_SLACK = 32
 """Tokens, beside a quarter, that a look at the files may add to the record."""

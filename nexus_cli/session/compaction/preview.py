@@ -26,7 +26,7 @@ from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
-from nexus_cli.session.way_back import can_recall
+from nexus_cli.session.tool_selection import can_recall
 
 AHEAD = (1, 10)
 """Numbers of further requests that are priced."""

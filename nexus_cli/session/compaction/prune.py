@@ -22,7 +22,7 @@ from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.way_back import can_recall
+from nexus_cli.session.tool_selection import can_recall
 
 PRUNED = str(Cause.PRUNED)
 BATCH = 0.08

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.relevance import UNSPACED
-from nexus_cli.session.memo_kinds import TRIGGER
+from nexus_cli.session.user_input import TRIGGER
 
 PERSON = "person"
 RECENT = 200

@@ -7,8 +7,7 @@ from typing import Any
 
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.reports.largest import describe_items
-from nexus_cli.session.reports.request_view import RequestView
+from nexus_cli.session.reports.request_view import RequestView, describe_items
 
 SEEN = ("form", "tokens", "sha256")
 """What is told of a section."""

@@ -20,10 +20,8 @@ from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.consolidate import Consolidated, consolidation
-from nexus_cli.session.acts.extract import extract_facts
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
-from nexus_cli.session.acts.reflect import reflection
+from nexus_cli.session.acts.memory import Consolidated, consolidation, extract_facts, reflection
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.next_request.current import window_request

@@ -19,7 +19,7 @@ from nexus_cli.session.cache.diagnosis import tolerated_miss
 from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.reports.context import request_difference
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports.cache import miss_text
+from nexus_cli.ui.reports.usage import miss_text
 
 FIRST = "read the code " + "and think of every part " * 300
 

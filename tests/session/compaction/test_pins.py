@@ -21,7 +21,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session.acts.pin import pin, unpin
+from nexus_cli.session.acts.compaction import pin, unpin
 from nexus_cli.session.compaction import pins
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.replay import check

@@ -12,8 +12,7 @@ from session.played import MODEL
 from session.summed import SUMMARY, Summariser, done, ended, living, summary_of, turn, window_hash
 
 from nexus_cli.context.window.rewrite_cost import request_cost
-from nexus_cli.session.acts.compaction import preview
-from nexus_cli.session.acts.pin import pin
+from nexus_cli.session.acts.compaction import pin, preview
 from nexus_cli.session.session import Session
 from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.reports.compaction import describe_kept

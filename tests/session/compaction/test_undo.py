@@ -16,7 +16,7 @@ from session.summed import Summariser, done, ended, living, noted, turn, window_
 from nexus_cli.context.window.undo import replaced_epoch, restored_head
 from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 

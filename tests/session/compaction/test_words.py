@@ -16,7 +16,7 @@ from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
-from nexus_cli.session.acts.pin import pin
+from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options

@@ -28,8 +28,7 @@ from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.compaction import preview
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options

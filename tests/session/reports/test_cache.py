@@ -17,8 +17,7 @@ from nexus_cli.cli.app import run
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.reports.cost import cost_report
-from nexus_cli.ui.reports.cache import cache_text, miss_text
-from nexus_cli.ui.reports.cost import cost_text
+from nexus_cli.ui.reports.usage import cache_text, cost_text, miss_text
 
 FIRST = "read the code " + "and think of every part " * 300
 

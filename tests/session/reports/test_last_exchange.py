@@ -14,14 +14,14 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.reports import last_exchange
+from nexus_cli.session.reports.sessions import NOTHING, last_exchange, last_exchange_of
 from nexus_cli.session.session import Session
 
 
 def shown(session: str) -> dict[str, Any]:
     with the_ledger() as ledger:
         record = ledger.log(session)
-        return last_exchange.last_exchange_of(record, ledger.session(session), {"bash": "command"})
+        return last_exchange_of(record, ledger.session(session), {"bash": "command"})
 
 
 def test_a_finished_turn_is_its_words_and_its_answer(tmp_path: Path) -> None:
@@ -34,12 +34,12 @@ def test_a_finished_turn_is_its_words_and_its_answer(tmp_path: Path) -> None:
 
 def test_a_session_without_words_is_empty(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "x"), tmp_path)
-    value = last_exchange.last_exchange(session)
+    value = last_exchange(session)
     assert (value["session"], value["entries"], value["user"], value["finished"]) == (session.id, 0, "", True)
 
 
 def test_a_session_without_a_ledger_has_nothing_to_tell() -> None:
-    assert last_exchange.last_exchange(Session(Played(lambda request: "x"))) == last_exchange.NOTHING
+    assert last_exchange(Session(Played(lambda request: "x"))) == NOTHING
 
 
 def test_only_the_newest_turn_is_told_however_long_it_is(tmp_path: Path) -> None:
@@ -91,6 +91,6 @@ def test_calls_without_a_result_are_told_with_what_became_of_them(tmp_path: Path
     ]
     assert not value["finished"]
     again = opened(Played(lambda request: "done"), tmp_path, session.id)
-    assert again.is_open() and last_exchange.last_exchange(again)["open"] == value["open"]
+    assert again.is_open() and last_exchange(again)["open"] == value["open"]
     assert say(again, "")[1].ok
     assert shown(session.id)["finished"]

@@ -1,6 +1,6 @@
-"""What a session's contributors are told of the session itself: its files, what it has done, what started the turn.
+"""Build the section collector of a session, and read from the session what contributors need of it.
 
-Memory and goals have seams of their own; the sources are put together in `nexus_cli.session.gathering`.
+`SessionSources` reads its files, its past and what started the turn. Memory and goals have fields of their own.
 """
 
 from __future__ import annotations
@@ -16,15 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.contributor import Sources, View, discover
+from nexus_cli.context.sections.identity_files import read_identity_files
+from nexus_cli.context.sections.planner import section_budget
 from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
+from nexus_cli.context.sections.reader import SectionReader
+from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import ItemForm, Kind
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Drop, ItemForm, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.services import Footprint, SeenFile
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
+from nexus_cli.session.options import Options
+from nexus_cli.session.section_drops import SectionDrops
+from nexus_cli.session.user_input import TRIGGER
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.files import Refused, read_regular_file
 from nexus_cli.tools.listing import list_files
@@ -160,3 +173,49 @@ def _tracked(root: Path) -> Sequence[str]:
         return ()
     finally:
         timer.cancel()
+
+
+def make_collector(
+    options: Options,
+    info: ModelInfo,
+    recipe: Recipe,
+    budget: TokenBudget,
+    *,
+    count: Callable[[str], int],
+    log: Log,
+    clock: Clock,
+    started: datetime,
+    failed: Callable[[str], None],
+    dropped: Callable[[Drop], None] = lambda drop: None,
+    settings: Settings,
+    tools: Callable[[], Sequence[str]],
+    runs: bool = True,
+    **seams: Any,
+) -> SectionCollector:
+    """Return the section collector of one lane.
+
+    `tools` names those at hand, `dropped` is given what is newly left out of sections, `runs` says whether a command
+    may run, or somebody can be asked, `seams` are what its `Sources` has of a session.
+    """
+    own = {
+        "persona": lambda names: read_identity_files(names, options.cwd),
+        "outline": lambda: project_outline(options.cwd),
+        "tools": tools,
+        "capabilities": lambda: _within_reach(
+            snapshot(options.cwd, settings, os.environ, info.name, tools()), runs and "bash" in tools()
+        ),
+    }
+    return SectionCollector(
+        {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
+        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams})),
+        View.of(info.name, recipe.name, budget, count),
+        failed,
+        SectionDrops(log, clock, dropped),
+        recipe,
+        section_budget(budget.available, recipe.section_budget),
+    )
+
+
+def _within_reach(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
+    """What the model can do something with: a skill's guide is printed by a command."""
+    return value if runs else {**value, "skills": []}

@@ -1,20 +1,27 @@
-"""Memory is put in order (seed D's `sleep_consolidate`): a lane of its own merges what says the same and lets go of
-proposals that do not hold. What the person stated or accepted stays until they accept what would take its place."""
+"""Acts on memory: consolidate facts, extract facts before a compaction, reflect on the session (seed D).
+
+Each runs in a fork or a lane of its own; the conversation stays as it is. What the person stated or accepted stays
+until they accept a replacement.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.bounded import run_in_lane
+from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
 from nexus_cli.session.dispatch import Dispatcher
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.turn import begin_pending_epoch
 from nexus_cli.tools.registry import ToolRegistry
 
 SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
@@ -100,3 +107,33 @@ def _line(fact: Fact) -> str:
     kind = "waits for the person" if fact.state is FactState.PROPOSED else "kept"
     kind += f" in the place of {', '.join(fact.replaces)}" if fact.replaces else ""
     return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.text)}"
+
+
+TOOL = "remember"
+
+
+async def extract_facts(engine: LaneState, dispatcher: Dispatcher) -> None:
+    """Let a fork of the lane store facts. What goes wrong is a notice: no compaction fails for it, and none is worse
+    for it, since the fork leaves the lane as it is. Nothing happens where the session has no memory."""
+    if dispatcher.registry.get(TOOL) is None:
+        return
+    try:
+        await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
+    except NexusError as error:
+        engine.emit(Notice(f"no facts were kept before the compaction: {error.message}"))
+
+
+def reflection(tell: Callable[[str], None]) -> Act:
+    """Ask the model for its lessons; `tell` is given what it answers with. `NexusError` when there is nothing to look
+    back at, or a call is open."""
+
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
+        if not engine.asked:
+            raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
+        if not isinstance(engine.lane.next_step(), Done):
+            raise NexusError("usage", "no reflection", "the last turn is not finished", "Go on first")
+        await begin_pending_epoch(engine)
+        tell(await run_in_fork(engine, parts.dispatcher, own_recipe("reflection")))
+
+    return act

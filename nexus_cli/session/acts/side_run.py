@@ -1,8 +1,7 @@
-"""Bounded work in a side lane: a fork or a lane of its own asks and calls tools as far as its recipe allows.
+"""Run bounded work in a side lane: a fork or a lane of its own requests and calls tools within its recipe.
 
-The same steps as a turn takes, without what belongs to the person's turn: nobody steers it, nothing is added to its
-requests, no text of it is streamed, and it never rewrites a window. Where it cannot go on it ends; a lane without tools
-does so at the first call, as a history with calls and no tools is none that a provider takes as it is.
+It takes the steps of a turn, without steering, event sections, streamed text or rewrites of the window. Where it cannot
+go on it ends. A lane without tools ends at the first call: providers refuse a history with calls and no tools.
 """
 
 from __future__ import annotations
