@@ -122,7 +122,7 @@ def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
     if limits.is_one_step:
         most = min(most, next(acted, most))
     if len(batches) >= most + SPARE:
-        why = "the model goes on asking for calls that this run may not make any more"
+        why = "the model keeps requesting calls that this run no longer allows"
         hint = "Ask in parts"
         if not limits.is_one_step:
             hint = engine.spending.raised_by("max_iterations", f"{hint}, or raise limits.max_iterations")

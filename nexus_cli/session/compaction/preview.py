@@ -47,7 +47,7 @@ def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
-        "why": "" if plan else "too little can be summed up",
+        "why": "" if plan else "there is too little to summarize",
         "pins": _pins(engine, plan),
     }
     if plan is None:
