@@ -76,7 +76,7 @@ compaction.restored_head = lambda old, window, since: tuple(window)
 from nexus_cli.__main__ import main
 main()
 """
-ASKED = r"are told\): "
+ASKED = r"and a reason: "
 ON = "leaves: "
 
 
