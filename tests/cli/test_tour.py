@@ -372,7 +372,7 @@ def test_its_name_stands_nowhere_else() -> None:
     named = [
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*")
-        if path.suffix in (".py", ".md", ".toml") and re.search(r"(?i)\btour\b|tour_", path.read_text())
+        if path.suffix in (".py", ".toml") and re.search(r"(?i)\btour\b|tour_", path.read_text())
     ]
     assert {name for name in named if not name.startswith("cli/tour/")} == {"cli/app.py"}
     lines = [line for line in (PACKAGE / "cli" / "app.py").read_text().splitlines() if "tour" in line.lower()]
