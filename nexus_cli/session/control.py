@@ -1,4 +1,4 @@
-"""What a person does to a running turn from outside: steer it, stop it."""
+"""Control a running turn from outside: steer it, stop it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Control:
 
     @property
     def running(self) -> bool:
-        """Whether there is something to stop."""
+        """True if there is something to stop."""
         return self.task is not None and not self.task.done()
 
     def stop(self, why: str) -> None:

@@ -18,9 +18,9 @@ from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
 from nexus_cli.session.acts.compaction import pin, preview, uncompaction
-from nexus_cli.session.cache.expectation import REWRITE
 from nexus_cli.session.drop_list import returned_drops
 from nexus_cli.session.lane_forks import separate
+from nexus_cli.session.next_request.cache_expectation import REWRITE
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.reports.live import pins_report
