@@ -25,8 +25,8 @@ from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.reports.live import pins_report
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.reports.compaction import compacted
+from nexus_cli.ui.reports.forms import FORMS
 
 SMALL = Settings(models={MODEL: {**PRICES, "window": 24_000}})
 WIDE = Settings(models={MODEL: {**PRICES, "window": 64_000}})
