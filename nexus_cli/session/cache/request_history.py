@@ -109,7 +109,7 @@ def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Sett
             small = smallest_like(rows, like, lambda number: _epoch(engine, log, number), log.read)
             if all(small):  # it tells what the same beginning takes also where no cache holds it any more
                 history.least[begins] = small
-            if epoch == last or not _gone(engine, history.uses.get(epoch)):
+            if epoch == last or not _is_expired(engine, history.uses.get(epoch)):
                 sent = _sent(engine, ledger, log, newest[epoch], settings)
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
@@ -119,7 +119,7 @@ def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Sett
     return history
 
 
-def _gone(engine: LaneState, used: datetime | None) -> bool:
+def _is_expired(engine: LaneState, used: datetime | None) -> bool:
     """True if no cache holds any more what was sent under an epoch that was `used` last then."""
     life, seconds = cache_life_of(engine.model.info), seconds_between(used, engine.clock())
     return life is not None and seconds is not None and seconds > life.max_seconds

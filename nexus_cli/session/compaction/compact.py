@@ -99,7 +99,7 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
         if plan is None:
             raise Failed("there is too little to summarize")
         if cause != "overflow":  # a fork of the lane would be refused as it was
-            await _beforehand(engine)
+            await _run_before_summary(engine)
         choice = choose_summary_source(engine, plan, cause)
         summary, source = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
@@ -140,7 +140,7 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
         yield from (entry for entry in read if entry.id not in kept)
 
 
-async def _beforehand(engine: LaneState) -> None:
+async def _run_before_summary(engine: LaneState) -> None:
     """Run the work before a summary; if it fails the compaction goes on without it."""
     try:
         async with asyncio.timeout(engine.compact.seconds):
@@ -167,7 +167,7 @@ async def _accept(
             record, plan.record_room, count, lambda number: missing_line(number, "older item", record_drop, recalls)
         )
     unseen = () if choice.source == "originals" else plan.unseen
-    kept = _kept(engine, plan, rendered) | {"source": choice.source, "source_why": choice.why}
+    kept = _kept_figures(engine, plan, rendered) | {"source": choice.source, "source_why": choice.why}
     more = Additions(
         rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
         kept["words_left"], kept["answers_left"],
@@ -190,7 +190,7 @@ async def _accept(
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _kept(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
+def _kept_figures(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
     """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
     last, log = plan.entries[1], engine.work
     here = {item.entry for item in plan.kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)}

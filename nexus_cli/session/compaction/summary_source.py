@@ -69,7 +69,7 @@ def choose_source(
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
-        here = Choice("transcript", why, model, fresh=_transcribed(engine, plan, model, counted))
+        here = Choice("transcript", why, model, fresh=_transcript_tokens(engine, plan, model, counted))
     if not plan.summed:
         return here
     room = room_for(engine, plan, model)
@@ -82,15 +82,15 @@ def choose_source(
             return replace(here, why=why)
     cached = here.cached if is_warm(engine) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
-    fresh = _transcribed(engine, plan, model, tokens + words)
-    times = _times((model, fresh, 0), beside, plan.summary_cap)
+    fresh = _transcript_tokens(engine, plan, model, tokens + words)
+    times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
     why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
     return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
 
 
-def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
+def _transcript_tokens(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Return the tokens for `model` of `counted` ones of a transcript."""
     _, meter = sized(engine, model)
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
@@ -107,7 +107,7 @@ def fork_fits(engine: LaneState, plan: CompactionPlan, instructions: str) -> boo
     return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
 
 
-def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
+def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
     """Return the price of the request `one` in multiples of `other` (model, fresh and cached tokens); in tokens of
     input if a price is unknown."""
     prices = [request_cost(m.info, fresh=fresh, cached=cached, output=output) for m, fresh, cached in (one, other)]

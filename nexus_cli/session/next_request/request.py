@@ -233,10 +233,10 @@ def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, A
     """Return described sections with their tokens in the scale of the budget: what is sent comes to `total`, with what
     joins and wraps it."""
     tokens = apportion(total, [int(one["tokens"]) for one in rows])
-    return [_scaled(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
+    return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
 
 
-def _scaled(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
+def _scale_row(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
     """Return a described section; every figure of its reason is in the scale of its tokens."""
     counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
     whole = tokens if full == counted else max(tokens, round(full * scale))
