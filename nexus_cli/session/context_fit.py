@@ -32,14 +32,14 @@ from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import words_before
 
 NAMED = 3
-"""So many of the largest parts, or of the images, are named in a refusal."""
+"""Largest parts, or images, named in a refusal."""
 CUTS = 3
-"""So often a window is cut before one request at most."""
+"""Cuts of a window before one request, at most."""
 FEWER = "Send less at once, or use a model with a larger window"
 WINDOW = "window"
-"""Cause of the epoch; also the memo that says for which `window` an `epoch` that fits was looked at without gain."""
+"""Cause of the epoch; also the memo of an `epoch` and a `window` for which planning again gained nothing."""
 WORTH = 0.1
-"""Share of system text and tools that has to become free, where they fit as they are: the cache goes cold for it."""
+"""Share of system text and tools that has to become free if they already fit: the cache goes cold for it."""
 
 
 async def ensure_fits(engine: LaneState) -> None:
@@ -83,7 +83,7 @@ async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) ->
 
 
 def _truncate_until_fits(engine: LaneState) -> None:
-    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    """Truncate up to three times: after a cut, provider tokens per counted token can rise."""
     for _ in range(CUTS):
         before = engine.lane.counted
         if window_request(engine).fits:

@@ -44,7 +44,7 @@ ERRORS = 2
 
 @runtime_checkable
 class Starts(Protocol):
-    """Remembers which calls began to run, over processes."""
+    """Records which calls began to run, across processes."""
 
     def record_start(self, call_id: str, name: str) -> None:
         """Record, before the tool runs."""
@@ -55,7 +55,7 @@ class Starts(Protocol):
 
 
 class Deferred(Exception):
-    """The person wants to decide later: the turn ends with the call open."""
+    """The person deferred an approval: the turn ends with the call open."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Dispatcher:
         return tighten_by_signals(bounds, self.run_limits(engine).now) if self.signals else (self.limits, bounds)
 
     def _limit(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Settle what the limits say of `calls` before any of them runs."""
+        """Check `calls` against the limits before any of them runs."""
         if engine.lane.run != self._began:
             self._began, self.errors = engine.lane.run, 0
         limits = self.run_limits(engine)
@@ -217,7 +217,7 @@ class Dispatcher:
         )
         try:
             return await tool.run(checked, context)
-        except Exception as error:  # a seam: the bug of one tool is a result for the model, never the end of the turn
+        except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     async def _permission(
@@ -273,7 +273,7 @@ class Dispatcher:
     async def _record(self, engine: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         self.changed.update(dict.fromkeys(result.changed))
-        if not result.denied:  # what a limit or the person held back says nothing of how the calls fare
+        if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         log = engine.lane.timeline.log
         clipped, drop_id = await clip_with_drop(

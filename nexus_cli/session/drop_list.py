@@ -98,7 +98,7 @@ def returned_drops(
         return frozenset(found)
     there = sorted({item.entry for item in items if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER)})
     with_it: dict[str, tuple[str, ...]] = {}
-    for names in taken_back:  # the pins that a compaction had no room for share the lot of its messages
+    for names in taken_back:  # pins without room in a compaction are back with its messages
         main = next((name for name in names if spans.get(name)), "")
         with_it[main] = (*with_it.get(main, ()), *names)
     found.update(with_it.get("", ()))

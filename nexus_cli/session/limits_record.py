@@ -38,7 +38,7 @@ class LimitsRecorder:
     info: Callable[[], ModelInfo]
     recipe: Recipe
     bounds: Callable[[], Sequence[Bound]]
-    """Those of the next request."""
+    """The limits of the next request."""
     _noted: dict[str, Any] | None = None
 
     async def noted(self, work: Awaitable[T]) -> T:

@@ -28,7 +28,7 @@ INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 KEPT = "What came was kept"
-"""How a hint begins that holds only where the session is saved."""
+"""Beginning of a hint that is true only if the session is saved."""
 GO_ON = "Go on from where you broke off."
 """Message that a resumed session without a prompt sends after one of these."""
 

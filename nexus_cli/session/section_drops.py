@@ -47,14 +47,14 @@ class SectionDrops:
             what, cause = section.full, Cause.LIMIT
         elif section.source:
             what += f" ({section.source})"
-        if chosen.form == 0:  # what is missing of it was never read
+        if chosen.form == 0:  # the missing part was never read
             cause = Cause.LIMIT
         left = max(1, chosen.full_tokens - chosen.tokens)
         drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
         note = KIND, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
             later.append(PendingDrop(drop, note))
-            self._names = None  # they are on record once that epoch has begun
+            self._names = None  # recorded when that epoch begins
             return name
         self.log.record_drop(drop)
         self.log.record_memo(Memo(KIND, at, self.log.last_id(), note[1]))

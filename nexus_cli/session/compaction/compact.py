@@ -58,7 +58,7 @@ def draft_plan(engine: LaneState, cause: str, share: float) -> planning.Compacti
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
     record = render_record(make_record(lane, engine.work, engine.files), beyond.record, count, _no_way)
     reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
-    if not full:  # what was pinned by hand does not yield to a target that the window is far from
+    if not full:  # pins do not yield to the low target of a compaction on command
         target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
     return planning.plan(
         lane.groups(),
@@ -98,7 +98,7 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
     try:
         if plan is None:
             raise Failed("there is too little to summarize")
-        if cause != "overflow":  # a fork of the lane would be refused as it was
+        if cause != "overflow":  # a fork of the lane would be refused too
             await _run_before_summary(engine)
         choice = choose_summary_source(engine, plan, cause)
         summary, source = await summarise(engine, plan, choice, instructions)

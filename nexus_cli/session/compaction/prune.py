@@ -122,7 +122,7 @@ def _take_out(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleR
     lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
     engine.meter.forget()
-    if anchor is not None:  # what was reported of the rest still holds
+    if anchor is not None:  # the report on the rest is still valid
         gone = round(saved * engine.meter.scale(slots_by_kind(one.item for one in found)).ratio)
         engine.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(engine, before)

@@ -28,7 +28,7 @@ TRANSCRIPT_SHARE = 0.8
 FRAMED = 1.1
 """By so much messages grow as lines of a transcript."""
 COSTLIER = 4.0
-"""So many times the price of a warm fork a summary of the originals may cost: a summary of a summary loses more."""
+"""Price limit for a summary of the originals, in prices of a warm fork: a summary of a summary loses more."""
 LITTLE = 20_000
 """Tokens of originals up to which their price does not matter."""
 OUTPUT_RATIO = 5.0

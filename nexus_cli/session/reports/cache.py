@@ -274,7 +274,7 @@ def _first_reason(step: int, read: int) -> str:
 def _details(trail: Trail, asked: Asked) -> Value:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked.row)
-    # What was compacted or cut right after a switch began one more epoch: the model is another one by the switch.
+    # A compaction or cut right after a switch begins one more epoch; the switch changed the model.
     cause = "model" if found and found.kind in ("model", "effort") else trail.cause(asked)
     by = CAUSES.get(cause, cause) if cause else ""
     different = {

@@ -55,7 +55,7 @@ class RequestView:
     """For the next request of a session: the event sections sent last."""
     notices: tuple[str, ...] = ()
     memos: Memos = lambda kind: ()
-    """Those of its lane of one kind, by then."""
+    """Memos of its lane of one kind, as of then."""
 
 
 def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
