@@ -39,7 +39,7 @@ def gatherer(
     failed: Callable[[str], None],
     dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
-    tools: Callable[[], Sequence[str]],
+    tools: Sequence[str],
     runs: bool = True,
     **seams: Any,
 ) -> SectionCollector:
@@ -51,9 +51,9 @@ def gatherer(
     own = {
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
-        "tools": tools,
+        "tools": lambda: tools,
         "capabilities": lambda: _within_reach(
-            snapshot(options.cwd, settings, os.environ, info.name, tools()), runs and "bash" in tools()
+            snapshot(options.cwd, settings, os.environ, info.name, tools), runs and "bash" in tools
         ),
     }
     return SectionCollector(

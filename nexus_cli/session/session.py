@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,6 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import compaction
 from nexus_cli.session.admit import admit, fitted, kept
-from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.faults import internal
@@ -43,6 +42,7 @@ from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import SessionState, bare_state
 from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
+from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import steered, turn
 from nexus_cli.tools.registry import ToolRegistry
@@ -66,7 +66,7 @@ class Session:
     ) -> None:
         """Seed A's form takes a provider, a context, a logger and a registry; `state` is what the factory makes."""
         self.state = state or bare_state(provider, context, logger, registry)
-        self._control = Control()
+        self._control = self.state.lane_state.control
         self._opened = False
         self._work_tasks: list[asyncio.Task[None]] = []
         """Turns and acts that run or wait, in order."""
@@ -81,7 +81,7 @@ class Session:
     @property
     def saved(self) -> bool:
         """Whether another process can go on with this session."""
-        return self.state.saved()
+        return self.state.is_saved()
 
     @property
     def model(self) -> str:
@@ -118,6 +118,12 @@ class Session:
         """Who answers the requests of the main lane."""
         return self.state.lane_state.model.provider
 
+    def refuse_to_leave(self) -> None:
+        """`NexusError("ledger", ...)` if what happened here would be lost when another session takes its place."""
+        if self.ledger is not None and self.ledger.path is not None and not self.saved:
+            why = "its ledger cannot be written, so that it lives in this process alone"
+            raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
+
     def take_over(self, other: Session) -> None:
         """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
         self.state.dispatcher.always |= other.state.dispatcher.always
@@ -139,10 +145,6 @@ class Session:
     def status(self) -> Status:
         """Where the session stands, for a status line."""
         return status(self.state)
-
-    def report(self) -> Mapping[str, Any]:
-        """What the next request would hold (interface.md section 8); `NexusError` where the ledger fails."""
-        return self.state.report(self.state)
 
     def look(self, report: Callable[[SessionState], T]) -> T:
         """Return what a report says of the session as it is now."""
@@ -217,7 +219,7 @@ class Session:
             await asyncio.wait(ahead)
             self._control.task, self._control.stopped = asyncio.current_task(), ""
         engine = self.state.lane_state
-        engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
+        self._control.events = events
         engine.spending = Spending(self.state.limits, engine.spending.recipes)
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
@@ -264,7 +266,7 @@ class Session:
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
-        self.state.lane_state.along = texts
+        self._control.waiting_texts = texts
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
@@ -298,7 +300,7 @@ class Session:
 
         async def work() -> None:
             try:
-                await self._open(self.state.lane_state)
+                await self._open()
                 await act(self.state)
             except NexusError as error:
                 problem.append(error)
@@ -340,22 +342,20 @@ class Session:
             await asyncio.wait(tasks)
         await self.state.close()
 
-    async def _open(self, engine: Any) -> None:
+    async def _open(self) -> None:
         if not self._opened:
-            await self.state.open(engine)
+            await start_lane(self.state)
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        parts = self.state
-        known = frozenset(drop.id for drop in parts.drops())
-        parts.dispatcher.denied.clear()
-        parts.dispatcher.changed.clear()
-        engine = parts.lane_state
-        emit = engine.emit
+        engine, dispatcher = self.state.lane_state, self.state.dispatcher
+        known = frozenset(drop.id for drop in self.state.drops())
+        dispatcher.denied.clear()
+        dispatcher.changed.clear()
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(engine, trigger))
-            await turn(engine, parts.dispatcher)
+            await turn(engine, dispatcher)
         except NexusError as problem:
             error = problem
         except Deferred:
@@ -369,13 +369,13 @@ class Session:
         except NexusError as problem:
             error = error or problem
         ended = outcome(self.state, error)
-        self._ends.append((ended, [drop for drop in parts.drops() if drop.id not in known]))
-        emit(event.TurnEnd(ended))
+        self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
+        engine.emit(event.TurnEnd(ended))
 
     async def _begin(self, engine: LaneState, trigger: Trigger) -> None:
         """Everything up to the person's words in the window."""
         engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
-        await self._open(engine)
+        await self._open()
         await self._admit(trigger)
         engine.emit(event.TurnStart(trigger.text))
 

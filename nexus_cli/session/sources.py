@@ -9,21 +9,23 @@ import os
 import stat
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.services import Footprint, SeenFile
-from nexus_cli.session.lane_state import LaneState
+from nexus_cli.core.services import Footprint, Goal, SeenFile
+from nexus_cli.session.goals import goals
+from nexus_cli.session.lane_state import newest_words
 from nexus_cli.session.memo_kinds import TRIGGER as TRIGGER
 from nexus_cli.tools.cancellable_thread import Stop, Stopped
 from nexus_cli.tools.files import Refused, read_regular_file
@@ -37,13 +39,22 @@ LISTING = 0.7
 """Seconds for git to list a project."""
 
 
+class SeenFiles(Protocol):
+    """Knows the files that the session read or changed."""
+
+    def seen_files(self) -> Sequence[SeenFile]:
+        """Return them, the newest first."""
+        ...
+
+
 @dataclass
 class SessionSources:
     """Reads from one running session. The methods are blocking and may be called in a thread."""
 
-    engine: Callable[[], LaneState]
-    seen: Callable[[], Sequence[SeenFile]]
-    """What the ledger knows of the session's files, the newest first."""
+    context: ContextManager
+    log: SeenFiles
+    waiting: list[str]
+    """Lines for the model that wait for the next request."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Path, digest then, time of change and size now, to what came out of the comparison."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
@@ -51,12 +62,27 @@ class SessionSources:
 
     def seams(self) -> Mapping[str, Any]:
         """What `Sources` calls these."""
-        return {"files": self.files, "footprint": self.footprint, "trigger": self.trigger}
+        return {
+            "files": self.files, "footprint": self.footprint, "trigger": self.trigger, "notices": self.notices,
+            "about": self.about, "goals": self.goals,
+        }  # fmt: skip
+
+    def notices(self) -> Sequence[str]:
+        """Return the lines for the model that wait for the next request."""
+        return self.waiting
+
+    def about(self) -> str:
+        """Return what the person said last."""
+        return newest_words(self.context.lane)
+
+    def goals(self) -> Sequence[Goal]:
+        """Return the session's goals."""
+        return goals(self.context.lane.timeline)
 
     def files(self) -> Sequence[SeenFile]:
         """The files of the session as they are on disk now; none where the ledger does not answer."""
         try:
-            found = self.seen()
+            found = self.log.seen_files()
         except NexusError:
             return ()
         visible, left, looked = self._visible(), MOST, []
@@ -69,7 +95,7 @@ class SessionSources:
 
     def footprint(self) -> Footprint:
         """What happened in the entries that the epoch's head no longer shows."""
-        lane = self.engine().lane
+        lane = self.context.lane
         epoch = lane.epoch
         if epoch.id not in self._footprints:
             calls, turns = Counter[str](), 0
@@ -92,7 +118,7 @@ class SessionSources:
 
     def trigger(self) -> str:
         """What started the newest turn; "" while the person typed every one."""
-        lane = self.engine().lane
+        lane = self.context.lane
         memos = lane.timeline.memos(TRIGGER)
         if not memos:
             return ""
@@ -102,7 +128,7 @@ class SessionSources:
 
     def _visible(self) -> set[int]:
         """The entries that the window shows."""
-        return {item.entry for item in self.engine().lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+        return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
     def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
         """What the file is now, when it was changed, and how many bytes were read to find out."""

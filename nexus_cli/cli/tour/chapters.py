@@ -20,6 +20,7 @@ from nexus_cli.session.acts.uncompact import uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import why
+from nexus_cli.session.reports.live_context import live_report
 
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
 TESTS = "python3 -m unittest"
@@ -121,7 +122,7 @@ async def kill_and_resume(tour: TourSession) -> None:
 async def show_window(tour: TourSession) -> None:
     """What the next request holds."""
     tour.begin_chapter("context")
-    tour.report("context", tour.session.report())
+    tour.report("context", tour.session.look(live_report))
     tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
 
 

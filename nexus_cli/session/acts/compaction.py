@@ -22,7 +22,7 @@ def compaction(instructions: str) -> Act:
         if isinstance(engine.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
         await renew(engine)
-        await compact(engine, "command", engine.compact.to, instructions)
+        await compact(engine, "command", engine.settings.compact.to, instructions)
 
     return act
 

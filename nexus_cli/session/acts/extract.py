@@ -12,7 +12,7 @@ from nexus_cli.session.recipes import own_recipe
 TOOL = "remember"
 
 
-async def extract(engine: LaneState, dispatcher: Dispatcher) -> None:
+async def extract(dispatcher: Dispatcher, engine: LaneState) -> None:
     """Let a fork of the lane store facts. What goes wrong is a notice: no compaction fails for it, and none is worse
     for it, since the fork leaves the lane as it is. Nothing happens where the session has no memory."""
     if dispatcher.registry.get(TOOL) is None:

@@ -8,6 +8,7 @@ from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.bounded import in_fork
+from nexus_cli.session.lane_state import newest_words
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.turn import renew
@@ -19,7 +20,7 @@ def reflection(tell: Callable[[str], None]) -> Act:
 
     async def act(parts: SessionState) -> None:
         engine = parts.lane_state
-        if not engine.asked:
+        if not newest_words(engine.lane):
             raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
         if not isinstance(engine.lane.next_step(), Done):
             raise NexusError("usage", "no reflection", "the last turn is not finished", "Go on first")

@@ -40,7 +40,7 @@ def uncompaction() -> Act:
         same = old.model == engine.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
         _refuse_if_too_large(rewritten_request(engine, lane.epoch, head, anchor))
-        planned = await engine.frame()
+        planned = await engine.prompt.draft_epoch(engine)
         restored_request = rewritten_request(engine, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 

@@ -36,7 +36,7 @@ WORDS = 120
 
 def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
     """The plan as JSON data: `possible` says whether there is one, `why` why not."""
-    plan = drafted(engine, "command", engine.compact.to)
+    plan = drafted(engine, "command", engine.settings.compact.to)
     request = next_request(engine)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.session.next_request.current import begins_epoch
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.next_request.request import NextRequest
@@ -19,7 +18,7 @@ def live_report(parts: SessionState) -> dict[str, Any]:
     if parts.lane_state.lane.is_recorded or parts.options is None:
         return value(_live_view(parts, prepare_next_request(parts)))
     options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
-    return value(first_view(options, parts.settings or Settings(), tuple(parts.lane_state.along())))
+    return value(first_view(options, parts.lane_state.settings, tuple(parts.lane_state.control.waiting_texts())))
 
 
 def _live_view(parts: SessionState, request: NextRequest) -> RequestView:

@@ -6,6 +6,7 @@ from typing import Any
 
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect
+from nexus_cli.session.reports.live_context import live_report
 from nexus_cli.session.session import Session
 
 DOES = {
@@ -24,7 +25,7 @@ RUNS = {
 
 def tools(session: Session) -> dict[str, Any]:
     """The tools of a session by name, with what each does, its tokens, and when it asks at the present level."""
-    report = session.report()
+    report = session.look(live_report)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
     level, only = session.status().allow, limits.get("tools")
@@ -54,7 +55,7 @@ def _asks(effect: Effect, level: str) -> str:
 
 def permissions(session: Session) -> dict[str, Any]:
     """The level in force with the layer that set it, what each level means, what was allowed for the session."""
-    bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.report().get("limits", [])}
+    bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.look(live_report).get("limits", [])}
     return {
         "version": 1,
         "level": session.status().allow,
