@@ -44,7 +44,7 @@ LAZY = {
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},
     "session/reports/request_view.py": {"nexus_cli"},
-    "session/usable.py": {"nexus_cli"},
+    "session/available_models.py": {"nexus_cli"},
     "ledger/sessions.py": {"difflib"},
     "tools/listing.py": {"pathspec"},
 }

@@ -1,7 +1,7 @@
-"""The command line as a whole: the table of commands, what plain `nexus` does, and how an error is told.
+"""The command line as a whole: the table of commands, plain `nexus`, errors.
 
-A command's module is imported when the command is used; what it does is its own business. Everything that goes wrong
-becomes one line on stderr and an exit status (interface.md section 4).
+A command's module is imported when the command is used. Every error becomes one line on stderr and an exit status
+(interface.md section 4).
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ COMMANDS = {
 """Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
 
 WITHOUT_MODEL = next(name for name, line in COMMANDS.items() if "no key" in line)
-"""What a person without a model can try."""
+"""The command that a person without a model can try."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
-"""How the help may fail to be printed; the rest of the output goes through `Stream`."""
+"""Errors of printing the help; all other output goes through `Stream`."""
 
 
 _SHORTEST_KEY = 6
@@ -134,7 +134,7 @@ def root(
 
 
 def _misplaced(context: typer.Context, given: list[str]) -> NexusError:
-    """What is wrong with options before a command that takes its own behind it, or does not have them."""
+    """Return the error for options before a command that takes them after it, or not at all."""
     name = str(context.invoked_subcommand)
     group: Any = context.command
     command = group.get_command(context, name)
@@ -142,11 +142,11 @@ def _misplaced(context: typer.Context, given: list[str]) -> NexusError:
     has = {option for part in parts for one in part.params for option in one.opts}
     why = next((f"`{name}` has no {option}" for option in given if option not in has), "")
     hint = CD_HINT if why.endswith(" --cd") else f"See nexus {name} --help"
-    return NexusError("usage", "wrong usage", why or f"options stand behind the command `{name}`", hint)
+    return NexusError("usage", "wrong usage", why or f"options come after the command `{name}`", hint)
 
 
 def build(completion: bool) -> Any:
-    """The click command; with `completion` it has the options and the answers that shells want."""
+    """Return the click command; with `completion` it has the options for shell completion."""
     app = typer.Typer(
         cls=LazyGroup,
         name="nexus",
@@ -162,7 +162,7 @@ def build(completion: bool) -> Any:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit status; whatever is raised has been told by then."""
+    """Run one command line and return its exit status; every error is printed by then."""
     completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
     usage_error: Any = typer.BadParameter.__mro__[1]
     try:
@@ -193,13 +193,13 @@ def run(arguments: list[str]) -> int:
 
 
 def _bug(error: Exception) -> NexusError:
-    from nexus_cli.session.faults import internal  # noqa: PLC0415  (only on the way to an error message)
+    from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (only on the way to an error message)
 
-    return internal(error)
+    return report_bug(error)
 
 
 def _failed(error: NexusError, arguments: list[str]) -> int:
-    """Tell `error`, to who asked for JSON also as the result object; the exit status."""
+    """Print `error`, with --json also as the result object; return the exit status."""
     if any(len(word) >= _SHORTEST_KEY and " " not in word for word in arguments):
         error = _without_keys(error, arguments)
     if error.what == "no model":
@@ -220,7 +220,7 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
 
 
 def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
-    """Return `error` without what looks like a key among the arguments: it may name the one that is wrong."""
+    """Return `error` with arguments that look like keys redacted: it may quote one."""
     from nexus_cli.config.misplaced_keys import looks_like_key  # noqa: PLC0415  (only on the way to an error message)
 
     given = [part for word in arguments for part in (word, word.partition("=")[2]) if looks_like_key(part)]
@@ -231,9 +231,9 @@ def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
 
 
 def _words(arguments: list[str]) -> list[str]:
-    """`arguments` without the values of options and without what stands behind `--`.
+    """Return `arguments` without the values of options and without what follows `--`.
 
-    For the way to an error message: click itself may have got no further than the first wrong word.
+    Used for errors: click itself may have stopped at the first wrong word.
     """
     group = build(completion=False)
     known = [*group.params, *(group.get_command(None, "ask").params if "ask" in arguments else ())]

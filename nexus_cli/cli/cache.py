@@ -13,7 +13,7 @@ from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.session.reports import cache as reports
-from nexus_cli.ui.reports.cache import cache_text, miss_text
+from nexus_cli.ui.reports.usage import cache_text, miss_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
 
@@ -26,7 +26,7 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
         return None
     ledger = open_ledger()
     settings = load_settings(places(), defaults_dir(), os.environ).settings
-    value = reports.uses(ledger, find_session_id(ledger, session), settings)
+    value = reports.cache_report(ledger, find_session_id(ledger, session), settings)
     return print_report(value, cache_text, json=json)
 
 
@@ -44,5 +44,5 @@ def why(
     ledger = open_ledger()
     settings = load_settings(places(), defaults_dir(), os.environ).settings
     found = find_session_id(ledger, session or before)
-    value = reports.why(ledger, found, settings, step)
+    value = reports.miss_report(ledger, found, settings, step)
     return print_report(value, miss_text, json=json or as_json)

@@ -1,7 +1,7 @@
-"""Choosing a model (issue: `--model` > `NEXUS_MODEL` > settings > the one key in the environment > nothing).
+"""Chooses the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment.
 
-Code is never sent to a provider that the person did not choose: local servers are offered, never taken. Whether the
-model exists is for the provider to say.
+Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
+provider knows if the model exists.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.session.usable import Server, find_local, keys_present, resolved
+from nexus_cli.session.available_models import Server, find_local_servers, keys_present, resolve_alias
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The model, and a line for stderr where the choice was not the person's own words; else ""."""
+    """The model, and a line for stderr if the person did not name it; else ""."""
 
     model: str
     announce: str = ""
@@ -28,22 +28,22 @@ def choose_model(
     settings: Settings,
     *,
     resumes: bool = False,
-    servers: Callable[[], Sequence[Server]] = find_local,
+    servers: Callable[[], Sequence[Server]] = find_local_servers,
 ) -> ModelChoice:
-    """The model of this run; "" for one that `resumes` a session and names none: it keeps the session's own.
+    """Return the model of this run; "" for one that `resumes` a session and names none: it keeps the session's.
 
-    Raises `NexusError("config", ...)` with the ways to go on when several keys are there, or nothing is.
+    Raises `NexusError("config", ...)` with what to do if several keys are present, or none.
     """
     named = flag.strip() or environ.get("NEXUS_MODEL", "").strip()
     if not named and resumes:
         return ModelChoice("")
     named = named or settings.model.strip()
     if named:
-        return ModelChoice(resolved(named, settings))
+        return ModelChoice(resolve_alias(named, settings))
     present = keys_present(environ, settings)
     if len(present) == 1:
         ((variable, model),) = present.items()
-        model = resolved(model, settings)
+        model = resolve_alias(model, settings)
         return ModelChoice(model, f"Using {model}, because {variable} is set; another one: --model NAME")
     if present:
         usable = next((model for model in present.values() if model != REDACTED), "NAME")

@@ -25,7 +25,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and ch
 
 
 def literal(value: Scalar) -> str:
-    """`value` as TOML writes it."""
+    """Return `value` as TOML writes it."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -82,10 +82,10 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
 
 
 class Signed(TyperCommand):
-    """A command with flags alone, of which a negative number is a value."""
+    """A command that has only flags, so that a negative number is a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """With the flags in front, and what is none behind `--`."""
+        """Parse with the flags first and all other words after `--`."""
         if "--" not in args and any(map(NEGATIVE.fullmatch, args)):
             flags = [word for word in args if word.startswith("-") and not NEGATIVE.fullmatch(word)]
             args = [*flags, "--", *(word for word in args if word not in flags)]
@@ -130,7 +130,7 @@ def edit() -> int:
 
 
 def _again(error: NexusError) -> bool:
-    """Whether the person wants to mend what they wrote; nobody can be asked without a terminal."""
+    """Ask if the person wants to fix the text; False without a terminal."""
     if not (os.isatty(0) and os.isatty(2)):
         return False
     write_stderr_line(error.line)

@@ -1,4 +1,4 @@
-"""`nexus memory consolidate`: a model puts memory in order, in a session of its own, and what changed is shown."""
+"""`nexus memory consolidate`: a model cleans up memory in a session of its own; the changes are printed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.session.acts.consolidate import SLOTS, Consolidated, check, consolidation
+from nexus_cli.session.acts.memory import SLOTS, Consolidated, check_facts, consolidation
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory import open_facts
+from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines
@@ -33,12 +33,12 @@ RECIPE = "sleep_consolidate"
 def consolidate(model: str = "") -> dict[str, Any]:
     """Let the model do it and return what changed: `looked_at`, `left`, `remembered`, `forgotten`, `answer`.
 
-    `NexusError` without a model, without facts, or where the model cannot be asked.
+    Raises `NexusError` without a model, without facts, or if the request fails.
     """
     folder = working_folder()
     process.block_imports_from(str(folder))
     with open_facts(folder) as known:
-        check(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
+        check_facts(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
@@ -83,7 +83,7 @@ async def _follow(session: Session, done: Consolidated) -> None:
 
 
 def _discard(session: Session, done: Consolidated) -> None:
-    """Leave no empty session behind: one that changed nothing, and that no model was paid for."""
+    """Delete the session if it changed nothing and cost no tokens."""
     ledger = session.ledger
     if ledger is None or done.remembered or done.forgotten:
         return
@@ -92,11 +92,11 @@ def _discard(session: Session, done: Consolidated) -> None:
         if not any(row.usage and (row.usage.input or row.usage.output) for row in rows):
             ledger.delete_session(session.id)
     except NexusError:
-        pass  # a row too many is not what the person has to hear of now
+        pass  # one row too many is no reason for another error
 
 
 def changes_text(value: Mapping[str, Any], width: int) -> str:
-    """What changed, fact by fact, and what the model said of it."""
+    """Return what changed, fact by fact, and the model's comment."""
     lines = []
     for fact in value["remembered"]:
         waits = "waits for you: nexus memory accept" if fact["state"] == "proposed" else fact["state"]

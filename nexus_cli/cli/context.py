@@ -63,7 +63,7 @@ def show_context(
         resume=found or "", save=False, interactive=terminal,
     )  # fmt: skip
     if diff and found is not None:
-        value = reports.difference(settings, found, step)
+        value = reports.request_difference(settings, found, step)
         return print_report(value, between_text, json=json)
-    value = reports.report(options, settings, found, step)
+    value = reports.context_report(options, settings, found, step)
     return print_report(value, context_text, json=json)

@@ -1,7 +1,7 @@
-"""`nexus doctor`: what works here, what does not, and what to do about it.
+"""`nexus doctor`: checks what nexus needs, and prints what to do about what is missing.
 
-Looks at everything that nexus needs without importing litellm and without the network (loopback apart). Exit 1 only
-when something is broken; a missing key is no more than a note.
+Imports no litellm and uses no network except loopback. Exit status 1 only if something is broken; a missing key is a
+note.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.session.usable import find_local, keys_present
+from nexus_cli.session.available_models import find_local_servers, keys_present
 from nexus_cli.ui.reports.status import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -45,7 +45,7 @@ ROOM = 128 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: str
@@ -56,7 +56,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the checks look at."""
+    """The input of the checks."""
 
     places: Places
     settings: Settings
@@ -131,8 +131,7 @@ def _ledger(look: Look) -> Check:
 
 
 def _unwritable(path: Path) -> Check | None:
-    """What keeps a ledger at `path` from being made or from growing, tried with a file that has no name; None where it
-    can."""
+    """Return why a ledger at `path` cannot be made or grow, tried with an unnamed file; None if it can."""
     above = next(folder for folder in path.parents if folder.exists())
     try:
         with tempfile.TemporaryFile(dir=above) as file:
@@ -150,7 +149,7 @@ def _config(look: Look) -> Check:
     if look.misplaced:
         told = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
         return Check("settings", "broken", told, "Make a new key where others could read that file")
-    return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would stand in {path}")
+    return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
 
 
 def _keys(look: Look) -> Check:
@@ -159,7 +158,7 @@ def _keys(look: Look) -> Check:
         return Check("keys", "ok", ", ".join(present))
     names = ", ".join(look.settings.default_models)
     if not names:
-        return Check("keys", "note", "not looked for", "The names of their variables stand in the settings")
+        return Check("keys", "note", "not looked for", "The names of their variables are in the settings")
     return Check("keys", "note", "none in the environment", f"A provider's key is one of {names}")
 
 
@@ -172,7 +171,7 @@ def _model(look: Look) -> Check:
 
 
 def _local(look: Look) -> Check:
-    found = [f"{server.name} at {server.url}" for server in find_local()]
+    found = [f"{server.name} at {server.url}" for server in find_local_servers()]
     return Check("local servers", "ok", ", ".join(found) if found else "none answers on loopback")
 
 
@@ -208,7 +207,7 @@ CHECKS: tuple[Callable[[Look], Check], ...] = (
 
 
 def _packaged() -> Settings:
-    """The package's own settings, for the other checks where the person's are broken."""
+    """Return the package's settings, for the other checks if the person's are broken."""
     try:
         return build_settings(read_values(defaults_dir() / "config.toml"))
     except NexusError:
@@ -217,7 +216,7 @@ def _packaged() -> Settings:
 
 @app.command("doctor")
 def doctor(json: Json = False) -> int:
-    """Look at everything that nexus needs; exit 1 only when something is broken."""
+    """Check everything that nexus needs; exit 1 only if something is broken."""
     found, checks = places(), []
     misplaced: tuple[str, ...] = ()
     try:

@@ -1,4 +1,4 @@
-"""`nexus drops`: everything that was left out of a session's requests, and the way back to it."""
+"""`nexus drops`: everything that was left out of a session's requests, and how to get it back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import drop_list as reports
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.reports.drops import drops_text
+from nexus_cli.ui.reports.context import drops_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, invoke_without_command=True)
@@ -29,7 +29,7 @@ def drops(context: typer.Context, session: SessionKey = "", json: Json = False) 
         return None
     ledger = open_ledger()
     found = find_session_id(ledger, session)
-    value = reports.of_session(ledger, found)
+    value = reports.session_drops(ledger, found)
     if json:
         print_json(value)
     else:

@@ -1,6 +1,6 @@
-"""Changes the personal config.toml: one setting, comments and order kept, or the whole of it in an editor.
+"""Changes the personal config.toml: one setting, keeping comments and order, or the whole file in an editor.
 
-The file is replaced whole, only by one that can be read, and by one process at a time.
+The file is replaced as a whole, only by a valid one, and by one process at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAIT = 10.0
 
 
 def parse_scalar(key: str, text: str) -> Scalar:
-    """`text` as the value of `key`; `NexusError("config", ...)` for an unknown key or a wrong value."""
+    """Return `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or a wrong value."""
     if looks_like_key(text):
         raise misplaced_key_error(hide_keys_in(key))
     rule = rule_for(split_key(key))
@@ -55,10 +55,10 @@ def parse_scalar(key: str, text: str) -> Scalar:
 
 
 def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:
-    """Set `key` to what `text` says, or take it out of the file when `text` is None.
+    """Set `key` to `text`, or remove it from the file if `text` is None.
 
-    The file is made when it is missing (folder 0700, file 0600). Raises `NexusError("config", ...)` when key or value
-    is wrong or when the file is broken, and of kind `internal` when it cannot be written; then it is as it was.
+    Makes a missing file (folder 0700, file 0600). Raises `NexusError("config", ...)` if key or value is wrong or the
+    file is broken, and of kind `internal` if it cannot be written; the file is unchanged then.
     """
     import tomlkit  # noqa: PLC0415  (only for writing)
     import tomlkit.exceptions  # noqa: PLC0415
@@ -83,11 +83,11 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
 def edit_settings(
     places: Places, defaults_dir: Path, environ: Mapping[str, str], again: Callable[[NexusError], bool]
 ) -> bool:
-    """Let the person edit the whole file, one of comments alone where there is none; False when nothing was changed.
+    """Let the person edit the whole file, or a template if there is none; return False if nothing changed.
 
-    A text that is broken is asked about with its error (file, line, what is wrong): with `again` the editor opens once
-    more, else that error is raised, the file is as it was, and what was written stands beside it; so too where another
-    process changed the file meanwhile. Raises `NexusError` also when the editor fails.
+    `again` gets the error of an invalid text: if it returns True the editor opens again, else the error is raised, the
+    file is unchanged, and the text is saved beside it. The same holds if another process changed the file meanwhile.
+    Raises `NexusError` if the editor fails.
     """
     from nexus_cli.ui.input.editor import edit_text  # noqa: PLC0415  (only for this command)
 
@@ -111,7 +111,7 @@ def edit_settings(
 
 
 def _text(path: Path) -> str:
-    """What the file holds, "" where there is none; `NexusError("config", ...)` where that cannot be read."""
+    """Return the text of the file, "" if there is none; raise `NexusError("config", ...)` if it cannot be read."""
     try:
         return path.read_bytes().decode("utf-8-sig") if path.exists() else ""
     except (OSError, UnicodeDecodeError):
@@ -126,8 +126,8 @@ def _unchanged(path: Path, before: str) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """No other process changes the file at `path` meanwhile; `NexusError("internal", ...)` where nothing can be written
-    beside it."""
+    """Lock the file at `path` against other processes; raise `NexusError("internal", ...)` if the lock cannot be
+    written."""
     from nexus_cli.ledger.session_lock import FileLock  # noqa: PLC0415  (brings the ledger; only for writing)
 
     try:
@@ -147,17 +147,17 @@ def _unwritten(path: Path, error: OSError) -> NexusError:
 
 
 def _kept(path: Path, text: str) -> str:
-    """Where the text stands that cannot take the place of the file."""
+    """Save the text that was rejected; return a hint that says where."""
     beside = path.with_name(f"{path.name}.rejected")
     try:
         _replace(beside, text)
     except OSError as error:
-        return f"The file was left as it was; what you wrote could not be kept ({error.strerror})"
-    return f"The file was left as it was; what you wrote stands in {beside}"
+        return f"The file is unchanged; your text could not be saved ({error.strerror})"
+    return f"The file is unchanged; your text was saved in {beside}"
 
 
 def settings_template(defaults_dir: Path) -> str:
-    """The packaged settings as a file of one's own: every value is a comment, so that its default holds."""
+    """Return the packaged settings with every value as a comment, so that the defaults apply."""
     lines = (defaults_dir / "config.toml").read_text(encoding="utf-8").splitlines()
     start = next((number for number, line in enumerate(lines) if not line.strip()), 0)
     settings = [f"# {line}" if line[:1] not in ("", "#", "[") else line for line in lines[start:]]
@@ -166,13 +166,13 @@ def settings_template(defaults_dir: Path) -> str:
 
 
 def _refuse_keys(text: str, path: Path) -> None:
-    """`NexusError("config", ...)` where a setting in `text` holds a key."""
+    """Raise `NexusError("config", ...)` if a setting in `text` holds a key."""
     for key in hide_misplaced_keys(parse_values(text, path))[1]:
         raise misplaced_key_error(key)
 
 
 def _write(path: Path, text: str, before: str, defaults_dir: Path) -> None:
-    """Replace the file, which held `before`, by `text` if that can be read as settings."""
+    """Replace the file, which held `before`, by `text` if that is valid."""
     check_consistency(build_settings(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
     try:
         _replace(path, text, before)
@@ -199,9 +199,9 @@ def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:
 
 
 def _replace(path: Path, text: str, before: str | None = None) -> None:
-    """Replace the file by `text` in one step, private (0600); its byte order mark and line ends stay.
+    """Replace the file by `text` atomically, with mode 0600, keeping byte order mark and line ends.
 
-    Raises `NexusError("usage", ...)` where it does not hold `before` any more.
+    Raises `NexusError("usage", ...)` if the file no longer holds `before`.
     """
     private_dir(path.parent)
     descriptor, name = tempfile.mkstemp(prefix=".config-", dir=path.parent)
@@ -219,7 +219,7 @@ def _replace(path: Path, text: str, before: str | None = None) -> None:
 
 
 def _encoded(path: Path, text: str) -> bytes:
-    """Return `text` with the byte order mark of the file, and with CRLF throughout where the file has it so."""
+    """Return `text` with the byte order mark of the file, and with CRLF if the file has it."""
     old = decode(path.read_bytes()) if path.exists() else None
     if old is None:
         return text.encode()

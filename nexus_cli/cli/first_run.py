@@ -1,4 +1,4 @@
-"""The first start in a terminal: looks at what is there, asks at most two questions, writes the settings.
+"""The first start in a terminal: finds usable models, asks at most two questions, writes the settings.
 
 Only `config.toml` is written, and only when both answers are there. What is usable is found by
 `session.reports.models`; the REPL that follows is the business of `run_repl`.
@@ -18,8 +18,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.session.reports.models import listing
-from nexus_cli.session.usable import Server, find_local, keys_present, named_model, resolved
+from nexus_cli.session.available_models import Server, find_local_servers, keys_present, named_model, resolve_alias
+from nexus_cli.session.reports.models import list_models
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.lines import filled, number, one_line, table
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -36,26 +36,26 @@ MEANINGS = {
     "edit": "also edits inside it",
     "all": "also commands, and everything else",
 }
-"""What each level lets run without asking."""
+"""What runs without asking at each level."""
 
 Meant = Callable[[str], str]
-"""What a typed answer means; `NexusError` where it means nothing."""
+"""Returns the meaning of a typed answer; raises `NexusError` if it has none."""
 
 
 def is_first_run(found: Places) -> bool:
-    """Whether nobody has said yet how nexus shall work here: there are no settings."""
+    """True if there are no personal settings yet."""
     return not found.settings.exists()
 
 
 def first_run(
     loaded: LoadedSettings, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]
 ) -> None:
-    """Tell what was found, ask which model and what may run without asking, and write both to the settings.
+    """Print what was found, ask for a model and a permission level, and write both to the settings.
 
-    The first question is left out where one model alone can be meant and it is not a server's, which is never taken
-    unasked. Enter takes the first answer of a question. Raises the `NexusError("config", ...)` of `choose` where no
-    model is usable, `NexusError("usage", ...)` after three answers that mean nothing, and `SystemExit(0)` at the end
-    of input; nothing is written then. Settings that cannot be written are told and no error.
+    The first question is omitted if only one model is usable, unless a local server has it, which is never taken
+    unasked. Enter takes the first answer. Raises the `NexusError("config", ...)` of `choose_model` if no model is
+    usable, `NexusError("usage", ...)` after three invalid answers, and `SystemExit(0)` at the end of input; nothing is
+    written then. Settings that cannot be written are reported and are no error.
     """
     _First(loaded.settings, environ, stream, read_line).run()
 
@@ -72,8 +72,8 @@ class _First:
 
     def run(self) -> None:
         """See `first_run`."""
-        servers = find_local()
-        models: Sequence[Mapping[str, Any]] = listing(self._settings, self._environ, servers)["models"]
+        servers = find_local_servers()
+        models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         self._say("This is the first start of nexus here. What was found:")
         self._found(servers)
         if not models and not named_model(self._environ, self._settings):
@@ -100,7 +100,7 @@ class _First:
             self._put("\n".join(filled(f"{name}: {text}", self._width, "    ", "  ")))
 
     def _refuse(self, servers: Sequence[Server]) -> None:
-        """The error of `choose`; its hint, where it would only say again what was just told, points there."""
+        """Raise the error of `choose_model`, with a hint that points at the ways just printed."""
         try:
             choose_model("", self._environ, self._settings, servers=lambda: servers)
         except NexusError as error:
@@ -131,7 +131,7 @@ class _First:
         return self._ask("Model", str(models[0]["name"]), lambda text: self._named(text, models))
 
     def _named(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
-        name = resolved(text, self._settings)
+        name = resolve_alias(text, self._settings)
         if len(text) > LONGEST:
             raise NexusError("usage", f"{text[:20]}...", "no model has such a name", "A name is written PROVIDER/MODEL")
         if text.isascii() and text.isdigit():
@@ -157,7 +157,7 @@ class _First:
         return self._ask("Without asking", LEVELS[0], _level)
 
     def _ask(self, what: str, default: str, meant: Meant) -> str:
-        """The answer to one question; Enter is `default`."""
+        """Return the answer to one question; Enter is `default`."""
         for _ in range(TRIES):
             self._stream.write(f"{what} [{sanitize(default)}]: ")
             try:
@@ -203,7 +203,7 @@ def _listed(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 
 def _level(text: str) -> str:
-    """A level by its number, its name or the beginning of it."""
+    """Return a level by its number, its name or a prefix of it."""
     if text in map(str, range(1, len(LEVELS) + 1)):
         return LEVELS[int(text) - 1]
     found = next((level for level in LEVELS if level.startswith(text.lower())), None)

@@ -16,7 +16,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.session import memory
+from nexus_cli.session.memory import session_facts
 from nexus_cli.session.reports import memory as reports
 from nexus_cli.ui.reports.memory import fact_text, memory_text
 
@@ -30,7 +30,7 @@ Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.
 @app.command("list")
 def list_facts(everywhere: Everywhere = False, slot: Slot = "", json: Json = False) -> int:
     """List the facts of this project, of you and of the agent; what waits for you comes first."""
-    value = reports.listing(open_ledger(), None if everywhere else _root(), _slots(slot))
+    value = reports.list_facts(open_ledger(), None if everywhere else _root(), _slots(slot))
     return print_report(value, memory_text, json=json, whole=True)
 
 
@@ -42,7 +42,7 @@ def search(
     json: Json = False,
 ) -> int:
     """Show the kept facts that fit some words, the best first."""
-    value = reports.search(open_ledger(), text, None if everywhere else _root(), _slots(slot))
+    value = reports.search_facts(open_ledger(), text, None if everywhere else _root(), _slots(slot))
     return print_report(value, memory_text, json=json, whole=True)
 
 
@@ -59,7 +59,7 @@ def add(
         why = "it names a slot and says nothing"
         raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
     ledger = Ledger.open(places().ledger)
-    return _done(ledger, [memory.add_fact(ledger, chosen, words, _root(), _now())], "kept", json)
+    return _done(ledger, [session_facts.add_fact(ledger, chosen, words, _root(), _now())], "kept", json)
 
 
 @app.command("accept")
@@ -72,7 +72,7 @@ def accept(
 ) -> int:
     """Let a proposal of the model count."""
     ledger = open_ledger(writes=True)
-    value = reports.accepted(ledger, memory.accept(ledger, [key], _root(), _now()))
+    value = reports.acceptance_report(ledger, session_facts.accept(ledger, [key], _root(), _now()))
     return _shown(ledger, value, json)
 
 
@@ -83,7 +83,7 @@ def forget(key: Id, json: Json = False) -> int:
     Sessions that were told it, or in which it was said, keep it until you delete them: they are named.
     """
     ledger = open_ledger(writes=True)
-    return _done(ledger, [memory.forget(ledger, key, _now())], "forgotten", json)
+    return _done(ledger, [session_facts.forget(ledger, key, _now())], "forgotten", json)
 
 
 @app.command("consolidate")
@@ -96,7 +96,7 @@ def consolidate(model: Model = "", json: Json = False) -> int:
 
 
 def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
-    return _shown(ledger, reports.value(ledger, facts, done=done), json)
+    return _shown(ledger, reports.facts_report(ledger, facts, done=done), json)
 
 
 def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:

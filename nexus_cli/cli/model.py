@@ -33,21 +33,21 @@ def _settings() -> Settings:
 @app.command("list")
 def list_models(json: Json = False) -> int:
     """List the chosen model, aliases, the models of keys in the environment, and those of local servers."""
-    value = reports.listing(_settings(), os.environ)
+    value = reports.list_models(_settings(), os.environ)
     return print_report(value, models_text, json=json)
 
 
 @app.command("show")
 def show_model(name: Name, json: Json = False) -> int:
     """Print all that is known of a model: where it goes, its window, its prices."""
-    value = reports.shown(replace_surrogates(name), _settings(), os.environ)
+    value = reports.show_model(replace_surrogates(name), _settings(), os.environ)
     return print_report(value, model_text, json=json)
 
 
 @app.command("use")
 def use(name: Name) -> int:
     """Use a model when none is named: writes `model` to the personal config.toml."""
-    value = reports.shown(replace_surrogates(name), _settings(), os.environ)
+    value = reports.show_model(replace_surrogates(name), _settings(), os.environ)
     write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         write_stderr_line(f"nexus: the window of {value['name']} is unknown: {value['window']:,} tokens are assumed.")

@@ -114,7 +114,7 @@ class SharedOptions:
 
 @dataclass(frozen=True, slots=True)
 class AskOptions:
-    """What the command line of `nexus ask` said."""
+    """Values of the command line of `nexus ask`."""
 
     words: tuple[str, ...] = ()
     shared: SharedOptions = SharedOptions()

@@ -30,10 +30,10 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.faults import internal
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports import last_exchange
+from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.stream import QuietStream, Stream
@@ -179,13 +179,13 @@ class _ReplRun:
             await repl.run()
         except (OSError, EOFError) as error:
             if not isinstance(error, EOFError) and _is_terminal(0) and _is_terminal(1):
-                write_stderr_line(internal(error).line)
+                write_stderr_line(report_bug(error).line)
                 return 1
             return 128 + signal.SIGHUP
         except Exception as bug:  # the resume command must be the last line whatever went wrong
             if self._shared.verbose:
                 sys.excepthook(type(bug), bug, bug.__traceback__)
-            write_stderr_line(internal(bug).line)
+            write_stderr_line(report_bug(bug).line)
             return 1
         return 0
 
@@ -197,7 +197,7 @@ class _ReplRun:
         for notice in session.take_notices():
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
-            repl.show("last", last_exchange.value(session))
+            repl.show("last", last_exchange(session))
 
     def _resume_line(self) -> str:
         session = self._repl.session

@@ -21,9 +21,9 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
-from nexus_cli.session.exchange import KEPT
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.faults import internal
+from nexus_cli.session.model_call import KEPT
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines
@@ -98,7 +98,7 @@ class _Turn:
         except Exception as error:  # the resume command must be the last line whatever went wrong
             if self._run.options.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
-            self._remarks.error(internal(error).line)
+            self._remarks.error(report_bug(error).line)
             status = 1
         finally:
             close_loop(loop)

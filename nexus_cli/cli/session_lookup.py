@@ -1,4 +1,4 @@
-"""Which ledger and which session a plain command means."""
+"""Opens the ledger and finds the session that a command means."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from nexus_cli.ledger import Ledger
 
 
 def open_ledger(*, writes: bool = False) -> Ledger:
-    """The person's ledger, which has to be writable where the command `writes`; an empty one in memory where none was
-    written yet, so that looking creates nothing. Raises `NexusError("ledger", ...)` where it cannot be opened."""
+    """Open the person's ledger, writable if the command `writes`; an empty one in memory if there is none yet.
+
+    Raises `NexusError("ledger", ...)` if it cannot be opened.
+    """
     path = places().ledger
     if not exists(path):
         return Ledger.open(None)
@@ -22,9 +24,9 @@ def open_ledger(*, writes: bool = False) -> Ledger:
 
 
 def find_session_id(ledger: Ledger, key: str) -> str:
-    """The id of the session that `key` names; with "" the newest of this folder.
+    """Return the id of the session that `key` names; with "" that of the newest of this folder.
 
-    Raises `NexusError("usage", ...)` where there is none.
+    Raises `NexusError("usage", ...)` if there is none.
     """
     if key:
         return ledger.find_session(key).id

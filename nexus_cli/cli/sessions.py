@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.reports import sessions as reports
-from nexus_cli.session.reports.export import FORMATS, exported, save
+from nexus_cli.session.reports.export import FORMATS, save_export, session_pieces
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports.sessions import search_text, session_text, sessions_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -34,7 +34,7 @@ def list_sessions(
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first."""
-    value = reports.listing(open_ledger(), None if everywhere else str(working_folder()), limit)
+    value = reports.list_sessions(open_ledger(), None if everywhere else str(working_folder()), limit)
     return print_report(value, sessions_text, json=json, whole=True)
 
 
@@ -42,7 +42,7 @@ def list_sessions(
 def show_session(key: Key, json: Json = False) -> int:
     """Print what happened in a session."""
     ledger = open_ledger()
-    value = reports.shown(ledger, ledger.find_session(key).id)
+    value = reports.show_session(ledger, ledger.find_session(key).id)
     return print_report(value, session_text, json=json, whole=True)
 
 
@@ -55,7 +55,7 @@ def search(
 ) -> int:
     """Look for words in what was said and done in the sessions of this folder; the newest places first."""
     folder = None if everywhere else str(working_folder())
-    value = reports.search(open_ledger(), replace_surrogates(text), folder, limit)
+    value = reports.search_sessions(open_ledger(), replace_surrogates(text), folder, limit)
     return print_report(value, search_text, json=json)
 
 
@@ -73,9 +73,9 @@ def export(
     found = ledger.find_session(key)
     stream, to_file = Stream(1), bool(output) and output != "-"
     escaped = stream.terminal and not to_file
-    pieces = exported(ledger.log(found.id), found, form, escaped=escaped)
+    pieces = session_pieces(ledger.log(found.id), found, form, escaped=escaped)
     if to_file:
-        write_stderr_line(f"nexus: written to {save(pieces, Path(output).absolute(), beside=False)}.")
+        write_stderr_line(f"nexus: written to {save_export(pieces, Path(output).absolute(), beside=False)}.")
         return 0
     for piece in pieces:
         stream.write(sanitize(piece) if stream.terminal else piece)

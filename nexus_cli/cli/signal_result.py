@@ -1,7 +1,7 @@
 """The result object of a run that a signal ends before there is a session (interface.md sections 6 and 7).
 
-Owns its bytes and whether a command line wants them, told without the parser: it may not be imported yet. Like
-`process` it imports nothing that is not already there when Python starts. Every other result is made elsewhere.
+Reads the command line without the parser, which may not be imported yet. Like `process` it imports only what Python
+itself has loaded. Every other result is made elsewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RESULT = (
 
 
 def json_form(arguments: Sequence[str]) -> str:
-    """The option by which `arguments` ask for JSON, `--json` or `--stream-json`; "" where they do not, or for both."""
+    """Return the option that asks for JSON, `--json` or `--stream-json`; "" for none or both."""
     words = []
     rest = iter(arguments)
     for word in rest:
@@ -44,7 +44,7 @@ def json_form(arguments: Sequence[str]) -> str:
 
 
 def signal_result(form: str, status: int, name: str) -> bytes:
-    """The one line of stdout in this form after the signal of this name; nothing in none."""
+    """Return the line for stdout in this form after the signal of this name; empty without a form."""
     if not form:
         return b""
     head = '{"type": "result", '

@@ -26,12 +26,12 @@ def skill() -> None:
 @app.command("list")
 def list_skills(json: Json = False) -> int:
     """List the personal skills and those of a trusted project."""
-    value = reports.listing(working_folder())
+    value = reports.list_skills(working_folder())
     return print_report(value, skills_text, json=json, whole=True)
 
 
 @app.command("use")
 def use(name: Name) -> int:
     """Print the guide of a skill."""
-    print_value(reports.use(replace_surrogates(name), working_folder()))
+    print_value(reports.skill_guide(replace_surrogates(name), working_folder()))
     return 0

@@ -14,7 +14,7 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.capability_text import capability_forms
 from nexus_cli.core.memory import Merging
 from nexus_cli.session import capability_snapshot as reports
-from nexus_cli.session.usable import unnamed_model
+from nexus_cli.session.available_models import unnamed_model
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.reports.status import status_text
 

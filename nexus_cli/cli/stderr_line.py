@@ -1,4 +1,4 @@
-"""One line on stderr, and the nearest of several names. What the line says is the caller's business."""
+"""Writes one line to stderr; finds the nearest of several names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 
 
 def write_stderr_line(line: str) -> None:
-    """Write `line` to stderr as one line that no terminal can be harmed by; nobody listening is no error."""
+    """Write `line` to stderr as one sanitized line; a closed stderr is no error."""
     text = sanitize(" ".join(line.split())) + "\n"
     try:
         os.write(2, text.encode("utf-8", "replace"))
@@ -18,7 +18,7 @@ def write_stderr_line(line: str) -> None:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The one of `names` that looks most like `name`, or ""."""
+    """Return the one of `names` that is most like `name`, or ""."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
     found = difflib.get_close_matches(name, list(names), 1, 0.5)

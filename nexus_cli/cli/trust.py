@@ -16,7 +16,7 @@ from nexus_cli.config import trust as record
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.trust import preview
+from nexus_cli.session.reports.trust import trust_report
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports.status import trust_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -40,11 +40,11 @@ def trust(
     if revoke:
         return _revoke(folder, json)
     found = record.read_configuration(folder)
-    value = preview(folder, found, load_settings(places(), defaults_dir(), os.environ))
+    value = trust_report(folder, found, load_settings(places(), defaults_dir(), os.environ))
     if value["state"] == "nothing" or found.problem:
         _show(value, json)
         if found.problem:
-            raise NexusError("config", f"{folder} is not trusted", found.problem, "Mend or remove the file")
+            raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
         return 0
     if value["state"] != "trusted" and _agreed(value, json):
         record.trust(folder, found)
@@ -61,7 +61,7 @@ def trust(
 
 
 def _agreed(value: dict[str, object], json: bool) -> bool:
-    """Whether the person wants it: asked in a terminal, taken as said where nobody can be asked."""
+    """Ask in a terminal; True without one, where the command itself is the answer."""
     if not _terminal():
         return True
     asking = QuietStream(Stream(2))

@@ -1,4 +1,4 @@
-"""What the commands share: parsed arguments, the session's ledger, options to reopen the session with."""
+"""Shared by the commands: parsed arguments, the session's ledger, options to reopen the session with."""
 
 from __future__ import annotations
 

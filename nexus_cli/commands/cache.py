@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.cache import uses, why
-from nexus_cli.session.reports.cost import cost
+from nexus_cli.session.reports.cache import cache_report, miss_report
+from nexus_cli.session.reports.cost import cost_report
 
 LONGEST = 15
 """Digits of a step."""
@@ -26,7 +26,7 @@ async def show_cache(context: CommandContext, rest: str) -> None:
     ledger = require_ledger(context)
     if not rest:
         warn_if_stale(context)
-        context.show("cache", await asyncio.to_thread(uses, ledger, context.session.id, context.settings))
+        context.show("cache", await asyncio.to_thread(cache_report, ledger, context.session.id, context.settings))
         return
     word, _, number = rest.partition(" ")
     number = number.strip()
@@ -35,7 +35,7 @@ async def show_cache(context: CommandContext, rest: str) -> None:
         raise usage_error("cache", rest, "it takes nothing, or `why` and the number of a request")
     step = int(number) if number else None
     warn_if_stale(context)
-    context.show("miss", await asyncio.to_thread(why, ledger, context.session.id, context.settings, step))
+    context.show("miss", await asyncio.to_thread(miss_report, ledger, context.session.id, context.settings, step))
 
 
 def _complete_cache(context: CommandContext) -> Sequence[str]:
@@ -54,7 +54,7 @@ async def show_cost(context: CommandContext, rest: str) -> None:
     By model, by kind of request, and for each of the last turns.
     """
     warn_if_stale(context)
-    context.show("cost", await asyncio.to_thread(cost, require_ledger(context), context.session.id))
+    context.show("cost", await asyncio.to_thread(cost_report, require_ledger(context), context.session.id))
 
 
 COMMANDS = (

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
-from nexus_cli.session.acts.compaction import preview
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.next_request.request import NextRequest
 
 PREVIEW = "--preview"
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
-"""What an editor or a terminal makes of a typed dash, among them."""
+"""Dashes that an editor or a terminal may make of a typed one."""
 
 
 async def compact(context: CommandContext, rest: str) -> None:

@@ -6,8 +6,8 @@ import asyncio
 
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.session.reports.context import difference_in, of_request
-from nexus_cli.session.reports.live_context import live_report
+from nexus_cli.session.reports.context import difference_in_ledger, sent_request_report
+from nexus_cli.session.reports.live import live_report
 
 LONGEST = 15
 """Digits of a step."""
@@ -33,11 +33,11 @@ async def show_context(context: CommandContext, rest: str) -> None:
     ledger, session = require_ledger(context), context.session.id
     warn_if_stale(context)
     if option == "--step":
-        held = await asyncio.to_thread(of_request, ledger, session, context.settings, int(number))
+        held = await asyncio.to_thread(sent_request_report, ledger, session, context.settings, int(number))
         context.show("context", held)
         return
     step = int(number) if number else None
-    context.show("between", await asyncio.to_thread(difference_in, ledger, session, context.settings, step))
+    context.show("between", await asyncio.to_thread(difference_in_ledger, ledger, session, context.settings, step))
 
 
 COMMANDS = (Command("context", "context", show_context, "[--step N | --diff [N]]", complete=lambda context: OPTIONS),)

@@ -20,7 +20,7 @@ async def show_drops(context: CommandContext, rest: str) -> None:
     drops = require_record(context).drops()
     if not rest:
         lane = context.session.context.lane
-        value = reports.of_window(context.session.id, drops, lane.items, lane.timeline.memos, lane.epoch.sections)
+        value = reports.window_drops(context.session.id, drops, lane.items, lane.timeline.memos, lane.epoch.sections)
         context.show("drops", value)
         return
     drop_id, text, start, end = parse_drop_range("drops", rest, context)

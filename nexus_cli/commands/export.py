@@ -9,8 +9,8 @@ from markdown_it import MarkdownIt
 
 from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.session.reports.diff import diff
-from nexus_cli.session.reports.export import FORMATS, default_name, exported, save
+from nexus_cli.session.reports.diff import folder_diff
+from nexus_cli.session.reports.export import FORMATS, default_file_name, save_export, session_pieces
 
 
 async def export_session(context: CommandContext, rest: str) -> None:
@@ -30,8 +30,8 @@ async def export_session(context: CommandContext, rest: str) -> None:
     record, info = require_record(context), require_ledger(context).session(context.session.id)
     target = context.session.folder / os.path.expanduser(name)
     if os.path.isdir(target):
-        target /= default_name(info, form)
-    path = await asyncio.to_thread(lambda: save(exported(record, info, form), target, beside=True))
+        target /= default_file_name(info, form)
+    path = await asyncio.to_thread(lambda: save_export(session_pieces(record, info, form), target, beside=True))
     context.say(f"Written to {path}")
 
 
@@ -67,7 +67,7 @@ async def show_diff(context: CommandContext, rest: str) -> None:
     session changed.
     """
     session = context.session
-    context.show("diff", await diff(session.folder, session.ledger, session.id))
+    context.show("diff", await folder_diff(session.folder, session.ledger, session.id))
 
 
 COMMANDS = (

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.acts.goal import closing, setting
-from nexus_cli.session.reports.goals import listing
+from nexus_cli.session.acts.goal import goal_closing, goal_setting
+from nexus_cli.session.reports.live import goals_report
 
 VERBS = ("done", "drop")
 LISTS = ("list", "show")
@@ -18,7 +18,7 @@ MEANT = {
     **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), "done"),
     **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), "drop"),
 }
-"""What others call the verbs."""
+"""Synonyms of the verbs."""
 NEAR = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
@@ -33,10 +33,10 @@ async def set_goal(context: CommandContext, rest: str) -> None:
     first, *names = list(filter(None, SEPARATORS.split(rest.casefold()))) or [rest or LISTS[0]]
     if names or first not in LISTS:
         if verb := _verb(rest, first, names):
-            await run_act(context, "goals", closing(names, verb))
+            await run_act(context, "goals", goal_closing(names, verb))
         else:
             await _set(context, rest)
-    context.show("goals", context.session.look(listing))
+    context.show("goals", context.session.look(goals_report))
 
 
 def _verb(rest: str, first: str, names: Sequence[str]) -> str:
@@ -65,17 +65,17 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
 
 async def _set(context: CommandContext, text: str) -> None:
     """Set the goal. If it is stopped meanwhile, the goal is kept without steps."""
-    before = len(context.session.look(listing)["goals"])
+    before = len(context.session.look(goals_report)["goals"])
     try:
-        await run_act(context, "breaking the goal down", setting(text))
+        await run_act(context, "breaking the goal down", goal_setting(text))
     except NexusError as error:
-        if error.kind != "aborted" or len(context.session.look(listing)["goals"]) == before:
+        if error.kind != "aborted" or len(context.session.look(goals_report)["goals"]) == before:
             raise
         context.say("Breaking the goal down was stopped: it is kept without steps.")
 
 
 def _complete_goal(context: CommandContext) -> Sequence[str]:
-    goals = context.session.look(listing)["goals"]
+    goals = context.session.look(goals_report)["goals"]
     known = [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
     return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
 

@@ -11,7 +11,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
-from nexus_cli.session import memory
+from nexus_cli.session.memory import session_facts
 from nexus_cli.session.reports import memory as reports
 
 ACTS = ("add", "accept", "forget", "search", "list")
@@ -45,7 +45,7 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
         raise NexusError("usage", f"/memory {act}", "this session saves nothing", "nexus memory does it outside of one")
     text, at = text.strip(), format_utc(local_now())
     if act in ("", "list") and not text:
-        context.show("memory", reports.listing(ledger, root, here=here))
+        context.show("memory", reports.list_facts(ledger, root, here=here))
         return
     if act == CONSOLIDATE:
         hint = f"In a shell: nexus memory {CONSOLIDATE}"
@@ -59,16 +59,17 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     match act:
         case "add":
             slot, words = _slotted(rest, text)
-            fact = memory.add_fact(ledger, slot, words, root, at, here)
-            context.show("fact", reports.value(ledger, [fact], here, done="kept"))
+            fact = session_facts.add_fact(ledger, slot, words, root, at, here)
+            context.show("fact", reports.facts_report(ledger, [fact], here, done="kept"))
         case "accept":
-            context.show("fact", reports.accepted(ledger, memory.accept(ledger, _names(text), root, at), here))
+            done = session_facts.accept(ledger, _names(text), root, at)
+            context.show("fact", reports.acceptance_report(ledger, done, here))
         case "forget":
             known = dict.fromkeys(ledger.facts.get(name).id for name in _names(text))
-            gone = [memory.forget(ledger, name, at) for name in known]
-            context.show("fact", reports.value(ledger, gone, here, done="forgotten"))
+            gone = [session_facts.forget(ledger, name, at) for name in known]
+            context.show("fact", reports.facts_report(ledger, gone, here, done="forgotten"))
         case _:
-            context.show("memory", reports.search(ledger, text, root, here=here))
+            context.show("memory", reports.search_facts(ledger, text, root, here=here))
 
 
 def _names(text: str) -> list[str]:
@@ -100,7 +101,7 @@ def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
 
 
 def _one_edit(word: str, slot: str) -> bool:
-    """Whether one letter more, less or other, or two that changed places, make `slot` of `word`."""
+    """True if one inserted, deleted or replaced letter, or two swapped ones, turn `word` into `slot`."""
     if abs(len(word) - len(slot)) > 1 or word == slot:
         return False
     start = next((n for n, (a, b) in enumerate(zip(word, slot, strict=False)) if a != b), min(len(word), len(slot)))

@@ -14,8 +14,8 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
+from nexus_cli.session.available_models import resolve_alias
 from nexus_cli.session.reports import models as reports
-from nexus_cli.session.usable import resolved
 
 
 async def set_model(context: CommandContext, rest: str) -> None:
@@ -24,7 +24,7 @@ async def set_model(context: CommandContext, rest: str) -> None:
     NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
     stays. A provider caches per model, so it prints how much of the next request misses the cache.
     """
-    name = resolved(replace_surrogates(rest), context.settings) if rest else await _chosen(context)
+    name = resolve_alias(replace_surrogates(rest), context.settings) if rest else await _chosen(context)
     if not name:
         return
     try:
@@ -40,7 +40,7 @@ async def set_model(context: CommandContext, rest: str) -> None:
 
 
 async def _chosen(context: CommandContext) -> str | None:
-    listed = await asyncio.to_thread(reports.listing, context.settings, os.environ)
+    listed = await asyncio.to_thread(reports.list_models, context.settings, os.environ)
     present = context.session.model
     choices = [Choice(row["name"], _label(row, present)) for row in listed["models"]]
     if not choices:

@@ -7,8 +7,7 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice, resume_options
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.session.reports.tools import RUNS, permissions, tools
-from nexus_cli.session.reports.why import NAMES, why
+from nexus_cli.session.reports.live import NAMES, RUNS, limits_report, permissions_report, tools_report
 
 
 async def set_permissions(context: CommandContext, rest: str) -> None:
@@ -18,7 +17,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     all: also commands and everything else.
     """
     if not rest:
-        context.show("permissions", await asyncio.to_thread(permissions, context.session))
+        context.show("permissions", await asyncio.to_thread(permissions_report, context.session))
         return
     level = parse_choice("permissions", rest, LEVELS)
     await context.reopen(resume_options(context, allow=level, allow_from="/permissions"))
@@ -32,7 +31,7 @@ async def list_tools(context: CommandContext, rest: str) -> None:
 
     What each does, what its schema costs in every request, and whether it asks first.
     """
-    context.show("tools", await asyncio.to_thread(tools, context.session))
+    context.show("tools", await asyncio.to_thread(tools_report, context.session))
 
 
 async def explain_limits(context: CommandContext, rest: str) -> None:
@@ -42,7 +41,7 @@ async def explain_limits(context: CommandContext, rest: str) -> None:
     allows them; each can only tighten. Without a NAME every limit in force is shown.
     """
     name = parse_choice("why", rest, NAMES) if rest else ""
-    context.show("why", context.session.look(lambda parts: why(parts, name)))
+    context.show("why", context.session.look(lambda parts: limits_report(parts, name)))
 
 
 COMMANDS = (

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
-from nexus_cli.session.acts.pin import pin, unpin
-from nexus_cli.session.compaction.pins import pins
-from nexus_cli.session.reports import compaction as reports
+from nexus_cli.session.acts.compaction import pin, unpin
+from nexus_cli.session.compaction.pins import list_pins
+from nexus_cli.session.reports.live import pins_report
 from nexus_cli.session.user_messages import newest_messages
 
 MESSAGES = 10
@@ -23,7 +23,7 @@ async def pin_text(context: CommandContext, rest: str) -> None:
     their numbers; /unpin removes a pin.
     """
     if not rest:
-        context.show("pins", {**context.session.look(reports.pinned), "messages": _said(context)})
+        context.show("pins", {**context.session.look(pins_report), "messages": _said(context)})
         return
     await run_act(context, "pinning", pin(rest))
 
@@ -50,7 +50,7 @@ async def unpin_text(context: CommandContext, rest: str) -> None:
 
 def _complete_unpin(context: CommandContext) -> Sequence[str]:
     """Return the ids of the pins."""
-    return [one.id for one in pins(context.session.context.lane.timeline)]
+    return [one.id for one in list_pins(context.session.context.lane.timeline)]
 
 
 COMMANDS = (

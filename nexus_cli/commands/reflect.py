@@ -5,8 +5,8 @@ from __future__ import annotations
 from nexus_cli.commands.command import Command, CommandContext, run_act
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.acts.reflect import reflection
-from nexus_cli.session.reports.memory import waiting
+from nexus_cli.session.acts.memory import reflection
+from nexus_cli.session.reports.memory import list_proposals
 
 
 async def reflect(context: CommandContext, rest: str) -> None:
@@ -28,7 +28,7 @@ def _waiting(context: CommandContext) -> list[str]:
     """Return the ids of the facts that wait for the person; none if the ledger fails."""
     ledger = context.session.ledger
     try:
-        return [] if ledger is None else waiting(ledger, str(project_root(context.session.folder)))
+        return [] if ledger is None else list_proposals(ledger, str(project_root(context.session.folder)))
     except NexusError:
         return []
 

@@ -24,7 +24,7 @@ async def list_sessions(context: CommandContext, rest: str) -> None:
     if rest not in ("", "--all"):
         raise usage_error("sessions", rest, "it takes nothing but --all")
     folder = None if rest else str(context.session.folder)
-    context.show("sessions", reports.listing(require_ledger(context), folder))
+    context.show("sessions", reports.list_sessions(require_ledger(context), folder))
 
 
 MOST = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.session.reports import last_exchange
+from nexus_cli.session.reports.sessions import last_exchange
 
 
 async def continue_turn(context: CommandContext, rest: str) -> None:
@@ -12,7 +12,7 @@ async def continue_turn(context: CommandContext, rest: str) -> None:
     It has calls without a result, a message without an answer, or an answer that broke off. A call that had started
     when nexus ended is never run a second time by itself.
     """
-    if not context.session.is_open() and last_exchange.value(context.session)["finished"]:
+    if not context.session.is_open() and last_exchange(context.session)["finished"]:
         raise usage_error("continue", rest, "nothing is open", "Type what to do next")
     context.start()
 

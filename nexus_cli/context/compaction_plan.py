@@ -199,9 +199,9 @@ def plan(
     free -= (record_room := max(0, min(reserved, free)))
     shown = {s.entry for s in kept if s.form in (ItemForm.FULL, ItemForm.ELIDED)} | {pin.entry for pin in stay}
     candidates = tuple(one for one in said if one[0] not in shown)
-    quotes = words.chosen(candidates, max(0, min(beyond.words, free)))
+    quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(words.cost(quote.text) for quote in quotes)
-    last = words.chosen((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
+    last = words.choose_quotes((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
     free -= sum(words.cost(quote.text) for quote in last)
     cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - (bound - free))
     return CompactionPlan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
@@ -275,7 +275,7 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
 
 def cost(pin: Pin, count: Callable[[str], int]) -> int:
     """Tokens that a pin takes where it stands."""
-    return count(pin.shown) + 2
+    return count(pin.quotation) + 2
 
 
 def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:

@@ -35,7 +35,7 @@ class OwnWords:
 
     def cost(self, words: str) -> int:
         """Tokens of the quotation."""
-        return self.count(quoted(words)) + 2
+        return self.count(quote_lines(words)) + 2
 
     def newest(self, said: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
         """Return the first of `said` up to the one that has no place in `room` tokens; the rest is not read."""
@@ -48,7 +48,7 @@ class OwnWords:
                 break
         return found
 
-    def chosen(self, said: Iterable[tuple[int, str]], room: int) -> tuple[Quote, ...]:
+    def choose_quotes(self, said: Iterable[tuple[int, str]], room: int) -> tuple[Quote, ...]:
         """Return what fits of `said`, oldest first; the newest get room first.
 
         What exceeds the room by itself is cut to its share of it; the first of the others that does not fit is cut to
@@ -71,13 +71,16 @@ class OwnWords:
 
     def _cut(self, text: str, room: int) -> str:
         """`text` in `room` tokens as a quotation; "" where that says nothing."""
-        lines = self.count(quoted(text)) - self.count(text)
-        if room - lines <= WORTH_CUTTING:
-            return ""
-        short = elide_text(text, room - lines - 4, self.count, plain_marker).text
-        return short if self.cost(short) <= room else ""
+        share = min(1.0, self.count(text) / max(1, self.count(quote_lines(text))))
+        most = int((room - 4) * share)
+        while most > WORTH_CUTTING:  # the lines that stay may be shorter than the others, and take more marks
+            short = elide_text(text, most, self.count, plain_marker).text
+            if self.cost(short) <= room:
+                return short
+            most = most * 3 // 4
+        return ""
 
 
-def quoted(words: str) -> str:
+def quote_lines(words: str) -> str:
     """`words` with `> ` before each line."""
     return "\n".join(f"> {line}" for line in words.split("\n"))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.context.own_words import quoted
+from nexus_cli.context.own_words import quote_lines
 
 NAMED = 24
 """So many of the pins that have no room are named, each with the drop that it can be read in."""
@@ -28,13 +28,13 @@ class Pin:
     text: str
 
     @property
-    def shown(self) -> str:
+    def quotation(self) -> str:
         """How it stands after a summary or in a marker."""
         place = f"{self.id}, message {self.entry}" if self.entry else self.id
-        return f"[{place}]\n{quoted(self.text)}"
+        return f"[{place}]\n{quote_lines(self.text)}"
 
 
-def left_out(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
+def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
     """The line that names pins without room, by their id, each with its drop where the model `recalls` drops."""
     named = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways[:NAMED]]
     more = [f"and {len(ways) - NAMED} more"] if len(ways) > NAMED else []

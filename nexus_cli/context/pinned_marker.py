@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 
-from nexus_cli.context.own_words import OwnWords, quoted
-from nexus_cli.context.pin import Pin, left_out, named_ways
+from nexus_cli.context.own_words import OwnWords, quote_lines
+from nexus_cli.context.pin import Pin, crowded_line, named_ways
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.summary_head import PINNED
 from nexus_cli.context.window.groups import flatten
@@ -51,7 +51,7 @@ class PinningTruncator(LaneTruncator):
     def reserved(self) -> int:
         """Tokens that pins and words may take, to be kept free for them."""
         fitting, crowded = self._fitting(self.keeps.pins)
-        pins = sum((self.count(pin.shown) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
+        pins = sum((self.count(pin.quotation) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
         return (pins if self.keeps.pins else 0) + min(room, said)
@@ -64,7 +64,7 @@ class PinningTruncator(LaneTruncator):
     def _line(self, crowded: Sequence[Pin]) -> int:
         """Tokens of the line that names pins without room."""
         ways = [(pin.id, "d9999") for pin in crowded]
-        return self.count(left_out(ways, self.keeps.recalls)) + 2 if crowded else 0
+        return self.count(crowded_line(ways, self.keeps.recalls)) + 2 if crowded else 0
 
     def _fitting(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
         """Those that fit, the newest first to get room, and the others; both in their order. What names the others
@@ -75,7 +75,7 @@ class PinningTruncator(LaneTruncator):
     def _chosen(self, pins: Sequence[Pin], taken: int) -> tuple[list[Pin], list[Pin]]:
         room, found = self.keeps.pins_room - self.count(PINNED) - 2 - taken, set()
         for pin in reversed(pins):
-            cost = self.count(pin.shown) + 2
+            cost = self.count(pin.quotation) + 2
             if cost <= room:
                 room -= cost
                 found.add(pin.id)
@@ -87,11 +87,11 @@ class PinningTruncator(LaneTruncator):
         texts = [item.message.content for item in head]
         place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
         there = {item.entry for item in kept if item.form is ItemForm.FULL}
-        gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.shown in text for text in texts)]
+        gone = [p for p in self.keeps.pins if p.entry not in there and not any(p.quotation in text for text in texts)]
         before = [item.message.content for item in lane.items if item.form in OURS]
         if place is None:  # cut short are only single messages, or a summary with the pins below it
             cut = {item.entry for item in kept} - there
-            gone = [pin for pin in gone if pin.entry in cut or any(pin.shown in text for text in before)]
+            gone = [pin for pin in gone if pin.entry in cut or any(pin.quotation in text for text in before)]
             if not gone:
                 return head
             place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
@@ -101,7 +101,7 @@ class PinningTruncator(LaneTruncator):
             words = self._words(kept, texts, {pin.entry for pin in self._fitting(gone)[0]})
         parts = [head[place].message.content]
         if words:
-            parts.append("\n\n".join([SAID, *map(quoted, words)]))
+            parts.append("\n\n".join([SAID, *map(quote_lines, words)]))
         parts += self._pinned(lane, gone, (texts, before), drops)
         message = replace(head[place].message, content="\n\n".join(parts))
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
@@ -117,7 +117,7 @@ class PinningTruncator(LaneTruncator):
         """The pins that are `gone`, as far as they fit, and the line for the others, each with a drop: the one that
         our `texts` name, as they stand now or stood before, else a new one."""
         fitting, crowded = self._fitting(gone)
-        parts = ["\n".join([PINNED, *(pin.shown for pin in fitting)])] if fitting else []
+        parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
         told, known = map(named_ways, texts)
         ways = []
         for pin in (pin for pin in crowded if pin.id not in told):
@@ -127,14 +127,14 @@ class PinningTruncator(LaneTruncator):
                 at = lane.timeline.now()
                 drops.append(Drop(known[pin.id], what, tokens, Cause.TRUNCATION, at, text=pin.text))
             ways.append((pin.id, known[pin.id]))
-        return [*parts, left_out(ways, self.keeps.recalls)] if ways else parts
+        return [*parts, crowded_line(ways, self.keeps.recalls)] if ways else parts
 
     def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> list[str]:
         """The person's words that stand nowhere else in the window, oldest first."""
         shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
         words = OwnWords(self.count)
-        said = (one for one in self.keeps.said(shown) if not any(quoted(one[1]) in text for text in texts))
-        chosen = words.chosen(words.newest(said, self.keeps.words_room), self.keeps.words_room)
+        said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
+        chosen = words.choose_quotes(words.newest(said, self.keeps.words_room), self.keeps.words_room)
         return [quote.text for quote in chosen]
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction import create_summary_message
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.own_words import Quote, quoted
-from nexus_cli.context.pin import left_out
+from nexus_cli.context.own_words import Quote, quote_lines
+from nexus_cli.context.pin import crowded_line
 from nexus_cli.context.untrusted_text import named_drops, neutralize
 from nexus_cli.context.window.entry_ranges import BUT, SUMMED, EntryRange, format_ranges
 from nexus_cli.core.clock import Clock
@@ -54,15 +54,15 @@ def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collecti
     if more.record:
         parts.append(more.record)
     if chosen.pins:
-        parts.append("\n".join([PINNED, *(pin.shown for pin in chosen.pins)]))
+        parts.append("\n".join([PINNED, *(pin.quotation for pin in chosen.pins)]))
     if more.left_out:
-        parts.append(left_out(more.left_out, more.recalls))
+        parts.append(crowded_line(more.left_out, more.recalls))
     return "\n\n".join(parts)
 
 
 def _quotations(title: str, quotes: Sequence[Quote], missing: str) -> str:
     """Return the quotations under their title, with the line for those that are missing; "" where there is neither."""
-    texts = [*([missing] if missing else []), *(quoted(quote.text) for quote in quotes)]
+    texts = [*([missing] if missing else []), *(quote_lines(quote.text) for quote in quotes)]
     return f"\n\n{title}\n" + "\n\n".join(texts) if texts else ""
 
 

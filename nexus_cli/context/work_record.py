@@ -24,7 +24,10 @@ LONGEST = 200
 """Characters of a command, a path or an error line that are shown."""
 TAIL = 20_000
 """Characters at the end of an output in which an error line is looked for."""
-_STATUS = re.compile(r"\[(?:[^\[\]\n]*; )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
+_STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
+"""The last line of the result of a command that ended; a time limit stands before the status."""
+_UNENDED = re.compile(r"^(interrupted while it ran|outcome unknown)\b[^\n]*\s*\Z", re.MULTILINE)
+"""The last line of the result of a command that was started, and nobody knows how it would have ended."""
 _NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
 _HINTED = re.compile(
     r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
@@ -36,9 +39,10 @@ class CommandRun:
     """The last run of one command."""
 
     command: str
-    status: int
+    status: int | None
+    """None where it did not end by itself."""
     error: str
-    """The last line of its output that names a failure, or its last line; "" with status 0."""
+    """The last line of its output that names a failure, or its last line; "" with status 0. Or why it did not end."""
     entry: int
     """The message with the result."""
 
@@ -76,14 +80,19 @@ class WorkLog:
                 self.words.append(entry.id)
 
     def _end_command(self, entry: int, message: Message) -> None:
-        command = self._called.pop(message.tool_call_id or "", "")
-        ended = _STATUS.search(message.content)
-        if not command or ended is None:  # it did not run, or nobody knows how it ended
+        command, text = self._called.pop(message.tool_call_id or "", ""), message.content
+        if not command:
             return
-        status = int(ended[1])
-        error = find_error_line(message.content[: ended.start()]) if status else ""
+        if ended := _STATUS.search(text):
+            status = int(ended[2])
+            error = (ended[1] or find_error_line(text[: ended.start()])) if status else ""
+            run = CommandRun(command, status, error, entry)
+        elif unended := _UNENDED.search(text):
+            run = CommandRun(command, None, unended[1], entry)
+        else:  # it did not run: how it ended before still holds
+            return
         self.commands.pop(command, None)
-        self.commands[command] = CommandRun(command, status, error, entry)
+        self.commands[command] = run
 
 
 def find_error_line(output: str) -> str:
@@ -115,7 +124,8 @@ def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
 
 
 def _command_item(run: CommandRun) -> WorkItem:
-    ended = f"exit {run.status}" + (f": {safe_line(run.error)}" if run.error else "")
+    ended = "no exit status" if run.status is None else f"exit {run.status}"
+    ended += f": {safe_line(run.error)}" if run.error else ""
     return WorkItem(run.entry, f"- {safe_line(run.command)} -> {ended}", command=True, failing=run.status != 0)
 
 

@@ -296,8 +296,8 @@ class LaneLog:
         return self._query(lambda db: token_stats.calibration(db, model), Calibration())
 
     def calibrate(self, model: str, value: Calibration) -> None:
-        """Store what was learned of `model`."""
-        self._commit_optional(lambda db: token_stats.calibrate(db, model, value))
+        """Store what was learned of `model` with the next transaction, which is that of its reply."""
+        self._query(lambda db: token_stats.calibrate(db, model, value), None)
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored token count of a text, or None."""

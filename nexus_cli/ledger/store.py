@@ -186,8 +186,9 @@ class Ledger:
 
     def calibrate(self, model: str, value: Calibration) -> None:
         """Store what was learned of a model."""
+        token_stats.calibrate(self.db, model, value)
         with self.db.write():
-            token_stats.calibrate(self.db, model, value)
+            pass
 
 
 def read_facts(path: Path, project: str) -> list[Fact]:

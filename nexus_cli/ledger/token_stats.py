@@ -29,8 +29,8 @@ def calibration(db: Database, model: str) -> Calibration:
 
 
 def calibrate(db: Database, model: str, value: Calibration) -> None:
-    """Store what was learned; inside a transaction."""
-    db.run(
+    """Store what was learned with the next transaction."""
+    db.run_later(
         "INSERT OR REPLACE INTO calibrations (model, factor, reports, worst, window, kinds)"
         " VALUES (?, ?, ?, ?, ?, ?)",
         model, value.factor, value.reports, value.worst, value.window,

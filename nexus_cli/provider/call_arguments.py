@@ -6,11 +6,12 @@ the size of Ollama's window (its own default truncates silently).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint
+from nexus_cli.provider.message_lines import STAND_IN
 from nexus_cli.provider.model_table import takes_effort
 from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
 
@@ -46,16 +47,11 @@ def effort_notice(model: str, effort: str) -> str:
     return f"{model} is not known to take an effort: {effort} is not sent"
 
 
-def drop_nulls(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return `messages` without null fields, as litellm would send them; unchanged messages stay the same objects."""
-    return [m if None not in m.values() else {k: v for k, v in m.items() if v is not None} for m in messages]
-
-
 def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
     """Return the keyword arguments for `acompletion`.
 
-    With `walk` False the messages go into `extra_body`, where the SDK does not look at them; only for providers in
-    `WALKED`, whose body is the same either way.
+    With `walk` False tools and `STAND_IN` for the messages go into `extra_body`, where the SDK does not look at them;
+    only for providers in `SDK_WALKS`, whose body is the same either way.
     """
     messages, tools = add_cache_marks(request, where.provider)
     made: dict[str, Any] = {
@@ -70,7 +66,7 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         **cache_key_arguments(request, where.provider),
     }
     if not walk:
-        made["extra_body"] = {"messages": drop_nulls(messages)}
+        made["extra_body"] = {"messages": STAND_IN}
     if tools:
         made["tools"] = tools if walk else [PLACEHOLDER_TOOL]
         if not walk:

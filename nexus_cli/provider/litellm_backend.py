@@ -22,6 +22,7 @@ from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, resolve_endpoint
 from nexus_cli.provider.failures import hint_for, to_provider_error
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
+from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_response
@@ -61,6 +62,7 @@ def litellm() -> Any:
                 if collecting:
                     gc.enable()
             silence_litellm(module)
+            _fill_bodies()
             _litellm = module
     return _litellm
 
@@ -75,6 +77,17 @@ def _client_class() -> Any:
             raise sys.exception() or ConnectionError("the connection was lost")
 
     return OneTry
+
+
+def _fill_bodies() -> None:
+    """Let litellm make openai clients that put the encoded messages into each request (`message_lines`)."""
+    from litellm.llms.openai import openai as adapter  # noqa: PLC0415
+
+    class AsyncOpenAI(adapter.AsyncOpenAI):  # type: ignore[misc]
+        async def _prepare_request(self, request: Any) -> None:
+            fill_body(request)
+
+    adapter.AsyncOpenAI = AsyncOpenAI
 
 
 def has_own_reasons(where: Endpoint) -> bool:
@@ -104,6 +117,7 @@ class LitellmBackend:
         self._info = info
         self._bridged: dict[tuple[Any, ...], bool] = {}
         self._clients: dict[asyncio.AbstractEventLoop, Any] = {}
+        self._lines = MessageLines()
 
     def prepare(self) -> None:
         """Import litellm (about 1.3 s of CPU). Thread-safe and idempotent."""
@@ -157,7 +171,9 @@ class LitellmBackend:
             await line.aclose()
 
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
-        made = build_arguments(request, where, info, walk=self._walks(request, where))
+        walk = self._walks(request, where)
+        made = build_arguments(request, where, info, walk=walk)
+        filling.set(None if walk else self._lines.encode(request.messages))
         made["timeout"] = request.stall_seconds + GRACE
         if where.provider in OWN_CLIENT:
             made["client"] = self._client()

@@ -20,8 +20,8 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.available_models import keys_present, unnamed_model
 from nexus_cli.session.recipes import folders, project_recipes
-from nexus_cli.session.usable import keys_present, unnamed_model
 
 
 def snapshot(

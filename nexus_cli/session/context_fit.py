@@ -22,14 +22,14 @@ from nexus_cli.core.event import Notice
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
-from nexus_cli.session.compaction.compact import compact, drafted
-from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.compact import compact, draft_plan
+from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
+from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import words_before
-from nexus_cli.session.way_back import can_recall
 
 NAMED = 3
 """So many of the largest parts, or of the images, are named in a refusal."""
@@ -63,7 +63,7 @@ async def _ensure_fits(engine: LaneState) -> None:
     fits = request.fits
     if fits and request.tokens < engine.settings.compact.at * engine.budget.available:
         return
-    hopeless = fits and refused_for_nothing(engine) and drafted(engine, "window", engine.settings.compact.to) is None
+    hopeless = fits and refused_for_nothing(engine) and draft_plan(engine, "window", engine.settings.compact.to) is None
     if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
         await compact(engine, "window", engine.settings.compact.to)
     _truncate_until_fits(engine)
@@ -99,7 +99,7 @@ def truncate(engine: LaneState) -> None:
     lane = engine.lane
     before, available = window_request(engine).tokens, engine.meter.countable(engine.room)
     keeps = Kept(
-        pins(lane.timeline),
+        list_pins(lane.timeline),
         int(available * PINS_SHARE),
         lambda shown: words_before(lane, lane.timeline.last, shown),
         own_words_room(available),

@@ -13,11 +13,10 @@ from typing import Any, Protocol
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
 from nexus_cli.core.entry import Drop
-from nexus_cli.session.drop_list import of_window
+from nexus_cli.session.drop_list import window_drops
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.memo_kinds import PLAN
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.request import scale_sections
+from nexus_cli.session.next_request.request import PLAN, scale_sections
 
 
 class Kept(Protocol):
@@ -49,7 +48,7 @@ class ContextToolService:
         """See `Assembly`."""
         engine, drops = self.lane_state, self.kept.drops()
         lane, request = engine.lane, next_request(engine)
-        listed = of_window("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
+        listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
             "budget": request.budget.described(),
             "sections": [*request.sections, *self._told(request.messages_scale)],

@@ -20,11 +20,10 @@ from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.session.admit import fitted, kept
+from nexus_cli.session.denials import SAID_NO, SAID_NOTHING
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.powers import CHANGES, Powers, Refusal
-from nexus_cli.session.refused import SAID_NO, SAID_NOTHING
-from nexus_cli.session.signals import tightened
+from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
+from nexus_cli.session.user_input import clip_with_drop, record_drop
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
@@ -79,7 +78,7 @@ class Dispatcher:
     """Tokens that a side run found in its window when it began, see `Powers.of`."""
     denied: list[dict[str, str]] = field(default_factory=list)
     """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
-    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.refused`."""
+    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.denials`."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
@@ -103,25 +102,25 @@ class Dispatcher:
         if self.errors >= ERRORS and not self.signals:
             engine.notices.append(f"{self.errors} calls in a row could not run: read their errors before the next one.")
 
-    def powers(self, engine: LaneState) -> Powers:
+    def run_limits(self, engine: LaneState) -> RunLimits:
         """What the limits in force allow the next step of `engine`'s lane, and why."""
         errors = self.errors if engine.lane.run == self._began else 0
-        return Powers.of(
+        return RunLimits.of(
             engine, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
             found=self.found,
         )  # fmt: skip
 
     def in_force(self, engine: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """The limits of the session, of which `bounds` are the layers, with what the state of the run binds now."""
-        return tightened(bounds, self.powers(engine).now) if self.signals else (self.limits, bounds)
+        return tighten_by_signals(bounds, self.run_limits(engine).now) if self.signals else (self.limits, bounds)
 
     def _limit(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Settle what the limits say of `calls` before any of them runs."""
         if engine.lane.run != self._began:
             self._began, self.errors = engine.lane.run, 0
-        powers = self.powers(engine)
-        self._refusals = powers.refusals(calls)
-        self._confirm = bool(powers.limits.confirm)
+        limits = self.run_limits(engine)
+        self._refusals = limits.refusals(calls)
+        self._confirm = bool(limits.limits.confirm)
 
     async def _run_all(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
@@ -152,7 +151,7 @@ class Dispatcher:
 
     def refuses(self, engine: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
         """Whether the limits refuse `call`, which is one of `calls`, the newest of the run."""
-        return call.id in self.powers(engine).refusals(calls)
+        return call.id in self.run_limits(engine).refusals(calls)
 
     def stop_repeating(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""
@@ -276,7 +275,7 @@ class Dispatcher:
         if not result.denied:  # what a limit or the person held back says nothing of how the calls fare
             self.errors = 0 if result.ran else self.errors + 1
         log = engine.lane.timeline.log
-        clipped, drop_id = await fitted(
+        clipped, drop_id = await clip_with_drop(
             result.text or NO_OUTPUT,
             engine.budget.output_cap,
             engine.context.counter.count,
@@ -293,7 +292,7 @@ class Dispatcher:
                 text=result.full if result.full is not None else result.text,
                 uncounted=result.uncounted,
             )
-            await kept(log, drop)
+            await record_drop(log, drop)
             engine.emit(event.Dropped(replace(drop, text=None)))
         self._append(engine, call, replace(result, full=None), clipped.text, seconds)
 

@@ -25,7 +25,7 @@ UNIT = "counted"
 reports with tokens of the budget it is the unit of the figures called `counted` and `full_counted`."""
 
 
-def listing(
+def list_drops(
     session: str, drops: Sequence[Drop], returned: Collection[str] = (), sections: str = ""
 ) -> dict[str, Any]:
     """The drops of a session, oldest first; how many are still left out, and of these asked for again. `returned` are
@@ -59,23 +59,25 @@ def drop_value(drop: Drop) -> dict[str, Any]:
     }
 
 
-def of_session(ledger: Ledger, session: str) -> dict[str, Any]:
+def session_drops(ledger: Ledger, session: str) -> dict[str, Any]:
     """Return the listing of a session that is not open here."""
     log = ledger.log(session)
     drops = log.drops()
     epoch = log.current_epoch() if drops else None
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
-    return of_window(session, drops, items, log.memos, epoch.sections if epoch else "")
+    return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
-def of_window(
+def window_drops(
     session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str
 ) -> dict[str, Any]:
     """Return the listing with the window at hand: its `slots`, the memos of its lane, the sections of its epoch."""
-    return listing(session, drops, back(drops, items, memos, sections), sections)
+    return list_drops(session, drops, returned_drops(drops, items, memos, sections), sections)
 
 
-def back(drops: Iterable[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = "") -> frozenset[str]:
+def returned_drops(
+    drops: Iterable[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = ""
+) -> frozenset[str]:
     """The ids of the drops that are left out no more: every message of theirs stands whole among `items`, the window,
     or their compaction was undone (by the `memos` of the lane) and nothing of what that brought back has gone again.
     Of a system text it is the same text of the section, sent in full by the epoch that has these `sections`."""

@@ -36,29 +36,28 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.session.acts.extract import extract
+from nexus_cli.session.acts.memory import extract_facts
 from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.estimate_anchor import take_anchor
-from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import SessionLimits
-from nexus_cli.session.memory import SessionFacts
+from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.opening import (
-    chosen_session,
-    hold,
-    in_memory,
-    known_model,
+    find_session,
+    in_memory_notice,
+    load_model_info,
+    lock_session,
     needs_ledger,
     open_ledger,
 )
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
+from nexus_cli.session.section_sources import SessionSources, make_collector
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.sources import SessionSources
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
 from nexus_cli.tools.registry import ToolRegistry
@@ -92,7 +91,7 @@ def open_session(
         ledger.close()
         if error.kind != "ledger" or needs_ledger(options):
             raise
-        notices.append(in_memory(error))
+        notices.append(in_memory_notice(error))
         return opened(Ledger.open(None))
     except BaseException:
         ledger.close()
@@ -119,7 +118,7 @@ def _open(
     clock: Clock,
     notices: list[str],
 ) -> Session:
-    found = chosen_session(ledger, options)
+    found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
     notices.extend([*told, *unknown_tools(recipe)])
     name = options.model or (found.model if found else "")
@@ -127,7 +126,7 @@ def _open(
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
     if provider is None or isinstance(provider, Retrying):
         check_model(name)
-    info = known_model(ledger, name, settings)
+    info = load_model_info(ledger, name, settings)
     if not (info.known or info.window_refused):
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     if notice := effort_notice(info.name, options.effort):
@@ -144,7 +143,7 @@ def _open(
     )
     factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
     held = ledger.is_held(made.id)
-    hold(ledger, made)
+    lock_session(ledger, made)
     try:
         session = Session(asked, state=factory.state(approver))
     except BaseException:
@@ -196,12 +195,12 @@ class _Factory:
             (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
         waiting = list[str]()
-        collector = gatherer(
+        collector = make_collector(
             options, info, self.recipe, budget, count=counter.count, log=log, clock=self.clock,
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
-            runs=approver is not None or limits.allow == "all", **facts.seams(),
-            **SessionSources(context, log, waiting).seams(),
+            runs=approver is not None or limits.allow == "all", **facts.source_fields(),
+            **SessionSources(context, log, waiting).source_fields(),
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()
         lane_state = LaneState(
@@ -215,7 +214,7 @@ class _Factory:
             with suppress(NexusError):  # a damaged record: the estimate does without
                 take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
-            lane_state.before_summary = partial(extract, dispatcher)
+            lane_state.before_summary = partial(extract_facts, dispatcher)
         return SessionState(
             lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
             self.ledger, options,

@@ -14,7 +14,7 @@ from nexus_cli.core.services import Goal
 KIND = "goal"
 
 
-def goals(timeline: Timeline) -> tuple[Goal, ...]:
+def list_goals(timeline: Timeline) -> tuple[Goal, ...]:
     """The goals and steps that were not dropped, each goal followed by its steps."""
     found: dict[str, Goal] = {}
     for memo in timeline.memos(KIND):
@@ -40,10 +40,10 @@ def set_goal(timeline: Timeline, text: str, steps: Sequence[str]) -> Goal:
     return goal
 
 
-def finish(timeline: Timeline, name: str) -> tuple[Goal, ...]:
+def finish_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
     """Mark a goal, with its steps, or one step as done: what was, nothing when there is none of this id that is open.
     The last open step takes its goal with it."""
-    now = goals(timeline)
+    now = list_goals(timeline)
     these = {goal.id: goal for goal in now if not goal.done and name in (goal.id, goal.parent)}
     if these and name in {goal.id for goal in now}:
         parent = next((goal for goal in now if goal.id == next(g.parent for g in now if g.id == name)), None)
@@ -54,9 +54,9 @@ def finish(timeline: Timeline, name: str) -> tuple[Goal, ...]:
     return tuple(these.values())
 
 
-def drop(timeline: Timeline, name: str) -> tuple[Goal, ...]:
+def drop_goal(timeline: Timeline, name: str) -> tuple[Goal, ...]:
     """Take a goal with its steps, or one step, off the list: what was, nothing when there is none of this id."""
-    these = tuple(goal for goal in goals(timeline) if name in (goal.id, goal.parent))
+    these = tuple(goal for goal in list_goals(timeline) if name in (goal.id, goal.parent))
     if these:
         timeline.memo(KIND, {"dropped": [goal.id for goal in these]})
     return these

@@ -19,13 +19,13 @@ from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
 from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.request import LimitsInForce
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.refused import SIGNALS
-from nexus_cli.session.signals import Signals, tightened
+from nexus_cli.session.run_limits import Signals, tighten_by_signals
 
 T = TypeVar("T")
 LIMITS = "limits"
@@ -114,7 +114,7 @@ class NextLimits:
         """The same with what the state of the run says, where that binds: that of a turn that the person begins."""
         if not self.recipe.signals:
             return self
-        limits, bounds = tightened(self.bounds, Signals(budget.pressure, event_class="communication"))
+        limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
 
     def described(self) -> list[dict[str, Any]]:

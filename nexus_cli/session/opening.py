@@ -36,7 +36,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
         if options.require_save:
             raise
         ledger = Ledger.look(places().ledger) if needs_ledger(options) else Ledger.open(None)
-        notices.append(in_memory(error, "what follows" if needs_ledger(options) else "this session"))
+        notices.append(in_memory_notice(error, "what follows" if needs_ledger(options) else "this session"))
         return ledger
     notices.extend(ledger.notices)
     return ledger
@@ -47,12 +47,12 @@ def needs_ledger(options: Options) -> bool:
     return options.require_save or bool(options.resume) or options.newest
 
 
-def in_memory(error: NexusError, what: str = "this session") -> str:
+def in_memory_notice(error: NexusError, what: str = "this session") -> str:
     """What a person is told when the ledger cannot be written."""
     return f"{error.message}; {what} is kept in memory and lost when it ends"
 
 
-def chosen_session(ledger: Ledger, options: Options) -> SessionInfo | None:
+def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
     """The session to go on with, None for a new one; `NexusError("usage", ...)` when there is none such."""
     if options.resume:
         return ledger.find_session(options.resume)
@@ -65,7 +65,7 @@ def chosen_session(ledger: Ledger, options: Options) -> SessionInfo | None:
     return newest
 
 
-def hold(ledger: Ledger, session: SessionInfo) -> None:
+def lock_session(ledger: Ledger, session: SessionInfo) -> None:
     """Take the session for this process; `NexusError("usage", ...)` while another one works in it."""
     if not ledger.hold(session.id):
         raise NexusError(
@@ -76,7 +76,7 @@ def hold(ledger: Ledger, session: SessionInfo) -> None:
         )
 
 
-def known_model(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
+def load_model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
     """What is known of a model where the environment sends it; a refusal there that named a smaller window counts
     unless the settings name one."""
     info = replace(model_info(name, settings.models), address=address_from_env(name, os.environ))
@@ -92,7 +92,7 @@ def known_model(calibrations: Calibrations, name: str, settings: Settings) -> Mo
 
 
 @contextmanager
-def looked_at() -> Iterator[Ledger]:
+def readonly_ledger() -> Iterator[Ledger]:
     """The person's ledger, to be read; an empty one where there is none, or it cannot be opened."""
     path = places().ledger
     try:

@@ -9,9 +9,9 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.usage import Usage, round_dollars
+from nexus_cli.session.denials import explain_denial
 from nexus_cli.session.drop_list import drop_value
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.refused import explained
 from nexus_cli.session.session_state import SessionState
 
 
@@ -37,7 +37,7 @@ def _denied(parts: SessionState) -> Iterator[dict[str, str]]:
     """Every refused call of the turn, with what lets it run."""
     for row in parts.dispatcher.denied:
         tool = parts.dispatcher.registry.get(row["tool"])
-        yield explained(row, parts.bounds, parts.recipe.name, str(tool.effect) if tool else "")
+        yield explain_denial(row, parts.bounds, parts.recipe.name, str(tool.effect) if tool else "")
 
 
 def result_object(parts: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class SectionDrops:
         self.told(replace(drop, text=None))
         return name
 
-    def known(self, section: Section) -> str:
+    def drop_id_of(self, section: Section) -> str:
         """See `LeftOut`."""
         names = self._known()
         return names.get((section.id, section.digest), "") if names else ""

@@ -31,20 +31,19 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import compaction
-from nexus_cli.session.admit import admit, fitted, kept
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.dispatch import Deferred
-from nexus_cli.session.exchange import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
-from nexus_cli.session.faults import internal
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import SessionState, bare_state
-from nexus_cli.session.sources import TRIGGER
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
-from nexus_cli.session.turn import steered, turn
+from nexus_cli.session.turn import deliver_steering, turn
+from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_drop, record_user_message
 from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")
@@ -138,7 +137,7 @@ class Session:
         return tuple(sorted(self.state.dispatcher.always))
 
     @property
-    def waiting(self) -> tuple[str, ...]:
+    def undelivered(self) -> tuple[str, ...]:
         """Words for the running turn that were not delivered yet."""
         return tuple(self._control.steering)
 
@@ -256,12 +255,13 @@ class Session:
     async def share(self, text: str, what: str) -> str:
         """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
         engine = self.state.lane_state
-        clipped, drop_id = await fitted(
+        clipped, drop_id = await clip_with_drop(
             text, engine.budget.output_cap, engine.context.counter.count, engine.lane.timeline.log.next_drop, over=False
         )
         if drop_id:
             at = engine.lane.timeline.now()
-            await kept(engine.lane.timeline.log, Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text))
+            drop = Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text)
+            await record_drop(engine.lane.timeline.log, drop)
         return clipped.text
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
@@ -307,7 +307,7 @@ class Session:
             except asyncio.CancelledError:
                 problem.append(self._stopped())
             except Exception as bug:  # the last seam, as in `_work`
-                problem.append(internal(bug))
+                problem.append(report_bug(bug))
 
         async with aclosing(self._stream(work)) as events:
             async for event_ in events:
@@ -363,9 +363,9 @@ class Session:
         except asyncio.CancelledError:
             error = self._stopped()
         except Exception as bug:  # the last seam: a traceback never reaches a person
-            error = internal(bug)
+            error = report_bug(bug)
         try:
-            await steered(engine)
+            await deliver_steering(engine)
         except NexusError as problem:
             error = error or problem
         ended = outcome(self.state, error)
@@ -390,7 +390,7 @@ class Session:
         timeline = engine.lane.timeline
         if trigger.source != "person":  # before the entry that it is about: no end of the process comes between them
             timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
-        await admit(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
+        await record_user_message(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
 
     async def _go_on(self, engine: LaneState) -> None:
         """Without words: what is open goes on by itself, and a reply that broke off is asked for."""
@@ -400,7 +400,7 @@ class Session:
         if not items or not items[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
             why = "there is no prompt, and the last answer of this session is complete"
             raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
-        await admit(engine, Kind.STEER, GO_ON, actor="nexus")
+        await record_user_message(engine, Kind.STEER, GO_ON, actor="nexus")
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.session.drop_list import back
+from nexus_cli.session.drop_list import returned_drops
 from nexus_cli.session.next_request.current import begins_epoch, is_drafted, next_request
 from nexus_cli.session.session_state import SessionState
 
@@ -47,7 +47,7 @@ def status(parts: SessionState) -> Status:
     engine, request = parts.lane_state, next_request(parts.lane_state)
     drops = parts.drops()
     lane = engine.lane
-    returned = back(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
+    returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
     last = engine.last_usage
     return Status(

@@ -1,6 +1,6 @@
-"""Which schemas a frame has: a recipe that lets few tools run does not pay for the others in a session that begins.
+"""Select the schemas of an epoch: a recipe that allows few tools does not pay for the others in a new session.
 
-Also which of the tools that it names there are not.
+Also finds names of tools in a recipe that do not exist, and checks whether the model can read drops.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.lane_truncation import RECALL
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Epoch
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
 Schemas = Sequence[dict[str, Any]]
@@ -50,3 +52,10 @@ def _stranger(recipe: str, name: str, known: Collection[str]) -> str:
 def tool_names(schemas: Schemas) -> tuple[str, ...]:
     """Return the tools' names, sorted as they are sent."""
     return tuple(str(one["function"]["name"]) for one in schemas)
+
+
+def can_recall(engine: LaneState) -> bool:
+    """The tool is offered, and its calls are not refused. The person can read every drop in any case."""
+    allowed = engine.spending.limits.tools
+    offered = (tool.get("function", {}).get("name") for tool in engine.lane.epoch.tools)
+    return RECALL in offered and (allowed is None or RECALL in allowed)

@@ -14,16 +14,15 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.session.admit import admit
 from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.prune import prune
 from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.exchange import exchange
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
-from nexus_cli.session.powers import SPARE, Run
-from nexus_cli.session.repeats import END_AT, NOTICE_AT, in_a_row, notice
+from nexus_cli.session.run_limits import END_AT, NOTICE_AT, SPARE, Run, repeat_notice, repeated_calls
+from nexus_cli.session.user_input import record_user_message
 
 TRIES = 2
 """How often what a rewrite took away is told: the room for it may take another one."""
@@ -38,10 +37,10 @@ async def turn(engine: LaneState, dispatcher: Dispatcher) -> None:
                 await dispatcher.run(engine, calls)
                 _stop_asking(engine, dispatcher)
             case Ask():
-                await steered(engine)
+                await deliver_steering(engine)
                 await request(engine)
             case Done():
-                if not await steered(engine):
+                if not await deliver_steering(engine):
                     return
             case never:
                 assert_never(never)
@@ -51,14 +50,14 @@ async def request(engine: LaneState) -> None:
     """One step: limits, what changed, room, the request; once more after an overflow."""
     engine.spending.check_steps()
     epoch = engine.lane.epoch.id
-    await dress(engine)
-    await renew(engine)
+    await attach_changes(engine)
+    await begin_pending_epoch(engine)
     await prune(engine)
     await ensure_fits(engine)
     await _tell_anew(engine, epoch)
     engine.emit(event.ContextPlan(context_plan(engine)))
     try:
-        await exchange(engine, answer_cap(engine))
+        await call_model(engine, answer_cap(engine))
     except ProviderError as error:
         if error.kind != "overflow":
             raise
@@ -67,10 +66,10 @@ async def request(engine: LaneState) -> None:
         epoch = engine.lane.epoch.id
         await ensure_fits_after_overflow(engine, error)
         await _tell_anew(engine, epoch)
-        await exchange(engine, answer_cap(engine))
+        await call_model(engine, answer_cap(engine))
 
 
-async def renew(engine: LaneState) -> None:
+async def begin_pending_epoch(engine: LaneState) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
         head, before = flatten(engine.lane.groups()), unreported_tokens(engine)
@@ -79,7 +78,7 @@ async def renew(engine: LaneState) -> None:
         engine.pending = ""
 
 
-async def dress(engine: LaneState) -> None:
+async def attach_changes(engine: LaneState) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
     if engine.limits is not None:
         engine.limits.record(engine)
@@ -95,11 +94,11 @@ async def _tell_anew(engine: LaneState, epoch: int) -> None:
         if engine.lane.epoch.id == epoch:
             return
         epoch = engine.lane.epoch.id
-        await dress(engine)
+        await attach_changes(engine)
         await ensure_fits(engine)
 
 
-async def steered(engine: LaneState) -> bool:
+async def deliver_steering(engine: LaneState) -> bool:
     """Deliver the person's words that came meanwhile; False when there were none."""
     waiting = engine.control.steering
     if not waiting:
@@ -110,7 +109,7 @@ async def steered(engine: LaneState) -> bool:
 
 
 async def _steer(engine: LaneState, words: str) -> None:
-    await admit(engine, Kind.STEER, words)
+    await record_user_message(engine, Kind.STEER, words)
     engine.emit(event.Steered(words))
 
 
@@ -135,7 +134,7 @@ def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
 def _stop_repetition(engine: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
     items = engine.lane.items
     for call in calls:
-        row = in_a_row(items, call)
+        row = repeated_calls(items, call)
         times = len(row)
         if times >= END_AT:
             (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(engine, calls, call)
@@ -146,4 +145,4 @@ def _stop_repetition(engine: LaneState, dispatcher: Dispatcher, calls: tuple[Too
             why += ", and refused each time" if refused >= times - 1 else some
             raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Ask in other words")
         if times >= NOTICE_AT:
-            engine.notices.append(notice(call, times))
+            engine.notices.append(repeat_notice(call, times))

@@ -30,11 +30,11 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.context_fit import ensure_fits
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.memory import add_fact
+from nexus_cli.session.memory.session_facts import add_fact
 from nexus_cli.session.next_request.current import context_plan
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.turn import dress, renew
+from nexus_cli.session.turn import attach_changes, begin_pending_epoch
 
 ENTRIES = 2000
 DEPTH = 5
@@ -81,8 +81,8 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         words = Message(Role.USER, f"Look at the parser once more, part {number}, and say what the window keeps.")
         engine.lane.append(Kind.USER, words, "person")
         began = time.process_time()
-        await dress(engine)
-        await renew(engine)
+        await attach_changes(engine)
+        await begin_pending_epoch(engine)
         await ensure_fits(engine)
         context_plan(engine)
         sealed = engine.lane.freeze_request()

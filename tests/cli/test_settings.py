@@ -374,7 +374,7 @@ def test_a_broken_edit_is_offered_again_and_never_takes_the_files_place(
     environ = leaving(tmp_path, broken, broken + "# ", 'model = "new"\n')
     with pytest.raises(NexusError) as caught:
         edit_settings(here, defaults_dir(), environ, lambda error: told.append(error) or len(told) < 2)  # type: ignore[func-returns-value]
-    assert len(told) == 2 and str(here.settings) in caught.value.line and "as it was" in caught.value.line
+    assert len(told) == 2 and str(here.settings) in caught.value.line and "unchanged" in caught.value.line
     assert here.settings.read_text() == 'model = "old"\n'
     kept = here.config / "config.toml.rejected"
     assert kept.read_text().strip() == (broken + "# ").strip() and str(kept) in caught.value.line

@@ -71,8 +71,8 @@ from nexus_cli.__main__ import main
 main()
 """
 STAYS = """
-from nexus_cli.session.acts import uncompact
-uncompact.restored = lambda old, window, since: tuple(window)
+from nexus_cli.session.acts import compaction
+compaction.restored_head = lambda old, window, since: tuple(window)
 from nexus_cli.__main__ import main
 main()
 """

@@ -11,7 +11,7 @@ from session.played import MODEL, the_ledger
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.session.reports import last_exchange
+from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.ui.reports import FORMS
 
 
@@ -225,7 +225,7 @@ def test_what_is_open_goes_on(context: FakeContext) -> None:
 
 def test_the_exchange_of_a_resumed_session_is_drawn(context: FakeContext) -> None:
     context.turn("what was [/bold] said")
-    value = last_exchange.value(context.session)
+    value = last_exchange(context.session)
     assert (value["user"], value["assistant"]) == ("what was [/bold] said", "heard: what was [/bold] said")
     assert value["finished"] and not value["open"] and value["turns"] == 1
     text = FORMS["last"](value, 60)

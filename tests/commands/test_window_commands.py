@@ -17,8 +17,8 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session import usable
-from nexus_cli.session.reports import last_exchange
+from nexus_cli.session import available_models
+from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.ui.reports import FORMS
 
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
@@ -107,7 +107,7 @@ def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name
 
 
 def test_models_are_offered_with_window_price_and_cache(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usable, "local_servers", list)
+    monkeypatch.setattr(available_models, "local_servers", list)
     monkeypatch.setenv("NEXUS_MODEL", "anthropic/claude-sonnet-4-5")
     context.run("model")
     labels = {choice.key: choice.label for choice in context.offered}
@@ -340,7 +340,7 @@ def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeConte
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "I run them.", calls), "agent")
     with the_ledger() as ledger:
         ledger.log(context.session.id).record_start("c9a", "bash")
-    value = last_exchange.value(context.session)
+    value = last_exchange(context.session)
     assert value["open"] == [
         {"name": "bash", "subject": "pytest -q", "started": True},
         {"name": "read_file", "subject": "x.py", "started": False},

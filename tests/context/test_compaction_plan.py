@@ -391,7 +391,7 @@ def test_whatever_exceeds_the_target_keeps_to_the_budget(
 def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     words = OwnWords(COUNT)
     said_ = [(5, "x" * 5000), (4, "use tabs"), (3, "y" * 4000), (2, "no eval"), (1, "port 8081")]
-    quotes = words.chosen(said_, 1000)
+    quotes = words.choose_quotes(said_, 1000)
     assert [(quote.entry, quote.whole) for quote in quotes] == [
         (1, True), (2, True), (3, False), (4, True), (5, False)
     ]
@@ -399,12 +399,20 @@ def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     assert len(words.newest(iter(said_), 1000)) == 5, "and does not keep from reading on"
 
 
+@pytest.mark.parametrize("line", ["x", "a line of a log", ""])
+def test_a_pasted_log_of_many_short_lines_is_quoted_in_part_with_the_words_around_it(line: str) -> None:
+    words = OwnWords(COUNT)
+    (quote,) = words.choose_quotes([(1, "mind the port\n" + f"{line}\n" * 4000 + "and use tabs")], 1000)
+    assert not quote.whole and quote.text.startswith("mind the port") and quote.text.endswith("use tabs")
+    assert words.cost(quote.text) <= 250
+
+
 @settings(max_examples=200)
 @given(st.lists(st.integers(1, 900), max_size=12), st.integers(0, 1500))
 def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: int) -> None:
     words = OwnWords(COUNT)
     rows = [(entry, "x" * length) for entry, length in enumerate(sizes, 1)]
-    quotes = words.chosen(reversed(rows), room)
+    quotes = words.choose_quotes(reversed(rows), room)
     assert sum(words.cost(quote.text) for quote in quotes) <= room
     assert [quote.entry for quote in quotes] == sorted({quote.entry for quote in quotes})
     assert all(quote.text == "x" * sizes[quote.entry - 1] for quote in quotes if quote.whole)

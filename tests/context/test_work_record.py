@@ -62,6 +62,22 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
     assert list(log.commands.values()) == [CommandRun("ls", 0, "", 4), CommandRun("make", 0, "", 6)]
 
 
+@pytest.mark.parametrize(
+    ("result", "line"),
+    [
+        ("half\n[exit status 0]\ninterrupted while it ran: the person stopped the turn", "no exit status: interrupted"),
+        ("outcome unknown: the process ended while this ran. Look before you run it again.", "no exit status: outcome"),
+        ("the person said no", "exit 0"),
+        ("not permitted: it would run", "exit 0"),
+        ("half\n[ended after 5 s: time limit; exit status 143]", "exit 143: ended after 5 s: time limit"),
+    ],
+)
+def test_a_later_run_that_did_not_end_is_not_shown_as_the_one_before_it(result: str, line: str) -> None:
+    log = folded(*ran("make", "built\n[exit status 0]", "c1"), *ran("make", result, "c2"))
+    (item,) = command_items(log.commands.values())
+    assert item.text.startswith(f"- make -> {line}") and item.failing == (line != "exit 0")
+
+
 def test_the_last_text_of_each_turn_that_has_ended_is_an_answer() -> None:
     log = folded(
         Message(Role.USER, "one"), Message(Role.ASSISTANT, "first"), *ran("ls", "[exit status 0]"),

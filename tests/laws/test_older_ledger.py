@@ -21,11 +21,11 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.ledger import schema
-from nexus_cli.session.drop_list import of_session
+from nexus_cli.session.drop_list import session_drops
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.replay_wire import check_wire
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 
 STORED = Path(__file__).parent.parent / "ledger"
 VERSIONS = range(1, len(schema.STEPS) + 1)
@@ -86,10 +86,10 @@ def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
             log = ledger.log(session.id)
             cut = Drop(log.next_drop(), "a result", 9, Cause.OUTPUT_CAP, session.updated, text="x" * 99)
             log.record_drop(cut)
-            drops = of_session(ledger, session.id)
+            drops = session_drops(ledger, session.id)
             assert drops["left_out"] == len(drops["drops"]) > 1 and drops["drops"][-1]["id"] == cut.id
         for step in (3, None):
-            shown = report(Options(around.folder, around.model), around.settings, session.id, step)
+            shown = context_report(Options(around.folder, around.model), around.settings, session.id, step)
             assert shown["sections"] and bool(shown["drops"]) == (step is None)
 
         async def live() -> None:
@@ -102,5 +102,5 @@ def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
         with the_ledger() as ledger:
             after = check(ledger, session.id)
             assert after["ok"] and after["requests"] >= 29
-        shown = report(Options(around.folder, around.model), around.settings, session.id, 3)
+        shown = context_report(Options(around.folder, around.model), around.settings, session.id, 3)
         assert shown["sections"] and shown["request_sha256"]

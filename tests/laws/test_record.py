@@ -25,7 +25,7 @@ from nexus_cli.context.summary_head import ANSWERED, SAID
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.request import Request
-from nexus_cli.session.goals import finish, set_goal
+from nexus_cli.session.goals import finish_goal, set_goal
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
@@ -192,7 +192,7 @@ def test_what_was_said_done_and_run_stands_in_the_window_after_ten_compactions(
                     goal = set_goal(lane_of(session), f"goal {number}", [])
                     goals[goal.id] = f"- {goal.id}: goal {number}"
                 if number == 30 and goals:
-                    finish(lane_of(session), next(iter(goals)))
+                    finish_goal(lane_of(session), next(iter(goals)))
                     goals.pop(next(iter(goals)))
                 if number % 4 == 3:
                     made += await compacted(session)

@@ -16,10 +16,8 @@ from ledger.conftest import on
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Called, Event, StepStart, TurnEnd
-from nexus_cli.session.acts.compaction import compaction
-from nexus_cli.session.acts.pin import pin
-from nexus_cli.session.acts.reflect import reflection
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import compaction, pin, uncompaction
+from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
 
 CALL = {"calls": [{"name": "bash", "arguments": {"command": "sleep 0.3; echo finished"}}]}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from laws.world import Ticking, World, loaded, say
+from program.nursery import warm
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens import counter
@@ -28,7 +29,6 @@ from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import LaneLog, database
 from nexus_cli.provider import retry
-from nexus_cli.provider.litellm_backend import litellm
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -89,7 +89,7 @@ class Zygote:
 
 def main() -> None:
     """Fork a process for every line of stdin."""
-    litellm()
+    warm()
     counter._load = loaded
     loaded("o200k_base")
     for line in sys.stdin:

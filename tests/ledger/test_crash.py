@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ledger.conftest import on
 
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
@@ -32,6 +33,7 @@ def steps(ledger: Ledger, log: LaneLog, make: SimpleNamespace) -> list[tuple[str
     def count() -> None:
         log.store_count("enc", counted, 9)
         log.calibrate("m", Calibration(1.5))
+        log.record_memo(Memo("count", make.at, 2, {}))
 
     return [
         ("append", lambda: log.append(make.user(1)), lambda of, _: on(of, lane).last_id() >= 1),

@@ -8,6 +8,7 @@ installed script. Run as a program this module is the interpreter that forks; `b
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -26,6 +27,15 @@ from typing import IO, Any, NoReturn
 
 ENGINES = ("run_turn", "run_repl", "tour", "consolidate")
 """Modules that bring the engine along."""
+FIRST_REQUEST = (
+    "anyio._backends._asyncio",
+    "httpcore",
+    "litellm._service_logger",
+    "litellm.responses.mcp.chat_completions_handler",
+    "openai.resources",
+)
+"""Modules that the model library imports with its first request: a fifth of a second in each run."""
+REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors", "nexus_cli.context.strategies")
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 
@@ -158,16 +168,11 @@ def born(
 
 def main(kind: str, control: socket.socket) -> None:
     """Import everything, then fork a supervisor for each run that is asked for, until the other end closes."""
-    import nexus_cli.cli
-    from nexus_cli.context.tokens import counter
-    from nexus_cli.provider.litellm_backend import litellm
-
-    for module in pkgutil.iter_modules(nexus_cli.cli.__path__, "nexus_cli.cli."):
-        if kind == "whole" or not module.name.endswith(ENGINES):
-            importlib.import_module(module.name)
+    for name in modules_in("nexus_cli.cli"):
+        if kind == "whole" or not name.endswith(ENGINES):
+            importlib.import_module(name)
     if kind == "whole":
-        litellm()
-        counter._load("o200k_base")
+        warm()
     signal.signal(signal.SIGCHLD, collect)
     while True:
         word, descriptors, _, _ = socket.recv_fds(control, 1, 4)
@@ -178,6 +183,25 @@ def main(kind: str, control: socket.socket) -> None:
             supervise(*descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def warm() -> None:
+    """Import what a run with a request would import, so that its forks need not."""
+    from nexus_cli.context.tokens import counter
+    from nexus_cli.provider.litellm_backend import litellm
+
+    litellm()
+    counter._load("o200k_base")
+    for name in (*FIRST_REQUEST, *(name for package in REGISTRIES for name in modules_in(package))):
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy every page of this process
+
+
+def modules_in(package: str) -> list[str]:
+    """Return the full names of the modules of a package."""
+    path = importlib.import_module(package).__path__
+    return [module.name for module in pkgutil.iter_modules(path, f"{package}.")]
 
 
 def collect(*_: Any) -> None:

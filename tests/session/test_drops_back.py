@@ -12,7 +12,7 @@ from nexus_cli.context.window.entry_ranges import EntryRange
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.backoff import UNDONE
-from nexus_cli.session.drop_list import back, listing
+from nexus_cli.session.drop_list import list_drops, returned_drops
 
 LAST = 14
 SPANS = st.none() | st.tuples(st.integers(1, LAST), st.integers(0, 6)).map(lambda one: (one[0], sum(one)))
@@ -49,12 +49,12 @@ def test_each_is_back_when_its_messages_are(
         else:
             gone |= held
     memos = [undone([drops[n]]) for n in taken_back if n < len(drops)]
-    assert back(drops, items, lambda kind: memos if kind == UNDONE else ()) == expected
+    assert returned_drops(drops, items, lambda kind: memos if kind == UNDONE else ()) == expected
 
 
 def test_the_sections_of_an_epoch_of_before_they_had_hashes_bring_nothing_back() -> None:
     rows = [{"id": "contract", "form": "full", "tokens": 9}, {"id": "notes", "form": "short", "drop": "d1"}]
     older = json.dumps(rows)
     drops = drops_of([None, (1, 2)])
-    assert back(drops, [], lambda kind: (), older) == set()
-    assert [one["tokens"] for one in listing("s", drops, (), older)["drops"]] == [1, 1]
+    assert returned_drops(drops, [], lambda kind: (), older) == set()
+    assert [one["tokens"] for one in list_drops("s", drops, (), older)["drops"]] == [1, 1]

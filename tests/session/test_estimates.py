@@ -26,7 +26,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
 
 SMALL = Settings(models={MODEL: {"window": 14_000}})
@@ -145,7 +145,7 @@ def said_and_sent(events: Sequence[Event]) -> list[tuple[int, int]]:
 def test_the_next_session_shows_what_it_will_be_sent_and_lets_no_more_in_than_fits(tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["tools count twice"]))
     lived(provider, tmp_path, *[WORDS] * 4)
-    value = report(Options(tmp_path, MODEL), SMALL, None)
+    value = context_report(Options(tmp_path, MODEL), SMALL, None)
     big = "I looked at the parser: it reads each line, and it seems fine. " * 900
     _, events, drops = lived(provider, tmp_path, big)
     first = steps_of(events)[0]
@@ -161,7 +161,7 @@ def test_the_system_text_is_as_many_tokens_at_every_step_that_is_shown(tmp_path:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["words count less"]))
     session, events, _ = lived(provider, tmp_path, *[WORDS] * 4)
     count = len([step for step in steps_of(events) if step.epoch == 0])
-    shown = [report(Options(tmp_path, MODEL), SMALL, session.id, step) for step in (1, count // 2, count)]
+    shown = [context_report(Options(tmp_path, MODEL), SMALL, session.id, step) for step in (1, count // 2, count)]
     system = [value["budget"]["used"]["system"] for value in shown]
     assert max(system) - min(system) <= 0.01 * max(system) and min(system) > 200
     assert [value["budget"]["used"]["total"] for value in shown] == [
@@ -220,7 +220,7 @@ def test_what_the_request_for_a_summary_taught_is_known_to_the_session_that_paid
             if not turns:
                 events = await session.compact()
                 assert [event.ok for event in events if isinstance(event, CompactionDone)] == [accepted]
-            used, shown = session.status().used, report(Options(tmp_path, model), settings, session.id)
+            used, shown = session.status().used, context_report(Options(tmp_path, model), settings, session.id)
             [event async for event in session.run("well")]
             return used, shown["budget"]["used"]["total"], provider.counted[-1]
         finally:

@@ -23,7 +23,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
 
 SESSIONS = 20
@@ -162,7 +162,7 @@ def test_a_plain_session_in_a_small_project_begins_with_less_than_2000_tokens(tm
     for number in range(12):
         (tmp_path / f"f{number}.py").write_text("x = 1\n")
     options = Options(tmp_path, MODEL, save=False)
-    value = report(options, Settings(models={MODEL: {"window": 200_000}}), None)
+    value = context_report(options, Settings(models={MODEL: {"window": 200_000}}), None)
     used = value["budget"]["used"]
     assert 1000 < used["system"] + used["tools"] < 2000
     assert used["event"] < 100

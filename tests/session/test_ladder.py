@@ -20,11 +20,11 @@ from nexus_cli.context.sections.contributor import Contributor, Sources, Value, 
 from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session import gathering
+from nexus_cli.session import section_sources
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.next_request.request import PLAN
 from nexus_cli.session.options import Options
-from nexus_cli.session.prompt_assembly import PLAN
-from nexus_cli.session.reports.context import difference, report
+from nexus_cli.session.reports.context import context_report, request_difference
 from nexus_cli.session.session import Session
 
 PART = "Do this before that, and never the other way round.\n" * 90
@@ -43,7 +43,7 @@ def small(provider: Played, folder: Path, session: str = "", window: int = 8_000
 
 
 def shown(folder: Path, session: str, step: int | None = None, window: int = 8_000) -> dict[str, Any]:
-    return report(Options(folder, MODEL), settings(window), session, step)
+    return context_report(Options(folder, MODEL), settings(window), session, step)
 
 
 def section(value: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def extra(monkeypatch: pytest.MonkeyPatch) -> Told:
     """One more contributor, in every session of the test."""
     told = Told({"a": "Fact a: 1", "b": "Fact b: 1"})
     discover = contributor.discover
-    monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "extra": told.contributor()})
+    monkeypatch.setattr(section_sources, "discover", lambda: {**discover(), "extra": told.contributor()})
     return told
 
 
@@ -243,7 +243,7 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
     monkeypatch.setattr(section_reader, "SECONDS", 0.05)
     discover = contributor.discover
     broken = Contributor("broken", Layer.SYSTEM, read, render)
-    monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "broken": broken})
+    monkeypatch.setattr(section_sources, "discover", lambda: {**discover(), "broken": broken})
     session = small(Played(lambda request: "done"), tmp_path)
     events, outcome = say(session, "one")
     assert outcome.ok
@@ -268,8 +268,8 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
     later = small(provider, tmp_path, session.id)
     later.reload()
     assert say(later, "more")[1].ok
-    first, second, third = (difference(settings(8_000), session.id, step) for step in (1, 2, 3))
-    assert difference(settings(8_000), session.id) == third
+    first, second, third = (request_difference(settings(8_000), session.id, step) for step in (1, 2, 3))
+    assert request_difference(settings(8_000), session.id) == third
     assert first["before"] is None and first["epoch"] == {"before": None, "after": 0, "cause": "start"}
     assert [one["entry"] for one in first["entries"]["added"]] == [1] and "context" in first["tools"]["added"]
     assert [one["entry"] for one in second["entries"]["added"]] == [2, 3] and not second["entries"]["removed"]
@@ -280,7 +280,7 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
     assert third["epoch"] == {"before": 0, "after": 1, "cause": "reload"}
     assert [one["id"] for one in third["sections"]["added"]] == ["instructions.project"]
     with pytest.raises(NexusError, match="has sent 3 requests"):
-        difference(settings(8_000), session.id, 4)
+        request_difference(settings(8_000), session.id, 4)
 
 
 def test_the_plan_of_a_request_is_told_before_it_with_reasons_and_limits(tmp_path: Path) -> None:

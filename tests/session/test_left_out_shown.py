@@ -11,19 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session.played import MODEL, Played, opened, say, the_ledger
 from session.summed import Summariser, done, ended, living
-from session.test_refit import lived
+from session.test_replan_sections import lived
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.acts.uncompact import uncompaction
-from nexus_cli.session.drop_list import NAMED, back, listing, of_session
+from nexus_cli.session.acts.compaction import uncompaction
+from nexus_cli.session.drop_list import NAMED, list_drops, returned_drops, session_drops
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
-from nexus_cli.ui.reports.context import context_text
-from nexus_cli.ui.reports.drops import drops_text
+from nexus_cli.session.reports.context import context_report
+from nexus_cli.ui.reports.context import context_text, drops_text
 
 
 def of(undone: Sequence[Memo]) -> Callable[[str], Sequence[Memo]]:
@@ -68,19 +67,19 @@ def test_instructions_that_stand_whole_again_are_left_out_no_more(tmp_path: Path
     provider = Played(lambda request: "well")
     session, _, _ = lived(provider, tmp_path, 16_000, "one")
     with the_ledger() as ledger:
-        assert [one["back"] for one in of_session(ledger, session)["drops"]] == [False]
+        assert [one["back"] for one in session_drops(ledger, session)["drops"]] == [False]
     lived(provider, tmp_path, 600_000, "two", again=session, model="openai/wide")
     asked, settings = Options(tmp_path, ""), Settings()
     for step, out in ((1, 1), (2, 0), (None, 0)):
-        shown = report(asked, settings, session, step)
+        shown = context_report(asked, settings, session, step)
         form = next(one["form"] for one in shown["sections"] if one["id"] == "instructions.project")
         assert (shown["left_out"], form == "full") == (out, not out)
     with the_ledger() as ledger:
-        assert of_session(ledger, session)["left_out"] == 0
+        assert session_drops(ledger, session)["left_out"] == 0
     (tmp_path / "NEXUS.md").write_text("Be brief.")
     lived(provider, tmp_path, 16_000, "three", again=session, model="openai/third")
     with the_ledger() as ledger:
-        assert of_session(ledger, session)["left_out"] == 1, "other words do not bring these back"
+        assert session_drops(ledger, session)["left_out"] == 1, "other words do not bring these back"
 
 
 def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> None:
@@ -90,13 +89,13 @@ def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> No
     lived(provider, tmp_path, 12_000, "two", again=session, model="openai/narrow")
     left = []
     for step in (1, 2):
-        shown = report(Options(tmp_path, ""), Settings(), session, step)
+        shown = context_report(Options(tmp_path, ""), Settings(), session, step)
         row = next(one for one in shown["sections"] if one["id"] == "instructions.project")
         left += [one["tokens"] for one in shown["drops"]]
         assert abs(left[-1] - (row["full_counted"] - row["counted"])) <= NAMED
     assert len(left) == 2 and left[0] < left[1] - NAMED
     with the_ledger() as ledger:
-        assert [one["tokens"] for one in of_session(ledger, session)["drops"]] == left[1:]
+        assert [one["tokens"] for one in session_drops(ledger, session)["drops"]] == left[1:]
 
 
 def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
@@ -123,7 +122,7 @@ def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path
     assert counted == {"part of section identity.identity": 751_424, "part of section memory": 78_464}
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert any("MEMORY.md: only the first 65,536 bytes are read" in text for text in notices)
-    shown = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), session.id, 1)
     assert {one["id"]: one["unread_bytes"] for one in shown["sections"] if one["unread_bytes"]} == {
         "identity.identity": 751_424, "memory": 78_464,
     }  # fmt: skip
@@ -156,12 +155,12 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
 
     session = asyncio.run(live())
     with the_ledger() as ledger:
-        value = of_session(ledger, session)
+        value = session_drops(ledger, session)
         ledger.log(session).count_recall("d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
     assert "back in the window: messages" in drops_text(value, 120)
     assert "Nothing is left out any more: it is back in the window." in drops_text(value, 120)
-    shown = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
     text = context_text(shown, 120)
     assert "back in the window: messages" in text and "nothing is left out any more: it is back" in text
@@ -182,10 +181,10 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
 
     session = asyncio.run(live())
     with the_ledger() as ledger:
-        value = of_session(ledger, session)
+        value = session_drops(ledger, session)
     assert [(one["id"], one["back"]) for one in value["drops"]] == [("d1", False), ("d2", False), ("d3", False)]
     assert "1 of 3 asked for again." in drops_text(value, 120)
-    shown = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
+    shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
 
 
@@ -215,7 +214,7 @@ def test_a_drop_is_back_only_while_all_that_left_with_it_stands_in_the_window(ac
                 made.append((left, there, last))
             there = there[len(gone) :]
     items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in there]
-    found = back([one for one, _ in drops], items, of(memos))
+    found = returned_drops([one for one, _ in drops], items, of(memos))
     assert found <= {one.id for one, gone in drops if gone <= set(there)}
     spans = [(one.id, one.entries or (1, 0)) for one, _ in drops]
     assert {name for name, (a, b) in spans if {*range(a, b + 1)} <= set(there)} | ({undone} - {""}) <= found
@@ -225,8 +224,8 @@ def test_a_pin_without_room_is_back_with_the_compaction_that_left_it_out_and_no_
     drops = [drop("d1", (1, 3)), drop("d2", None), drop("d3", (1, 3))]
     memos = [Memo("undone", "", 4, {"epoch": 1, "drops": ["d1", "d2"]})]
     whole = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in range(1, 5)]
-    assert back(drops[:2], whole, of(memos)) == {"d1", "d2"}
-    assert back(drops, whole[3:], of(memos)) == set()
+    assert returned_drops(drops[:2], whole, of(memos)) == {"d1", "d2"}
+    assert returned_drops(drops, whole[3:], of(memos)) == set()
 
 
 def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: Path) -> None:
@@ -242,7 +241,7 @@ def test_of_two_compactions_only_the_newer_one_is_back_after_an_undo(tmp_path: P
 
     session = asyncio.run(live())
     with the_ledger() as ledger:
-        assert [(one["id"], one["back"]) for one in of_session(ledger, session)["drops"]] == [
+        assert [(one["id"], one["back"]) for one in session_drops(ledger, session)["drops"]] == [
             ("d1", False), ("d2", True),
         ]  # fmt: skip
 
@@ -258,12 +257,12 @@ def test_a_range_is_back_when_every_message_of_it_stands_whole(whole: set[int], 
         for entry in range(1, 13)
     ]
     last = min(12, first + more)
-    found = back([drop("d1", (first, last)), drop("d2", None)], items, of([]))
+    found = returned_drops([drop("d1", (first, last)), drop("d2", None)], items, of([]))
     assert found == ({"d1"} if set(range(first, last + 1)) <= whole else set())
-    assert back([drop("d2", None)], (), of([Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})])) == {"d2"}
+    assert returned_drops([drop("d2", None)], (), of([Memo("undone", "", 1, {"epoch": 1, "drops": ["d2"]})])) == {"d2"}
 
 
 def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:
     drops = [Drop("d1", "x", 1, Cause.COMPACTION, "", (1, 2), recalls=1), Drop("d2", "y", 1, Cause.OUTPUT_CAP, "")]
-    value = listing("s", drops, {"d1"})
+    value = list_drops("s", drops, {"d1"})
     assert (value["left_out"], value["recalled"]) == (1, 0)

@@ -56,7 +56,7 @@ def test_it_serves_as_every_service_that_it_promises(config: LogConfig) -> None:
     assert isinstance(services[1], Recall) and isinstance(services[2], Seen)
     log.calibrate("m", Calibration(1.5, 1, (0.1,)))
     log.store_count("o200k_base", b"d" * 32, 12)
-    log.note("/p/a", "aa", "read")
+    log.note("/p/a", "aa", "read")  # commits what waits for the next transaction, too
     assert log.calibration("m") == Calibration(1.5, 1, (0.1,))
     assert log.stored_count("o200k_base", b"d" * 32) == 12 and log.stored_count("o200k_base", b"e" * 32) is None
     assert log.digest("/p/a") == "aa" and log.digest("/p/b") is None

@@ -16,7 +16,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.memory import add_fact
+from nexus_cli.session.memory.session_facts import add_fact
 from nexus_cli.session.options import Options
 
 OTHER = "openai/other"

@@ -18,8 +18,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import own_recipe, recipe_for
-from nexus_cli.session.reports.context import report
-from nexus_cli.session.reports.live_context import live_report
+from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
@@ -112,7 +112,7 @@ def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Pat
         "name": "max_iterations", "value": 1, "bound_by": "recipe", "said": {"recipe": 1},
     }  # fmt: skip
     asyncio.run(session.aclose())
-    value = report(Options(project, MODEL, recipe="careful"), SETTINGS, None)
+    value = context_report(Options(project, MODEL, recipe="careful"), SETTINGS, None)
     assert value["recipe"] == "careful"
 
 

@@ -19,8 +19,8 @@ from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.reports.context import difference, report
-from nexus_cli.session.reports.live_context import live_report
+from nexus_cli.session.reports.context import context_report, request_difference
+from nexus_cli.session.reports.live import live_report
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 LOCKED = '[limits]\nmax_steps = 2\ntools = []\nallow = "read"\n'
@@ -42,7 +42,7 @@ def writing(path: Path) -> Played:
 
 
 def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> dict[str, Any]:
-    return report(Options(folder, MODEL, **options), SETTINGS, session, step)
+    return context_report(Options(folder, MODEL, **options), SETTINGS, session, step)
 
 
 def limits(value: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def test_a_recipe_that_is_gone_or_broken_stops_the_session_and_every_report_says
         assert raised.value.message in value["notices"][0] and "--recipe ask" in value["notices"][0]
         assert value["recipe"] == "locked" and value["pending"] and value["history"]["entries"] == 2
         assert limits(value)["max_steps"] == (2, "recipe") and limits(value)["tools"] == ([], "recipe")
-        other = report(Options(tmp_path, "openai/other"), SETTINGS, first.id)
+        other = context_report(Options(tmp_path, "openai/other"), SETTINGS, first.id)
         assert other["model"] == MODEL, "what another model would be sent is the recipe's to say"
         with pytest.raises(NexusError):
             shown(tmp_path, first.id, recipe="locked")
@@ -116,7 +116,7 @@ def test_a_sent_request_is_explained_by_what_was_recorded_whatever_became_of_its
     (recipes / "locked.toml").unlink()
     value = shown(tmp_path, first.id, 1)
     assert value["recipe"] == "locked" and limits(value)["tools"] == ([], "recipe") and not value["notices"]
-    assert difference(SETTINGS, first.id, 1)["step"] == 1
+    assert request_difference(SETTINGS, first.id, 1)["step"] == 1
 
 
 def test_each_request_shows_the_limits_that_it_was_sent_under(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_session_that_begins_leaves_out_the_schemas_that_its_recipe_never_lets
     assert say(opened(Played(script), tmp_path, plain.id, recipe="locked"), "_later")[1].ok
     assert sent["locked"] == [] and "read_file" in sent["reader"] and "bash" not in sent["reader"]
     assert "bash" in sent["normal"] and sent["_later"] == sent["normal"]
-    value = report(Options(tmp_path, MODEL, recipe="locked"), SETTINGS, None)
+    value = context_report(Options(tmp_path, MODEL, recipe="locked"), SETTINGS, None)
     assert value["tools"] == [] and value["budget"]["used"]["tools"] == 0
 
 

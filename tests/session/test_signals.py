@@ -17,10 +17,9 @@ from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import report
-from nexus_cli.session.reports.live_context import live_report
-from nexus_cli.session.reports.why import why
-from nexus_cli.session.signals import TABLE, Signals, event_class, reasons, restrictions, tightened
+from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.live import limits_report, live_report
+from nexus_cli.session.run_limits import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
 
 SINGLE = "single_action"
 ROWS: list[tuple[Signals, Limits]] = [
@@ -137,15 +136,15 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     events, _ = say(session, "look")
     bound = [("single_action", "signals")]
     again = opened(Played(lambda request: "done"), tmp_path, session.id)
-    assert mode(why(again.state, "mode")["limits"]) == mode(again.look(live_report)["limits"]) == bound
+    assert mode(limits_report(again.state, "mode")["limits"]) == mode(again.look(live_report)["limits"]) == bound
     asyncio.run(again.aclose())
     plans = [event.plan["limits"].get("mode") for event in events if isinstance(event, ContextPlan)]
     assert plans == ["single_action"] * 3
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
     for step in (None, 1, 2, 3):
-        assert mode(report(options, settings, session.id, step)["limits"]) == bound
-    assert mode(report(Options(tmp_path, MODEL, recipe="tick_event"), settings, None)["limits"]) == bound
-    assert mode(report(Options(tmp_path, MODEL, recipe="chat"), settings, None)["limits"]) == []
+        assert mode(context_report(options, settings, session.id, step)["limits"]) == bound
+    assert mode(context_report(Options(tmp_path, MODEL, recipe="tick_event"), settings, None)["limits"]) == bound
+    assert mode(context_report(Options(tmp_path, MODEL, recipe="chat"), settings, None)["limits"]) == []
 
 
 def test_each_request_of_a_run_shows_the_limits_that_its_own_state_bound(tmp_path: Path) -> None:
@@ -153,12 +152,12 @@ def test_each_request_of_a_run_shows_the_limits_that_its_own_state_bound(tmp_pat
     session = opened(Played(wrong), tmp_path, recipe="tick_event")
     assert say(session, "go")[1].ok
     options, settings = Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}})
-    shown = [report(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]
+    shown = [context_report(options, settings, session.id, step)["limits"] for step in (1, 2, 3, 4)]
     named = [{one["name"] for one in limits if one["bound_by"] == "signals"} for limits in shown]
     assert named == [{"mode"}, {"mode"}, {"mode", "max_iterations"}, {"mode", "max_iterations", "confirm"}]
 
 
 def test_a_layer_that_says_the_same_as_the_state_of_the_run_comes_before_it() -> None:
     said = {"recipe": SINGLE, "command line": "react_loop"}
-    limits, (bound,) = tightened([Bound("mode", SINGLE, "recipe", said)], Signals(event_class="communication"))
+    limits, (bound,) = tighten_by_signals([Bound("mode", SINGLE, "recipe", said)], Signals(event_class="communication"))
     assert limits == Limits(mode=SINGLE) and bound.bound_by == "recipe" and bound.said == {**said, "signals": SINGLE}

@@ -25,8 +25,8 @@ from nexus_cli.core.entry import ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Footprint, SeenFile
-from nexus_cli.session import sources as module
-from nexus_cli.session.sources import SessionSources, project_outline
+from nexus_cli.session import section_sources as module
+from nexus_cli.session.section_sources import SessionSources, project_outline
 from nexus_cli.tools.files import Content, read_regular_file
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"

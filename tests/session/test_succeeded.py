@@ -19,8 +19,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.export import exported
-from nexus_cli.session.reports.live_context import live_report
+from nexus_cli.session.reports.export import session_pieces
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 
 OTHER = "openai/other"
@@ -141,7 +141,7 @@ def test_what_waits_in_a_session_goes_over_to_its_successor(tmp_path: Path) -> N
         first.reload()
         first.steer("and also this")
         second = _open(tmp_path, provider, None, first, allow="edit", resume=first.id)
-        assert second.waiting == ("and also this",) and not first.waiting
+        assert second.undelivered == ("and also this",) and not first.undelivered
         await _turn(second, "two")
         await second.aclose()
 
@@ -184,7 +184,7 @@ def test_a_ledger_that_fails_between_turns_is_told_and_its_copy_is_whole(tmp_pat
         assert "memory" in notice and not session.take_notices()
         await _turn(session, "two")
         info = session.ledger.session(session.id)
-        text = "".join(exported(session.record, info, "md"))
+        text = "".join(session_pieces(session.record, info, "md"))
         assert "one" in text and "two" in text and text.count("fine") == 2
         (drop,) = session.record.drops()
         assert session.record.original(drop.id) == "x " * 20_000
@@ -255,7 +255,7 @@ def test_words_for_a_running_turn_can_be_taken_back(tmp_path: Path) -> None:
             seen.append("first")
             session[0].steer("forget it")
             session[0].steer("do this")
-            assert session[0].waiting == ("forget it", "do this")
+            assert session[0].undelivered == ("forget it", "do this")
             for words in session[0].take_back()[1:]:
                 session[0].steer(words)
         return "fine"

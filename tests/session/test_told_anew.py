@@ -21,8 +21,8 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.session import turn as loop
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.memory import add_fact
-from nexus_cli.session.prompt_assembly import PLAN
+from nexus_cli.session.memory.session_facts import add_fact
+from nexus_cli.session.next_request.request import PLAN
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
@@ -140,7 +140,7 @@ def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells
 ) -> None:
     remembered(tmp_path)
     provider = Played(Summariser(work=lambda request: "listed " * 900))
-    exchange = vars(loop)["exchange"]
+    exchange = vars(loop)["call_model"]
 
     async def ending(engine: LaneState, cap: int) -> Any:
         if engine.lane.epoch.cause == "compaction":
@@ -157,10 +157,10 @@ def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells
                 await turn(session, "")
             return session.id
 
-    monkeypatch.setattr(loop, "exchange", ending)
+    monkeypatch.setattr(loop, "call_model", ending)
     session = live(run())
     before = len(provider.seen)
-    monkeypatch.setattr(loop, "exchange", exchange)
+    monkeypatch.setattr(loop, "call_model", exchange)
     live(run(session))
     first = str(provider.seen[before])
     assert FRENCH in first and "Date: " in first

@@ -19,10 +19,10 @@ from nexus_cli.context.sections.contributors import instructions
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Event, TurnEnd
-from nexus_cli.session import gathering
+from nexus_cli.session import section_sources
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
-from nexus_cli.session.reports.context import report
+from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
 
 LINE = "[nexus: instructions could not be read: took longer than 1 s]"
@@ -116,7 +116,7 @@ def test_the_report_of_a_new_session_does_not_wait_for_what_hangs(
 
     hung = contributor.Contributor("hung", instructions.CONTRIBUTOR.layer, read, instructions.render)
     monkeypatch.setattr(section_reader, "SECONDS", 0.3)
-    monkeypatch.setattr(gathering, "discover", lambda: {**discover(), "hung": hung})
-    value = report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), None)
+    monkeypatch.setattr(section_sources, "discover", lambda: {**discover(), "hung": hung})
+    value = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), None)
     assert "context section hung was left out: took longer than 0 s" in value["notices"]
     assert not free.is_set()

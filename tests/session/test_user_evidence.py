@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.session.user_evidence import has_quote
+from nexus_cli.session.memory.user_evidence import has_quote
 
 SAID = "Hello there. In this project use\n  pnpm,\tnever npm! Größe, 3.11; いつも日本語で答えてください"
 

@@ -25,7 +25,7 @@ from nexus_cli.cli.tour.session import LeftTour, TourSession
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.models import listing
+from nexus_cli.session.reports.models import list_models
 from nexus_cli.ui.print.stream import Gone, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -111,7 +111,7 @@ def _print_end(tour: TourSession, keep: bool) -> None:
     tour.begin_chapter("end", "kept" if keep else "deleted", folder=sandbox.folder, home=sandbox.home)
     tour.say("end", "own", own=places().ledger)
     settings = _personal_settings()
-    models = listing(settings, os.environ)["models"]
+    models = list_models(settings, os.environ)["models"]
     if models:
         tour.say("end", "usable")
         for model in models[:MAX_MODELS]:

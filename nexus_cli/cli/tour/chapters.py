@@ -15,12 +15,11 @@ from nexus_cli.cli.tour.session import TourSession, accepted_compaction, select,
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import Dropped, Recalled, Resulted
-from nexus_cli.session.acts.compaction import compaction, preview
-from nexus_cli.session.acts.uncompact import uncompaction
+from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
-from nexus_cli.session.reports.cache import why
-from nexus_cli.session.reports.live_context import live_report
+from nexus_cli.session.reports.cache import miss_report
+from nexus_cli.session.reports.live import live_report
 
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
 TESTS = "python3 -m unittest"
@@ -67,7 +66,7 @@ async def explain_cache_miss(tour: TourSession) -> None:
     assert session.ledger is not None
     tour.begin_chapter("miss")
     tour.begin_turn("/cache why")
-    value = why(session.ledger, session.id, sandbox_settings())
+    value = miss_report(session.ledger, session.id, sandbox_settings())
     tour.report("miss", value)
     found = value["difference"]
     if not value["missed"] or not value["ours"] or found is None or found["by"] != "compaction":

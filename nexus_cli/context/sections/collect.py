@@ -45,7 +45,7 @@ class LeftOut(Protocol):
         """Return the id of the drop with the whole text of `chosen`; a new one is recorded, or added to `later`."""
         ...
 
-    def known(self, section: Section) -> str:
+    def drop_id_of(self, section: Section) -> str:
         """Return the id of that drop, "" if nothing of this text was left out so far."""
         ...
 
@@ -188,7 +188,7 @@ class SectionCollector:
             return self.sent[section.id] == digest
         if not self._preambles or self._sent_before.get(section.id, digest) != digest:
             return False
-        forms = section.with_drop_id(self.left_out.known(section)).forms
+        forms = section.with_drop_id(self.left_out.drop_id_of(section)).forms
         if not any(f"\n{form}\n" in preamble for form in forms for preamble in self._preambles):
             return False
         self.sent[section.id] = digest

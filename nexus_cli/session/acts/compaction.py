@@ -1,17 +1,28 @@
-"""Compaction on command, and a look at what it would do."""
+"""Acts on the window: compact it, preview that, undo the newest compaction, pin and unpin text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nexus_cli.context.compaction_plan import cost, fitting
+from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import Dispatch
+from nexus_cli.context.window.lane import with_frame
+from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_head
+from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
+from nexus_cli.session.cache.expectation import rewrite_memo
+from nexus_cli.session.compaction import pins
 from nexus_cli.session.compaction import preview as previews
-from nexus_cli.session.compaction.compact import compact
+from nexus_cli.session.compaction.backoff import anchor_before, note_undone
+from nexus_cli.session.compaction.compact import compact, pins_room
+from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
+from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.turn import renew
+from nexus_cli.session.turn import begin_pending_epoch
 
 
 def compaction(instructions: str) -> Act:
@@ -21,7 +32,7 @@ def compaction(instructions: str) -> Act:
         engine = parts.lane_state
         if isinstance(engine.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
-        await renew(engine)
+        await begin_pending_epoch(engine)
         await compact(engine, "command", engine.settings.compact.to, instructions)
 
     return act
@@ -34,3 +45,99 @@ def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act
         told({"session": parts.session_id, **previews.preview(parts.lane_state, instructions)})
 
     return act
+
+
+def uncompaction() -> Act:
+    """Take the newest compaction back that was not taken back yet; nothing is lost by it, and no request is sent.
+
+    Raises `NexusError("usage", ...)` where there is none, and `NexusError("overflow", ...)` with the figures where the
+    former window does not fit the budget any more.
+    """
+
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
+        lane, log = engine.lane, engine.lane.timeline.log
+        if isinstance(lane.next_step(), Dispatch):
+            raise NexusError("usage", "nothing was undone", "a call waits for its result", "Go on first")
+        made = compaction_in_force(lane.epoch, log.epoch)
+        if made is None or made.parent is None:
+            why = "this session has no compaction that is in force"
+            raise NexusError("usage", "nothing to undo", why, "/compact sums up older history")
+        old, before, shown = log.epoch(made.parent), window_request(engine).tokens, next_request(engine).tokens
+        head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
+        same = old.model == engine.model.info.name
+        anchor = anchor_before(lane.timeline.memos, made.id) if same else None
+        _refuse_if_too_large(rewritten_request(engine, lane.epoch, head, anchor))
+        planned = await engine.prompt.draft_epoch(engine)
+        restored_request = rewritten_request(engine, with_frame(lane.epoch, planned.frame), head, anchor)
+        _refuse_if_too_large(restored_request)
+
+        def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
+            return [*note_undone(engine, new.id, made.id), rewrite_memo(engine, before)]
+
+        engine.begin_epoch(head, UNDO, planned, notes=notes)
+        if anchor is not None:
+            engine.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+        engine.pending = ""
+        engine.emit(Notice(f"the compaction is undone: {shown:,} tokens became {next_request(engine).tokens:,}"))
+
+    return act
+
+
+def _refuse_if_too_large(request: NextRequest) -> None:
+    """Raise `NexusError("overflow", ...)` where the request of the former window does not fit."""
+    if not request.fits:
+        why = f"it would take {request.most:,} of {request.room:,} tokens"
+        hint = "/recall gives single parts to the model again, and so does a model with a larger window"
+        raise NexusError("overflow", "the compaction cannot be undone", why, hint)
+
+
+TOLD = 500
+"""Characters of pinned words that the model is told at once; longer ones wait for the summary."""
+NAMED = 5
+"""So many of the pins without room are named."""
+
+
+def pin(what: str) -> Act:
+    """Pin a message by its number, or words. Raises as `nexus_cli.session.compaction.pins.add_pin`.
+
+    What alone has no room among the pins is refused. Where all of them have none together, those without are named.
+    """
+
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
+        timeline, count = engine.lane.timeline, engine.context.counter.count
+        before, room = pins.list_pins(timeline), pins_room(engine)
+        made = pins.add_pin(timeline, what, count, room)
+        every = pins.list_pins(timeline)
+        taken = sum(cost(one, count) for one in every)
+        place = f"message {made.entry}" if made.entry else "these words"
+        said = f"{made.id} is {place}: {cost(made, count):,} tokens, all pins {taken:,} of {room:,}"
+        crowded = fitting(every, room, count)[1]
+        if crowded:
+            said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
+        new = made not in before and not made.entry
+        if new and len(made.text) > TOLD:
+            said += "; too long to be told at once: the model has it word for word from the next summary on"
+        engine.emit(Notice(said))
+        if new and len(made.text) <= TOLD:
+            engine.notices.append(f"the person pinned this, it holds from now on: {made.text}")
+
+    return act
+
+
+def unpin(what: str) -> Act:
+    """Remove a pin by its id, its message or its words. Raises as `compaction.pins.remove_pin`."""
+
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
+        gone = pins.remove_pin(engine.lane.timeline, what)
+        engine.emit(Notice(f"{gone.id} is no longer pinned; where it stands now it stays until the next compaction"))
+
+    return act
+
+
+def _names(crowded: Sequence[Pin]) -> str:
+    """`p1, p2`."""
+    names = [one.id for one in crowded]
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -12,8 +12,8 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.bounded import in_lane
-from nexus_cli.session.goals import drop, finish, goals, set_goal
+from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.goals import drop_goal, finish_goal, list_goals, set_goal
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
 
@@ -30,7 +30,7 @@ NAMES = ("step", "text", "title", "description", "goal", "task", "name")
 """Where a step stands in an object, the first counting first."""
 
 
-def setting(text: str) -> Act:
+def goal_setting(text: str) -> Act:
     """Keep `text` as a goal of the session, with the steps that the model sees in it.
 
     When it sees none or cannot be asked, the goal is kept without steps and a notice says why; likewise, without the
@@ -38,15 +38,15 @@ def setting(text: str) -> Act:
     """
 
     async def act(parts: SessionState) -> None:
-        engine, words = parts.lane_state, short(text)
+        engine, words = parts.lane_state, shorten(text)
         timeline = engine.lane.timeline
-        known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in goals(timeline)]
+        known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(timeline)]
         listed = "\n".join(["Goals there are:", *known, ""]) if known else ""
         steps: list[str] = []
         problem = ""
         try:
-            answer = await in_lane(engine, parts.dispatcher, own_recipe("goal_decompose"), f"{listed}Goal: {words}")
-            steps = steps_in(answer)
+            answer = await run_in_lane(engine, parts.dispatcher, own_recipe("goal_decompose"), f"{listed}Goal: {words}")
+            steps = parse_steps(answer)
             problem = "" if steps else "the model named none"
         except NexusError as error:
             problem = error.message
@@ -60,43 +60,43 @@ def setting(text: str) -> Act:
     return act
 
 
-def closing(names: Sequence[str], verb: str) -> Act:
+def goal_closing(names: Sequence[str], verb: str) -> Act:
     """Mark goals and steps as done, or drop them: all of them, or none and `NexusError("usage", ...)` when one is not
     there. With a goal go its steps."""
 
     async def act(parts: SessionState) -> None:
         timeline = parts.lane_state.lane.timeline
-        there = {goal.id for goal in goals(timeline) if verb != "done" or not goal.done}
+        there = {goal.id for goal in list_goals(timeline) if verb != "done" or not goal.done}
         for name in names:
             if name not in there:
                 why = "no open goal or step has this id" if verb == "done" else "no goal or step has this id"
                 raise NexusError("usage", f"/goal {verb} {one_line(name)}", why, "/goal lists them")
         for name in names:
-            (finish if verb == "done" else drop)(timeline, name)
+            (finish_goal if verb == "done" else drop_goal)(timeline, name)
 
     return act
 
 
-def steps_in(answer: str) -> list[str]:
+def parse_steps(answer: str) -> list[str]:
     """The steps in a model's answer, however it wrote them: JSON (a list or an object), marked lines, plain lines."""
     found = list(_texts(_json(answer)))
     if not found:
-        lines = [unmarked(line) for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
+        lines = [strip_emphasis(line) for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
         marked = [line for line in lines if LISTED.match(line)]
         found = [LISTED.sub("", line) for line in marked or lines]
-    unique = dict.fromkeys(filter(None, map(short, found)))
+    unique = dict.fromkeys(filter(None, map(shorten, found)))
     return list(unique)[:MOST_STEPS]
 
 
-def short(text: str) -> str:
+def shorten(text: str) -> str:
     """`text` as one line of bounded length, without marks of emphasis."""
-    line = " ".join(unmarked(one_line(text)).split())
+    line = " ".join(strip_emphasis(one_line(text)).split())
     if line[:1] == line[-1:] == "`" and line.count("`") == 2:
         line = line[1:-1]
     return line if len(line) <= LONGEST else line[:LONGEST] + "..."
 
 
-def unmarked(text: str) -> str:
+def strip_emphasis(text: str) -> str:
     """`text`, as far as it can matter, without the marks of emphasis around words of it."""
     line, before = text[: 4 * LONGEST], ""
     while line != before:

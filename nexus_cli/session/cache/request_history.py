@@ -19,7 +19,7 @@ from nexus_cli.session.cache.diagnosis import seconds_between
 from nexus_cli.session.cache.expectation import MOST_EPOCHS
 from nexus_cli.session.cache.last_request import CacheHistory, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.opening import known_model
+from nexus_cli.session.opening import load_model_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,5 +135,5 @@ def _sent(engine: LaneState, ledger: Ledger, log: LaneLog, row: RequestRow, sett
     if epoch is not engine.lane.epoch:
         tail = [item_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name
-    life = cache_life_of(known_model(ledger, epoch.model, settings)) if other else None
+    life = cache_life_of(load_model_info(ledger, epoch.model, settings)) if other else None
     return SentRequest(epoch, tail, last, reported_tokens(row), life=life)

@@ -42,7 +42,7 @@ def note_failed(engine: LaneState, why: str, *, paid: bool, over: bool = False) 
 
 def note_undone(engine: LaneState, epoch: int, undone: int) -> list[Note]:
     """Epoch `epoch` takes back the compaction that had begun epoch `undone`. To be recorded with it."""
-    drops = made(engine.lane.timeline.memos, undone).get("drops", [])
+    drops = compaction_memo(engine.lane.timeline.memos, undone).get("drops", [])
     tried = _tried(engine, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
@@ -51,14 +51,14 @@ def _tried(engine: LaneState, value: Mapping[str, Any]) -> Note:
     return TRIED, {"step": engine.step, **value}
 
 
-def made(memos: Memos, epoch: int) -> Mapping[str, Any]:
+def compaction_memo(memos: Memos, epoch: int) -> Mapping[str, Any]:
     """What was noted of the compaction that began `epoch`; empty where nothing was."""
     return next((memo.value for memo in reversed(memos(TRIED)) if memo.value["epoch"] == epoch), {})
 
 
 def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
     """What had been reported of the window that the compaction of `epoch` replaced."""
-    told = made(memos, epoch).get("anchor")
+    told = compaction_memo(memos, epoch).get("anchor")
     if not told:
         return None
     last, reported, counted = map(int, told)

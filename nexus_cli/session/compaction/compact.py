@@ -25,7 +25,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import note_failed, note_made
-from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.record_sources import (
     READ_AT_ONCE,
     look_at_files,
@@ -35,11 +35,11 @@ from nexus_cli.session.compaction.record_sources import (
     read_texts,
 )
 from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
-from nexus_cli.session.compaction.summary_source import Choice, choose
+from nexus_cli.session.compaction.summary_source import Choice, choose_source
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request, window_request
+from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import hidden_words
-from nexus_cli.session.way_back import can_recall
 
 RECORD_SLACK = 32
 """Tokens, beside a quarter, that a look at the files may add to the record."""
@@ -47,9 +47,9 @@ LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
 
 
-def drafted(engine: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
+def draft_plan(engine: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
     """The plan that brings the lane to `share` of its budget, or None where too little would go. Changes nothing."""
-    available, count, pinned = countable(engine, cause), engine.context.counter.count, pins(engine.lane.timeline)
+    available, count, pinned = countable(engine, cause), engine.context.counter.count, list_pins(engine.lane.timeline)
     budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
     target = int(share * available) - fixed
     full, lane = cause != "command", engine.lane
@@ -94,13 +94,13 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
     before, spent = next_request(engine).tokens, engine.spending.usage.cost_usd
     engine.emit(event.CompactionStart(cause, before))
     await read_log_in_pieces(engine.lane, engine.work)
-    plan = drafted(engine, cause, share)
+    plan = draft_plan(engine, cause, share)
     try:
         if plan is None:
             raise Failed("too little can be summed up")
         if cause != "overflow":  # a fork of the lane would be refused as it was
             await _beforehand(engine)
-        choice = chosen(engine, plan, cause)
+        choice = choose_summary_source(engine, plan, cause)
         summary, source = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that came to nothing")
@@ -126,9 +126,9 @@ def _since(spent: float | None, engine: LaneState) -> float | None:
     return None if spent is None or now is None else round_dollars(now - spent)
 
 
-def chosen(engine: LaneState, plan: planning.CompactionPlan, cause: str) -> Choice:
+def choose_summary_source(engine: LaneState, plan: planning.CompactionPlan, cause: str) -> Choice:
     """What the summary is asked from. Sends nothing."""
-    return choose(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
+    return choose_source(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
 
 
 def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:

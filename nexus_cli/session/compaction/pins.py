@@ -31,7 +31,7 @@ RESULT_CAP = 1000
 """Tokens of a tool result that are pinned; the whole stays readable as its message."""
 
 
-def pins(timeline: Timeline) -> tuple[Pin, ...]:
+def list_pins(timeline: Timeline) -> tuple[Pin, ...]:
     """The pins in force, oldest first."""
     found: dict[str, Pin] = {}
     for memo in timeline.memos(KIND):
@@ -43,7 +43,7 @@ def pins(timeline: Timeline) -> tuple[Pin, ...]:
     return tuple(found.values())
 
 
-def pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
+def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | None = None) -> Pin:
     """Pin the message whose number `what` is, else `what` itself as words of the person.
 
     The same again gives the pin that is there. `NexusError("usage", ...)` for no words and for a message that the
@@ -58,7 +58,7 @@ def pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | 
     if not entry and NUMBERED.fullmatch(what):
         raise NexusError("usage", f"/pin {what[:40]}", "this is no number of a message", FIND)
     text = _text(_entry(timeline, entry), count) if entry else what
-    now = pins(timeline)
+    now = list_pins(timeline)
     same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
     if same:
         return same
@@ -70,12 +70,12 @@ def pin(timeline: Timeline, what: str, count: Callable[[str], int], room: int | 
     return made
 
 
-def unpin(timeline: Timeline, what: str) -> Pin:
+def remove_pin(timeline: Timeline, what: str) -> Pin:
     """Take back the pin of this id, of the message of this number, or with these words, of which a part is enough.
 
     `NexusError("usage", ...)` where there is none, or more than one.
     """
-    now, what = pins(timeline), what.strip()
+    now, what = list_pins(timeline), what.strip()
     found = _meant(now, what)
     if len(found) != 1:
         ids = ", ".join(one.id for one in found or now)

@@ -19,14 +19,14 @@ from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.cache.expectation import is_warm
-from nexus_cli.session.compaction.compact import chosen, drafted
-from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.compact import choose_summary_source, draft_plan
+from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.summary_source import Choice
 from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
-from nexus_cli.session.way_back import can_recall
+from nexus_cli.session.tool_selection import can_recall
 
 AHEAD = (1, 10)
 """Numbers of further requests that are priced."""
@@ -36,7 +36,7 @@ WORDS = 120
 
 def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
     """The plan as JSON data: `possible` says whether there is one, `why` why not."""
-    plan = drafted(engine, "command", engine.settings.compact.to)
+    plan = draft_plan(engine, "command", engine.settings.compact.to)
     request = next_request(engine)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
@@ -52,7 +52,7 @@ def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
     }
     if plan is None:
         return value
-    choice = chosen(engine, plan, "command")
+    choice = choose_summary_source(engine, plan, "command")
     after = _after(engine, plan)
     value |= {
         "after": min(_afterwards(engine, plan, after + waiting).most, before),
@@ -131,7 +131,7 @@ def _pins(engine: LaneState, plan: planning.CompactionPlan | None) -> list[dict[
     return [
         {"id": pin.id, "entry": pin.entry, "tokens": planning.cost(pin, count),
          "where": _where(pin, plan), "text": _line(pin.text)}
-        for pin in pins(engine.lane.timeline)
+        for pin in list_pins(engine.lane.timeline)
     ]  # fmt: skip
 
 

@@ -19,10 +19,10 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
-from nexus_cli.session.compaction.pins import pins
+from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.way_back import can_recall
+from nexus_cli.session.tool_selection import can_recall
 
 PRUNED = str(Cause.PRUNED)
 BATCH = 0.08
@@ -100,7 +100,7 @@ def prune_instead(engine: LaneState) -> bool:
 
 
 def _unpinned(engine: LaneState, found: Sequence[StaleResult]) -> list[StaleResult]:
-    pinned = {pin.entry for pin in pins(engine.lane.timeline)}
+    pinned = {pin.entry for pin in list_pins(engine.lane.timeline)}
     return [one for one in found if one.item.entry not in pinned]
 
 

@@ -21,7 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.ledger import LaneLog
-from nexus_cli.session.goals import goals
+from nexus_cli.session.goals import list_goals
 
 SECONDS = 2.0
 """All looking at files together; what was not reached by then stands as the ledger has it."""
@@ -62,7 +62,7 @@ def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
     items = [WorkItem(file.entry, _file_line(file, folder, file.how)) for file in seen]
     items += command_items(log.commands.values())
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
-    return WorkRecord(_goal_lines(goals(lane.timeline)), newest, safe_line(folder))
+    return WorkRecord(_goal_lines(list_goals(lane.timeline)), newest, safe_line(folder))
 
 
 async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:

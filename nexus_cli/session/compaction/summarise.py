@@ -19,10 +19,10 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, asked, fork_fits, room_for
-from nexus_cli.session.exchange import exchange
+from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, fork_fits, fork_instruction, room_for
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState, Model
+from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.current import answer_cap
 
 PAID = 2
@@ -33,6 +33,7 @@ LEAST_PIECE = 500
 MOST_PIECES = 24
 LEAST_HEADINGS = 2
 """A text with fewer of the headings that were asked for is no summary."""
+_HEADING = re.MULTILINE | re.IGNORECASE
 
 
 class Failed(Exception):
@@ -91,7 +92,8 @@ def _ways(
     if choice.source == "originals":
         yield "originals", transcript(choice.model, choice.originals)
     if choice.forks and fork_fits(engine, plan, instructions):
-        yield "window", lambda: _answer(forked(engine, "compact", asked(plan, instructions)), plan.summary_cap, paid)
+        text = fork_instruction(plan, instructions)
+        yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
 
@@ -103,7 +105,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
     try:
         output = answer_cap(side)
         async with asyncio.timeout(seconds):
-            reply = await exchange(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
+            reply = await call_model(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
     except TimeoutError:
         raise TooSlow(f"no summary came within {seconds:g} s") from None
     except NexusError as error:
@@ -128,10 +130,11 @@ def headings() -> tuple[str, ...]:
 
 
 def find_headings(text: str) -> list[str]:
-    """Return those of the headings that `text` has: at the beginning of a line, or before a colon."""
+    """Return those of the headings that `text` has, however marked up: at the beginning of a line, or before a colon.
+    """
     return [
         name for name in headings()
-        if re.search(rf"^[ \t#>*_\-\d.)(]*{name}s?\b|\b{name}s?[*_]*:", text, re.MULTILINE | re.IGNORECASE)
+        if re.search(rf"^(?:[^\w\n]|[\d_])*{name}s?(?![^\W_])|\b{name}s?[^\w\n]{{,3}}[:\uff1a]", text, _HEADING)
     ]  # fmt: skip
 
 

@@ -15,13 +15,13 @@ from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
+from nexus_cli.session.available_models import resolve_alias
 from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.lane_forks import sized
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.current import most_with, window_request
-from nexus_cli.session.opening import known_model
+from nexus_cli.session.opening import load_model_info
 from nexus_cli.session.spending import left_over
-from nexus_cli.session.usable import resolved
 
 ASKED_SHARE = 0.75
 """Share of the summary's cap that the model is asked to keep to."""
@@ -55,7 +55,7 @@ class Choice:
     """Whether a fork of the lane can be asked."""
 
 
-def choose(
+def choose_source(
     engine: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> Choice:
     """Where the summary comes from. `originals` reads the messages that go from the log, each with its tokens."""
@@ -63,7 +63,7 @@ def choose(
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
     forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
-    words = engine.context.counter.count(asked(plan, ""))
+    words = engine.context.counter.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "its own lines are in the cache", window_request(engine).tokens
         said = round(words * engine.meter.scale(PLAIN).ratio)
@@ -94,10 +94,10 @@ def choose(
 
 def summarizer_model(engine: LaneState) -> Model:
     """Return the model that sums up a plain transcript: `compact.model`, else the session's own."""
-    name = resolved(engine.settings.compact.model, engine.settings)
+    name = resolve_alias(engine.settings.compact.model, engine.settings)
     if not name or engine.calibrations is None:
         return engine.model
-    return replace(engine.model, info=known_model(engine.calibrations, name, engine.settings), effort="")
+    return replace(engine.model, info=load_model_info(engine.calibrations, name, engine.settings), effort="")
 
 
 def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
@@ -106,14 +106,14 @@ def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted:
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
-def asked(plan: CompactionPlan, instructions: str) -> str:
+def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     """The instruction that a fork of the lane ends with."""
     return load_prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
 def fork_fits(engine: LaneState, plan: CompactionPlan, instructions: str) -> bool:
     """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
-    added = engine.context.measure(Message(Role.USER, asked(plan, instructions)), "")
+    added = engine.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
 
 

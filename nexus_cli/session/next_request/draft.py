@@ -31,13 +31,13 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.gathering import gatherer
 from nexus_cli.session.lane_state import Model, NextEpoch
-from nexus_cli.session.memory import open_facts
+from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.request import NextRequest, Sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.prompt_assembly import PromptAssembly
+from nexus_cli.session.section_sources import make_collector
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.tool_selection import select_tools, tool_names
 from nexus_cli.tools.registry import ToolRegistry
@@ -118,7 +118,7 @@ class Drafting:
         with ExitStack() as memory:
             facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
             tools = select_tools(registry(services), recipe, before)
-            gathers = gatherer(
+            gathers = make_collector(
                 options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=began,
                 failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
                 runs=self.runs,

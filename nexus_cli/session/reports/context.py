@@ -17,38 +17,39 @@ from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
-from nexus_cli.session.drop_list import UNIT, of_window
+from nexus_cli.session.drop_list import UNIT, window_drops
 from nexus_cli.session.next_request.request import scale_sections
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.largest import largest
 from nexus_cli.session.reports.request_diff import compare_requests
-from nexus_cli.session.reports.request_view import RequestView, first_view, recorded_view, sent_view
+from nexus_cli.session.reports.request_view import RequestView, first_view, largest_items, recorded_view, sent_view
 
 
-def report(options: Options, settings: Settings, session: str | None, step: int | None = None) -> dict[str, Any]:
+def context_report(
+    options: Options, settings: Settings, session: str | None, step: int | None = None
+) -> dict[str, Any]:
     """The report as JSON; `NexusError("usage", ...)` for a session or request that is not there."""
     if session is None:
-        return value(first_view(options, settings))
+        return request_value(first_view(options, settings))
     ledger = Ledger.look(places().ledger)
     try:
         found = ledger.find_session(session)
         if step is not None:
-            return value(sent_view(ledger, found, settings, step))
-        return value(recorded_view(ledger, found, options, settings))
+            return request_value(sent_view(ledger, found, settings, step))
+        return request_value(recorded_view(ledger, found, options, settings))
     finally:
         ledger.close()
 
 
-def difference(settings: Settings, session: str, step: int | None = None) -> dict[str, Any]:
+def request_difference(settings: Settings, session: str, step: int | None = None) -> dict[str, Any]:
     """What request `step` (default: the newest) has more or less than the one before it; errors as in `report`."""
     ledger = Ledger.look(places().ledger)
     try:
-        return difference_in(ledger, session, settings, step)
+        return difference_in_ledger(ledger, session, settings, step)
     finally:
         ledger.close()
 
 
-def difference_in(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
+def difference_in_ledger(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
     """The same from a ledger that is open."""
     found = ledger.find_session(session)
     rows = ledger.log(found.id).requests()
@@ -60,12 +61,12 @@ def difference_in(ledger: Ledger, session: str, settings: Settings, step: int | 
     return compare_requests(before, sent_view(ledger, found, settings, number))
 
 
-def of_request(ledger: Ledger, session: str, settings: Settings, step: int) -> dict[str, Any]:
+def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> dict[str, Any]:
     """The report of what request `step` of a session held, from a ledger that is open; errors as in `report`."""
-    return value(sent_view(ledger, ledger.find_session(session), settings, step))
+    return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
 
 
-def value(view: RequestView) -> dict[str, Any]:
+def request_value(view: RequestView) -> dict[str, Any]:
     """What is shown, as JSON."""
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
@@ -89,7 +90,7 @@ def value(view: RequestView) -> dict[str, Any]:
         "told": scale_sections(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale),
         "history": _history(view),
         "tools": tools,
-        "largest": largest(sections, tools, [*request.arranged, *request.waiting], scale),
+        "largest": largest_items(sections, tools, [*request.arranged, *request.waiting], scale),
         "waiting": {"texts": len(request.waiting), "tokens": round(waiting * scale), "counted": waiting},
         "cached": {"tokens": request.repeated},
         **_left_out(view),
@@ -103,7 +104,7 @@ def value(view: RequestView) -> dict[str, Any]:
 
 def _left_out(view: RequestView) -> dict[str, Any]:
     """The drops, those that are back in the window marked, and how many of the others were asked for again."""
-    listed = of_window("", view.drops, view.request.items, view.memos, view.request.epoch.sections)
+    listed = window_drops("", view.drops, view.request.items, view.memos, view.request.epoch.sections)
     return {key: listed[key] for key in ("drops", "left_out", "recalled")}
 
 

@@ -19,7 +19,7 @@ KINDS = {"main": "conversation", "compact": "compaction"}
 """What requests of a lane are for, by the agent of the lane; others have the agent's name."""
 
 
-def cost(ledger: Ledger, session: str) -> dict[str, Any]:
+def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
     """The sums of a session's own requests, those that a fork shares with its source left out.
 
     A request that has no answer, because it was killed or still runs, is counted and adds nothing; an unknown price

@@ -30,7 +30,7 @@ class _Unable(Exception):
     """Git cannot tell, with the reason."""
 
 
-async def diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
+async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
     """`source` is `git` (then `text`, `untracked`, `cut`) or `session` (then `files`, and `why`)."""
     try:
         return await run_in_thread(lambda stop: _by_git(folder, stop))

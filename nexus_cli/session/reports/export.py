@@ -30,18 +30,18 @@ _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
 
-def exported(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
+def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
     """The session in pieces of text; `form` is one of `FORMATS`. JSON is `escaped` to ASCII, for a terminal, or not."""
     return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
 
 
-def default_name(info: SessionInfo, form: str) -> str:
+def default_file_name(info: SessionInfo, form: str) -> str:
     """A file name for a session: its day, and its name or the end of its id."""
     title = "-".join(_WORD.findall(info.name))[:60].strip("-") or info.id[-8:].lower()
     return f"nexus-{info.created[:10]}-{title}.{form}"
 
 
-def save(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
+def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
     """Write `pieces` to a new file at `path` and give its path; blocking.
 
     Where a file is there already, with `beside` one of the same name with -2, -3, ... is made, else it is an error.

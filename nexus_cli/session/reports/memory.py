@@ -9,32 +9,32 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.memory import Accepted
+from nexus_cli.session.memory.session_facts import Accepted
 
 HITS = 20
 NAME = 24
 """Characters of a session's name."""
 
 
-def listing(
+def list_facts(
     ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
 ) -> dict[str, Any]:
     """Everything that is remembered in `project` (None: in all of them), the newest first; `here` is the id of the
     session that asks."""
-    return value(ledger, ledger.facts.list_facts(project, slots), here, project=project)
+    return facts_report(ledger, ledger.facts.list_facts(project, slots), here, project=project)
 
 
-def search(
+def search_facts(
     ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
 ) -> dict[str, Any]:
     """The kept facts that fit `text`, the best first, whole; `NexusError("usage", ...)` where it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
     found = ledger.facts.search(text, project, slots, HITS + 1)
-    return value(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
+    return facts_report(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
 
 
-def value(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:
+def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:
     """Facts as JSON, each with the words for where it comes from: `source`, and `place` without the message.
 
     What is forgotten also names the sessions in which it can still be read: `told_in`; `here` is one that is open.
@@ -52,13 +52,13 @@ def value(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) ->
     return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
 
 
-def accepted(ledger: Ledger, done: Accepted, here: str = "") -> dict[str, Any]:
+def acceptance_report(ledger: Ledger, done: Accepted, here: str = "") -> dict[str, Any]:
     """What the person accepted as JSON, with what was `forgotten` for it, as `value` has both."""
-    gone = value(ledger, done.forgotten, here, done="forgotten")
-    return value(ledger, done.kept, here, done="kept") | {"here": here, "forgotten": gone["facts"]}
+    gone = facts_report(ledger, done.forgotten, here, done="forgotten")
+    return facts_report(ledger, done.kept, here, done="kept") | {"here": here, "forgotten": gone["facts"]}
 
 
-def waiting(ledger: Ledger, project: str) -> list[str]:
+def list_proposals(ledger: Ledger, project: str) -> list[str]:
     """The ids of the facts that wait for the person, the oldest first."""
     return [fact.id for fact in reversed(ledger.facts.list_facts(project, state=FactState.PROPOSED))]
 

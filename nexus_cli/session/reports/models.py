@@ -14,32 +14,34 @@ from urllib.parse import urlsplit
 from nexus_cli.config.settings import Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
-from nexus_cli.session.opening import known_model, looked_at
-from nexus_cli.session.usable import Server, find_local, keys_present, resolved, unnamed_model
+from nexus_cli.session.available_models import Server, find_local_servers, keys_present, resolve_alias, unnamed_model
+from nexus_cli.session.opening import load_model_info, readonly_ledger
 
 _ANSWER = 1024 * 1024
 
 
-def listing(settings: Settings, environ: Mapping[str, str], servers: Sequence[Server] | None = None) -> dict[str, Any]:
+def list_models(
+    settings: Settings, environ: Mapping[str, str], servers: Sequence[Server] | None = None
+) -> dict[str, Any]:
     """The chosen model, aliases, the models of keys in the environment, and those of local servers.
 
     `servers` are those that answer on loopback; None looks for them.
     """
     chosen = unnamed_model(environ, settings)
     rows: dict[str, dict[str, Any]] = {}
-    with looked_at() as ledger:
-        for name, why in _usable(settings, environ, chosen, find_local() if servers is None else servers):
+    with readonly_ledger() as ledger:
+        for name, why in _usable(settings, environ, chosen, find_local_servers() if servers is None else servers):
             row = rows[name] if name in rows else rows.setdefault(name, _figures(ledger, name, settings))
             row["because"].append(why)
     return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
 
 
-def shown(name: str, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
+def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
     """One model by its name or an alias; `NexusError("usage", ...)` where no provider is known for it."""
-    model = resolved(name, settings)
+    model = resolve_alias(name, settings)
     check_model(model)
     chosen = unnamed_model(environ, settings)
-    with looked_at() as ledger:
+    with readonly_ledger() as ledger:
         row = _figures(ledger, model, settings)
     row["because"] = [why for usable, why in _usable(settings, environ, chosen, ()) if usable == model]
     effort = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
@@ -53,7 +55,7 @@ def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
 
 def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
     """What is known of one model: tokens, and US dollars per million tokens."""
-    info = known_model(ledger, name, settings)
+    info = load_model_info(ledger, name, settings)
     return {
         "name": name,
         "because": [],

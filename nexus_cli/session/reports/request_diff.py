@@ -7,8 +7,7 @@ from typing import Any
 
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.reports.largest import described
-from nexus_cli.session.reports.request_view import RequestView
+from nexus_cli.session.reports.request_view import RequestView, describe_items
 
 SEEN = ("form", "tokens", "sha256")
 """What is told of a section."""
@@ -88,7 +87,7 @@ def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> lis
             "what": what,
             "tokens": round(item.tokens * view.request.messages_scale),
         }
-        for item, what in described(items, view.request.arranged)
+        for item, what in describe_items(items, view.request.arranged)
     ]
 
 

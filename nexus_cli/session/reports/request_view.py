@@ -1,8 +1,9 @@
-"""One request of a session, or the next one, from the ledger, with what a report writes beside it."""
+"""Read one request of a session, or the next one, from the ledger, with what a report adds to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,15 +17,14 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import compose_limits
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
-from nexus_cli.session.memo_kinds import PLAN
-from nexus_cli.session.next_request.request import NextRequest, Sections, unreported_meter
-from nexus_cli.session.opening import known_model, looked_at
+from nexus_cli.session.next_request.request import PLAN, NextRequest, Sections, unreported_meter
+from nexus_cli.session.opening import load_model_info, readonly_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 
@@ -67,7 +67,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     noted = limits_of(log.memos(LIMITS), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
-    info = _as_then(known_model(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
+    info = _as_then(load_model_info(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
     before = rows[step - 2] if step > 1 else None
     meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
@@ -106,7 +106,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
         raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
-    info = known_model(ledger, options.model or found.model, settings)
+    info = load_model_info(ledger, options.model or found.model, settings)
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
@@ -138,8 +138,8 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
     ledger, info = Ledger.open(None), MODELLESS
     try:
         if options.model:
-            with looked_at() as kept:
-                info = known_model(kept, options.model, settings)
+            with readonly_ledger() as kept:
+                info = load_model_info(kept, options.model, settings)
                 ledger.calibrate(info.served_name, kept.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
         limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))
@@ -192,3 +192,68 @@ def _told(plans: Sequence[Memo]) -> Sections:
     for memo in plans:
         sections.update({one["id"]: one for one in memo.value["sections"]})
     return tuple(sections.values())
+
+
+MOST = 10
+WORDS = 60
+"""Characters of a message that tell a person which one it is."""
+
+
+def largest_items(
+    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], items: Sequence[WindowItem], scale: float
+) -> list[dict[str, Any]]:
+    """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history. `scale`
+    is what a token of `items` is in that of the others."""
+    found: list[tuple[int, str, WindowItem | None]] = [
+        (int(one["tokens"]), f"section {one['id']}", None) for one in sections
+    ]
+    found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
+    found += [(round(item.tokens * scale), "", item) for item in items]
+    chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
+    named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
+    return [
+        {"what": named[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}
+        for tokens, what, item in chosen
+        if tokens
+    ]
+
+
+def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
+    """Each of `chosen` with the words that tell a person which one of `items` it is."""
+    chosen = list(chosen)
+    wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
+    calls = {call.id: call for call in _calls(items) if call.id in wanted} if wanted else {}
+    return [(item, _what(item, calls)) for item in chosen]
+
+
+def _calls(items: Sequence[WindowItem]) -> Iterator[ToolCall]:
+    return (call for item in items for call in item.message.tool_calls)
+
+
+def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
+    message = item.message
+    if item.form is ItemForm.SUMMARY:
+        return f"summary of entries up to {item.entry}"
+    if item.form is ItemForm.MARKER:
+        return "line where entries were left out"
+    shortened = " (shortened)" if item.form is ItemForm.ELIDED else ""
+    if message.role is Role.TOOL:
+        call = calls.get(message.tool_call_id or "")
+        return f"result of {_called(call) if call else 'a call'}{shortened}"
+    if message.role is Role.USER:
+        images = f" with {len(message.parts)} images" if message.parts else ""
+        return f"message{images}{shortened}: {_words(message.content)}"
+    if message.tool_calls and not message.content:
+        return f"call of {_called(message.tool_calls[0])}{shortened}"
+    return f"answer{shortened}: {_words(message.content)}"
+
+
+def _called(call: ToolCall) -> str:
+    """Return a call by its name and its first argument that is a text."""
+    subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
+    return f"{call.name} {_words(subject)}".rstrip()
+
+
+def _words(text: str) -> str:
+    line = " ".join(text[: 4 * WORDS].split())
+    return line if len(line) <= WORDS else line[: WORDS - 1] + "…"

@@ -1,28 +1,37 @@
-"""The sessions of a ledger, one of them whole, and where a text occurs in them."""
+"""Report the sessions of a ledger: the list, one whole, a search, and the last exchange of one.
+
+Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from nexus_cli.core.entry import Entry
+from nexus_cli.context.window.groups import Dispatch, Done, next_step
+from nexus_cli.context.window.lane import item_of
+from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.core.message import ToolCall
+from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.session import Session
 
 
-def listing(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
+def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
     """The newest sessions, of one folder or of all."""
     return {"version": 1, "sessions": [session_value(info) for info in ledger.sessions(folder, limit)]}
 
 
-def shown(ledger: Ledger, session: str) -> dict[str, Any]:
+def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
     """One session with every entry of its main lane."""
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
     return {"version": 1, **session_value(info), "entries": [entry_value(entry) for entry in entries]}
 
 
-def search(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
+def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
     """The newest entries that hold `text`, of one folder's sessions or of all; `NexusError("usage", ...)` for none."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
@@ -56,3 +65,68 @@ def entry_value(entry: Entry) -> dict[str, Any]:
         "preamble": entry.preamble,
         "tokens": entry.tokens,
     }
+
+
+AT_ONCE = 200
+"""Entries that are read together."""
+PERSON = "person"
+NOTHING: Mapping[str, Any] = {
+    "version": 1, "session": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True, "at": "",
+    "entries": 0, "turns": 0,
+}  # fmt: skip
+
+
+def last_exchange(session: Session) -> dict[str, Any]:
+    """The newest turn of `session`: the person's words, the newest text of the answer, the calls without a result.
+
+    The words have the steering with them. `finished` is False where something is open or the answer broke off.
+    `NexusError` where the ledger fails.
+    """
+    if session.ledger is None or session.record is None:
+        return dict(NOTHING)
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    return last_exchange_of(session.record, session.ledger.session(session.id), subjects)
+
+
+def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
+    """The same from a record alone; `subjects` are the names of the tools' main arguments."""
+    turn = _newest_turn(record)
+    said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
+    answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
+    step = next_step([item_of(entry) for entry in turn])
+    calls: Sequence[ToolCall] = step.calls if isinstance(step, Dispatch) else ()
+    broken = bool(answers) and answers[-1].endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
+    return {
+        "version": 1,
+        "session": info.id,
+        "name": info.name,
+        "user": "\n\n".join(said),
+        "assistant": answers[-1] if answers else "",
+        "open": [
+            {
+                "name": call.name,
+                "subject": " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200],
+                "started": record.was_started(call.id),
+            }
+            for call in calls
+        ],
+        "finished": isinstance(step, Done) and not broken,
+        "at": turn[-1].at if turn else info.updated,
+        "entries": info.entries,
+        "turns": info.turns,
+    }
+
+
+def _newest_turn(record: LaneLog) -> list[Entry]:
+    """The entries from the newest words that began a turn on; all of them where none did."""
+    found: list[Entry] = []
+    for entry in _backwards(record):
+        found.append(entry)
+        if entry.kind is Kind.USER:
+            break
+    return found[::-1]
+
+
+def _backwards(record: LaneLog) -> Iterator[Entry]:
+    for last in range(record.last_id(), 0, -AT_ONCE):
+        yield from reversed(record.read(max(1, last - AT_ONCE + 1), last))

@@ -12,13 +12,13 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
 
-def listing(cwd: Path) -> dict[str, Any]:
+def list_skills(cwd: Path) -> dict[str, Any]:
     """Every skill with its one line and where it lies, and how many do not count because the project is not trusted."""
     shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in find_skills(cwd)]
     return {"version": 1, "skills": shown, "untrusted": count_untrusted(cwd)}
 
 
-def use(name: str, cwd: Path) -> str:
+def skill_guide(name: str, cwd: Path) -> str:
     """The guide of the skill `name`; `NexusError("usage", ...)` with the nearest name when there is none, and
     `NexusError("config", ...)` when it cannot be read."""
     found = [skill for skill in find_skills(cwd) if not skill.shadowed]

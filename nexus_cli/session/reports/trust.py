@@ -16,7 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.session.recipes import INSIDE, folders
 
 
-def preview(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
+def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
     """`settings` (key, value, effect against the person's own), `refused` keys, `files`, `problems`, `state`.
 
     `loaded` are the person's settings without the project's.

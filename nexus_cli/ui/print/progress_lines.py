@@ -36,8 +36,8 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
 from nexus_cli.ui.reports.compaction import compacted
-from nexus_cli.ui.reports.denials import describe_denials
 from nexus_cli.ui.reports.memory import describe_told_facts
+from nexus_cli.ui.reports.status import describe_denials
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 FACTS = {"remember", "forget"}

@@ -13,8 +13,8 @@ from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
 from nexus_cli.ui.render.cells import cut, one_line, wrap
 from nexus_cli.ui.render.status_line import dollars, short
 from nexus_cli.ui.reports.compaction import compacted as how_it_ended
-from nexus_cli.ui.reports.denials import describe_denials
 from nexus_cli.ui.reports.memory import describe_told_facts
+from nexus_cli.ui.reports.status import describe_denials
 
 MISSED_LEAST = 4096
 """Tokens below which a miss is not worth a line."""

@@ -10,7 +10,7 @@ from nexus_cli.commands.command import Choice, Command
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports import last_exchange
+from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.render.cells import wrap
@@ -61,7 +61,7 @@ class ReplCommandContext:
 
     @property
     def last_answer(self) -> str:
-        return self._repl.renderer.last_answer or str(last_exchange.value(self.session).get("assistant") or "")
+        return self._repl.renderer.last_answer or str(last_exchange(self.session).get("assistant") or "")
 
     def say(self, text: str) -> None:
         self._repl.show_note(text, "")
@@ -119,7 +119,7 @@ class ReplCommandContext:
             self._left_behind()
             copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
-                self._repl.show("last", last_exchange.value(made))
+                self._repl.show("last", last_exchange(made))
             else:
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()

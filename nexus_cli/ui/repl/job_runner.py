@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.faults import internal
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.ui.render.event_notes import use_slash_names
 
 ShowLine = Callable[[str, str], None]
@@ -133,4 +133,4 @@ class JobRunner:
         except asyncio.CancelledError:
             self._show_line("stopped", "dim")
         except Exception as bug:  # the last seam: a traceback never reaches a person
-            self._show_line(internal(bug).line, "error")
+            self._show_line(report_bug(bug).line, "error")

@@ -110,7 +110,7 @@ class Repl:
         return f"{text}  stopping" if text and work is not None and work.stopped else text
 
     def queued(self) -> list[str]:
-        return self.input_queue.lines(self.session.waiting)
+        return self.input_queue.lines(self.session.undelivered)
 
     def status(self, width: int) -> str:
         if self._status is None:
@@ -257,7 +257,7 @@ class Repl:
         elif self._next is not None:
             words, self._next = self._next, None
             self.jobs.start("turn", "", self._send(TypedMessage(words, words)) if words else self.run_turn(Trigger()))
-        elif self.session.waiting:  # they came when the turn had already looked for the last time
+        elif self.session.undelivered:  # they came when the turn had already looked for the last time
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()

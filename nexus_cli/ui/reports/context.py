@@ -1,10 +1,21 @@
-"""`nexus context` and `/context`: the window as bars, what the cache covers, what is largest, what was left out."""
+"""`nexus context` and `nexus drops`: the window as bars, its sections, the cached part, what was left out."""
 
 from __future__ import annotations
 
-from nexus_cli.ui.reports.drops import asked_again, what
-from nexus_cli.ui.reports.lines import Value, block, cells, filled, limit, number, one_line, paragraphs, plural, share
-from nexus_cli.ui.reports.sections import section_rows
+from nexus_cli.ui.reports.lines import (
+    Value,
+    block,
+    cells,
+    filled,
+    folded,
+    limit,
+    number,
+    one_line,
+    paragraphs,
+    plural,
+    share,
+    table,
+)
 
 LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
 """Layers and their letters in the bar of the whole window."""
@@ -115,3 +126,132 @@ def _history(value: Value, width: int) -> list[str]:
 
 def _notices(value: Value, width: int) -> list[str]:
     return paragraphs((f"note: {notice}" for notice in value.get("notices", [])), width)
+
+
+BAR = 10
+"""Cells of a section's bar: its share of its layer."""
+ROOM = 90
+"""Columns from which on there is room for bars."""
+LETTERS = {"system": "S", "history": "H", "event": "E"}
+
+
+def section_rows(value: Value, width: int) -> list[str]:
+    """Return every section, what of the layer is in none, what was told last where nothing is pending, and the
+    reasons."""
+    sections, told = value.get("sections", []), value.get("told", [])
+    fixed = [one for one in sections if one["layer"] == "system"]
+    rows = [_row(one, _layer(value, one), width) for one in fixed]
+    if rest := int(value.get("joins", {}).get("system", 0)):
+        rows.append(_blank("(no section)", number(rest), width))
+    rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
+    lines = block("sections", [_heading(width), *rows], width)
+    if rows and (plan := value.get("section_budget")):
+        raised = "; raised for the shortest forms of sticky ones" if plan.get("raised") else ""
+        part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
+        text = f"{part} of the section budget by our own count{raised}"
+        lines += filled(text, width, "  ")
+    last = [_row(one, sum(int(each["tokens"]) for each in told), width) for one in told]
+    return lines + block("told last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
+
+
+def _reasons(sections: list[Value], width: int) -> list[str]:
+    """Return why what is not whole is not, and where the whole is."""
+    lines: list[str] = []
+    for one in sections:
+        why = str(one.get("reason") or "")
+        beyond = one.get("unread_bytes")
+        if why and (one["form"] != "full" or beyond):
+            drop = f"; {'what was read' if beyond else 'the whole'} is {one['drop']}" if one.get("drop") else ""
+            lines += filled(f"{one['id']}: {why}{drop}", width, "    ", "  ")
+    return ["", "why:", *lines] if lines else []
+
+
+def _heading(width: int) -> tuple[str, ...]:
+    bar = ("share",) if width >= ROOM else ()
+    return ("id", "in", "tokens", *bar, "form", "score", "from")
+
+
+def _blank(name: str, tokens: str, width: int) -> tuple[str, ...]:
+    bar = ("",) if width >= ROOM else ()
+    return (name, "S", tokens, *bar, "", "", "")
+
+
+def _layer(value: Value, section: Value) -> int:
+    """Return tokens of the section's layer."""
+    return int(value["budget"]["used"].get(str(section["layer"]), 0))
+
+
+def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
+    full, tokens = section.get("full_tokens"), int(section["tokens"])
+    size = number(tokens)
+    if full is not None and full != tokens:
+        size += f" of {number(full)}"
+    cells = min(BAR, round(BAR * tokens / max(1, layer)) or (1 if tokens else 0))
+    bar = ("#" * cells + "." * (BAR - cells),) if width >= ROOM else ()
+    form = "off" if section.get("off") else str(section["form"])
+    source = ("sticky, " if section.get("sticky") else "") + str(section.get("source") or "")
+    letter = LETTERS.get(str(section["layer"]), "")
+    return str(section["id"]), letter, size, *bar, form, _score(section), source
+
+
+def _score(section: Value) -> str:
+    score, multiplier = section.get("score"), section.get("multiplier", 1.0)
+    return "-" if score is None else f"{score:g}" + ("" if multiplier == 1.0 else f" (x{multiplier:g})")
+
+
+SHORT_ID = 13
+"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
+BACK = "back in the window"
+"""What is said of a drop whose messages stand in the window again."""
+
+
+def drops_text(value: Value, width: int, session: str | None = None) -> str:
+    """Return every drop of a session. It is read there, or in a shell: of the newest `session` of the folder with "",
+    else of the one with this id, which what is advised must name."""
+    drops = value.get("drops", [])
+    if not drops:
+        return "\n".join(filled("Nothing was left out.", width))
+    rows = [("id", "tokens", "cause", "asked for", "what")]
+    out = [d for d in drops if not d.get("back")]
+    for d in drops:
+        recalls = int(d.get("recalls") or 0)
+        rows.append(
+            (str(d["id"]), number(d.get("tokens")), str(d.get("cause")), f"{recalls} x" if recalls else "-", what(d))
+        )
+    lines = table(rows, width, right=(1,))
+    again = sum(1 for d in out if d.get("recalls"))
+    asked = asked_again(again, len(out), len(drops))
+    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are by our own count.", width)]
+    beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
+    if beyond:
+        lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
+    first = drops[0]["id"]
+    named = f" --session {session[:SHORT_ID]}" if session else ""
+    shell = f"`nexus drops show {first}{named}` prints one; in a session /drops {first}."
+    foot = f"/drops {first} prints one." if session is None else shell
+    return "\n".join([*lines, "", *filled(foot, width)])
+
+
+def asked_again(again: int, out: int, drops: int) -> str:
+    """Return how many of those that are still left out were asked for again, and how many of all `drops` are back."""
+    if not out:
+        return f"nothing is left out any more: {'it is' if drops == 1 else f'all {drops:,} are'} {BACK}"
+    return f"{again:,} of {out:,} asked for again" + (f", {drops - out:,} {BACK}" if drops > out else "")
+
+
+def what(drop: Value) -> str:
+    """Return what was left out; or that it is back, and what."""
+    return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
+
+
+def drop_text(value: Value, width: int) -> str:
+    """Return one drop: which characters of it these are, then they."""
+    start, end, total = int(value["start"]), int(value["end"]), int(value["total"])
+    head = f"{value['id']}: {value['what']}"
+    if value.get("tokens") is not None:
+        head += f", {number(value['tokens'])} tokens ({value.get('cause')})"
+    lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
+    lines += folded(str(value["text"]).removesuffix("\n"), width)
+    if end < total:
+        lines += ["", *filled(f"/drops {value['id']} {end}: shows what follows.", width)]
+    return "\n".join(lines)

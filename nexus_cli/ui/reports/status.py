@@ -1,10 +1,11 @@
-"""What there is to work with: status, checks, trust, tools and permissions, skills, models, limits."""
+"""What there is to work with: status, checks, trust, tools, permissions, denials, skills, models, limits, help."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nexus_cli.core.limits import LEVELS
 from nexus_cli.ui.reports.lines import Value, filled, number, plural, table
 
 WIDE = 50
@@ -222,3 +223,73 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(value) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+NAMED = 5
+"""Calls, and reasons, that are told."""
+
+
+def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
+    """Return the line, "" where nothing was refused; `switch` is how this front end sets the level of what is
+    allowed."""
+    if not denied:
+        return ""
+    calls = "; ".join(f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied[:NAMED])
+    more = f" and {len(denied) - NAMED} more" if len(denied) > NAMED else ""
+    count = "1 call was" if len(denied) == 1 else f"{len(denied)} calls were"
+    return " ".join([f"{count} refused: {calls}{more}.", *_ways(denied, switch)])
+
+
+def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
+    """Return what lets them run, or why nothing does, each a sentence."""
+    levels = [call["allow"] for call in denied if call.get("allow")]
+    others = [call.get("hint") or call.get("why", "") for call in denied if not call.get("allow")]
+    told = []
+    if levels:
+        which = f"{len(levels)} of them" if others else "it" if len(denied) == 1 else "them"
+        told.append(f"{switch} {max(levels, key=LEVELS.index)} lets {which} run.")
+    if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
+        text = "; ".join(others)
+        told.append(f"{text[0].upper()}{text[1:]}.")
+    return told
+
+
+def help_text(value: Value, width: int) -> str:
+    """Return every command with its line, or one with all of its help."""
+    if value.get("command"):
+        return _one(value["command"], width)
+    lines: list[str] = []
+    commands = [command for group in value["groups"] for command in group["commands"]]
+    size = max((len(_call(command)) for command in commands), default=0) + 4
+    for group in value["groups"]:
+        lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
+        for command in group["commands"]:
+            lines += _columns(f"  {_call(command)}", command["summary"], size, width)
+    if value.get("keys"):
+        lines += ["", "keys:"]
+        for keys, what in value["keys"]:
+            lines += _columns(f"  {keys}", what, size, width)
+    return "\n".join(lines)
+
+
+def _call(command: Value) -> str:
+    return f"/{command['name']} {command['usage']}".rstrip()
+
+
+def _columns(left: str, text: str, size: int, width: int) -> list[str]:
+    """Return a name and its explanation side by side; one below the other where there is no room."""
+    if size + 20 > width or len(left) + 2 > size:
+        return [*filled(left.strip(), width, "    ", "  "), *filled(text, width, "      ")]
+    return filled(text, width, " " * size, left.ljust(size))
+
+
+def _one(command: Value, width: int) -> str:
+    lines = filled(_call(command), width, "    ", "")
+    if command.get("aliases"):
+        lines += filled("also " + ", ".join(f"/{name}" for name in command["aliases"]), width)
+    lines.append("")
+    for paragraph in str(command["help"]).split("\n\n"):
+        lines += [*filled(paragraph, width), ""]
+    if command.get("idle"):
+        lines += filled("During a turn it waits, and runs when that has ended.", width)
+    return "\n".join(lines).rstrip("\n")

@@ -52,12 +52,12 @@ class Kept:
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
         """See `LeftOut`."""
-        known = self.known(chosen.section)
+        known = self.drop_id_of(chosen.section)
         if not known:
             self.texts.append(chosen)
         return known or f"d{len(self.texts)}"
 
-    def known(self, section: Section) -> str:
+    def drop_id_of(self, section: Section) -> str:
         """See `LeftOut`."""
         keys = [(one.section.id, one.section.digest) for one in self.texts]
         key = (section.id, section.digest)

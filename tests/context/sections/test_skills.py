@@ -21,7 +21,7 @@ from nexus_cli.context.sections.skills import (
     read_guide,
 )
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.reports.skills import listing, use
+from nexus_cli.session.reports.skills import list_skills, skill_guide
 
 
 def skill(folder: Path, name: str, text: str | bytes) -> Path:
@@ -76,7 +76,7 @@ def test_a_guide_that_is_none_is_named_with_what_is_wrong_and_not_printed(
     [found] = find_skills(tmp_path)
     assert problem in found.problem and found.description == ""
     with pytest.raises(NexusError, match=problem) as raised:
-        use(found.name, tmp_path)
+        skill_guide(found.name, tmp_path)
     assert raised.value.exit_status == 2 and found.path in raised.value.hint
 
 
@@ -156,8 +156,8 @@ def test_a_skill_in_a_folder_of_any_name_can_be_used(tmp_path: Path, name: str, 
         trust(tmp_path)
     [found] = find_skills(tmp_path)
     assert read_guide(found) == "Guide." and found.origin == origin
-    [shown] = listing(tmp_path)["skills"]
-    assert shown["name"] == found.name and use(found.name, tmp_path) == "Guide."
+    [shown] = list_skills(tmp_path)["skills"]
+    assert shown["name"] == found.name and skill_guide(found.name, tmp_path) == "Guide."
     assert json.dumps(shown, ensure_ascii=False).encode() and not set(shown["path"]) & set("\x1b\t\n\u2028\udcff")
 
 

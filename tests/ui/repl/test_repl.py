@@ -17,7 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.live_context import live_report
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -160,7 +160,7 @@ def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: 
         await one.until(lambda: one.provider.seen)
         one.type("and faster")
         one.repl.enqueue(TypedMessage("afterwards", "afterwards"))
-        await one.until(lambda: one.repl.session.waiting)
+        await one.until(lambda: one.repl.session.undelivered)
         assert one.repl.queued() == ["sending after this step: and faster", "queued: afterwards"]
         await one.until(lambda: len(one.provider.seen) == 3)
         await one.idle()
@@ -178,9 +178,9 @@ def test_what_waits_is_taken_back_newest_first(tmp_path: Path) -> None:
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
         stage.type("one")
-        await stage.until(lambda: len(stage.repl.session.waiting) == 1)
+        await stage.until(lambda: len(stage.repl.session.undelivered) == 1)
         stage.type("two")
-        await stage.until(lambda: len(stage.repl.session.waiting) == 2)
+        await stage.until(lambda: len(stage.repl.session.undelivered) == 2)
         stage.repl.enqueue(TypedMessage("later", "later"))
         assert [stage.repl.take_back() for _ in range(4)] == ["later", "two", "one", ""]
         stage.repl.interrupt()
@@ -199,7 +199,7 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
         stage.type("begin")
         await stage.until(lambda: "so far" in "\n".join(stage.repl.live(8)[1:]))
         stage.type("steering words")
-        await stage.until(lambda: stage.repl.session.waiting)
+        await stage.until(lambda: stage.repl.session.undelivered)
         stage.repl.enqueue(TypedMessage("queued words", "queued words"))
         stage.view.box = "half typed"
         stage.repl.interrupt()
@@ -487,7 +487,7 @@ def test_words_with_a_file_are_taken_back_as_they_were_typed(tmp_path: Path) -> 
         await stage.until(lambda: stage.provider.seen)
         stage.type("!echo again")
         stage.type("read @notes.txt")
-        await stage.until(lambda: stage.repl.session.waiting)
+        await stage.until(lambda: stage.repl.session.undelivered)
         stage.type("see @dot.png")
         await stage.until(lambda: len(stage.repl.queued()) == 3)
         now, *later = stage.repl.queued()

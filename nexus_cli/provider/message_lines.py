@@ -1,0 +1,51 @@
+"""Put the messages of a request into its body as JSON that was encoded once, for each of them when it was new.
+
+A request repeats the messages of the one before. The openai SDK encodes the whole body at each call; it gets
+`STAND_IN` instead of the messages, and `fill_body` replaces that in the request that it made. The bytes are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from nexus_cli.core.wire import canonical
+
+STAND_IN = "nexus puts the messages here"
+"""The value of `messages` in the body that the SDK encodes."""
+_KEY = b'"messages":'
+filling: ContextVar[bytes | None] = ContextVar("filling", default=None)
+"""The encoded messages of the call that is being made."""
+
+
+class MessageLines:
+    """The encoded messages of the newest request. A message that is the same object again is not encoded again."""
+
+    def __init__(self) -> None:
+        self._messages: list[Mapping[str, Any]] = []
+        self._lines: list[bytes] = []
+
+    def encode(self, messages: Sequence[Mapping[str, Any]]) -> bytes:
+        """Return `messages` as a JSON array, without null fields, as litellm would send them."""
+        same = 0
+        for before, now in zip(self._messages, messages, strict=False):
+            if before is not now:
+                break
+            same += 1
+        new = messages[same:]
+        self._messages[same:] = new
+        self._lines[same:] = [canonical({key: value for key, value in m.items() if value is not None}) for m in new]
+        return b"[" + b",".join(self._lines) + b"]"
+
+
+def fill_body(request: Any) -> None:
+    """Replace `STAND_IN` in the body of an `httpx.Request`, if it is there."""
+    messages = filling.get()
+    before, found, after = request.content.partition(_KEY + canonical(STAND_IN))
+    if messages is None or not found:
+        return
+    body = b"".join((before, _KEY, messages, after))
+    request.stream = type(request.stream)(body)
+    request._content = body
+    request.headers["Content-Length"] = str(len(body))

@@ -1,0 +1,139 @@
+"""Acts on memory: consolidate facts, extract facts before a compaction, reflect on the session (seed D).
+
+Each runs in a fork or a lane of its own; the conversation stays as it is. What the person stated or accepted stays
+until they accept a replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.window.groups import Done
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
+from nexus_cli.session.acts import Act
+from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
+from nexus_cli.session.dispatch import Dispatcher
+from nexus_cli.session.lane_state import LaneState, newest_words
+from nexus_cli.session.recipes import own_recipe
+from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.turn import begin_pending_epoch
+from nexus_cli.tools.registry import ToolRegistry
+
+SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
+"""What is put in order; what the person said of themselves is not."""
+SHARE = 0.5
+"""Of the budget, for the list of facts."""
+
+
+@dataclass
+class Consolidated:
+    """What became of the facts."""
+
+    looked_at: int = 0
+    left: int = 0
+    """Facts that were too many for one look; the oldest ones."""
+    remembered: Sequence[Fact] = ()
+    forgotten: Sequence[Fact] = ()
+    answer: str = ""
+
+
+def consolidation(done: Consolidated) -> Act:
+    """Put the facts of this project and of the agent in order; `done` tells what changed, also after an error.
+
+    `NexusError` when there is no memory, fewer than two facts, or the model cannot be asked.
+    """
+
+    async def act(parts: SessionState) -> None:
+        recipe = own_recipe("sleep_consolidate")
+        before = _facts(parts)
+        ours = [fact for fact in before if fact.slot in SLOTS]
+        check_facts(ours)
+        shown = _fitting(parts, ours)
+        done.looked_at, done.left = len(shown), len(ours) - len(shown)
+        wanted = recipe.limits.tools or frozenset()
+        dispatcher = _merging(parts.dispatcher)
+        tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
+        try:
+            text = "\n".join(map(_line, shown))
+            done.answer = await run_in_lane(parts.lane_state, dispatcher, recipe, text, tools)
+        finally:
+            after = {fact.id: fact for fact in _facts(parts)}
+            known = {fact.id: fact for fact in before}
+            done.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
+            done.forgotten = [fact for fact in before if fact.id not in after]
+
+    return act
+
+
+def check_facts(facts: Sequence[Fact]) -> None:
+    """`NexusError("usage", ...)` where these are too few to put in order."""
+    if len(facts) < 2:
+        why = f"there {'is one fact' if facts else 'are no facts'} of this project and of the agent"
+        raise NexusError("usage", "nothing to put in order", why, "See nexus memory list")
+
+
+def _merging(dispatcher: Dispatcher) -> Dispatcher:
+    """The dispatcher with the tool that merges: only here is there something for it to do."""
+    services = {**dispatcher.services, Merging: dispatcher.services[Facts]}
+    return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
+
+
+def _facts(parts: SessionState) -> list[Fact]:
+    """The facts of every slot, the newest first: whatever changes is told. `NexusError("usage", ...)` for a session
+    without a ledger."""
+    if parts.ledger is None:
+        raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
+    return parts.ledger.facts.list_facts(str(project_root(parts.dispatcher.cwd)))
+
+
+def _fitting(parts: SessionState, facts: Sequence[Fact]) -> list[Fact]:
+    """The newest of `facts` that fit a request."""
+    room = int(parts.lane_state.meter.countable(parts.lane_state.budget.available) * SHARE)
+    shown: list[Fact] = []
+    for fact in facts:
+        room -= parts.lane_state.context.counter.count(_line(fact))
+        if room < 0:
+            break
+        shown.append(fact)
+    return shown
+
+
+def _line(fact: Fact) -> str:
+    kind = "waits for the person" if fact.state is FactState.PROPOSED else "kept"
+    kind += f" in the place of {', '.join(fact.replaces)}" if fact.replaces else ""
+    return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.text)}"
+
+
+TOOL = "remember"
+
+
+async def extract_facts(dispatcher: Dispatcher, engine: LaneState) -> None:
+    """Let a fork of the lane store facts. What goes wrong is a notice: no compaction fails for it, and none is worse
+    for it, since the fork leaves the lane as it is. Nothing happens where the session has no memory."""
+    if dispatcher.registry.get(TOOL) is None:
+        return
+    try:
+        await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
+    except NexusError as error:
+        engine.emit(Notice(f"no facts were kept before the compaction: {error.message}"))
+
+
+def reflection(tell: Callable[[str], None]) -> Act:
+    """Ask the model for its lessons; `tell` is given what it answers with. `NexusError` when there is nothing to look
+    back at, or a call is open."""
+
+    async def act(parts: SessionState) -> None:
+        engine = parts.lane_state
+        if not newest_words(engine.lane):
+            raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
+        if not isinstance(engine.lane.next_step(), Done):
+            raise NexusError("usage", "no reflection", "the last turn is not finished", "Go on first")
+        await begin_pending_epoch(engine)
+        tell(await run_in_fork(engine, parts.dispatcher, own_recipe("reflection")))
+
+    return act

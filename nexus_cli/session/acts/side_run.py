@@ -1,0 +1,135 @@
+"""Run bounded work in a side lane: a fork or a lane of its own requests and calls tools within its recipe.
+
+It takes the steps of a turn, without steering, event sections, streamed text or rewrites of the window. Where it cannot
+go on it ends. A lane without tools ends at the first call: providers refuse a history with calls and no tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, assert_never
+
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.groups import Ask, Dispatch, Done
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
+from nexus_cli.session.lane_forks import forked, separate
+from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.model_call import call_model
+from nexus_cli.session.next_request.current import answer_cap, window_request
+from nexus_cli.session.run_limits import SPARE
+from nexus_cli.session.session_state import Ran
+
+NO_TOOLS = "not run: there are no tools here"
+MOST = 10
+"""Steps of a recipe that names no `max_iterations`."""
+
+
+async def run_in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+    """The answer of a fork of `engine`'s lane to the recipe's instruction, after the calls that the recipe allows.
+
+    The fork's requests begin with the lane's own lines; the lane is left as it is. Raises `NexusError`.
+    """
+    return await _work(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe)
+
+
+async def run_in_lane(
+    engine: LaneState, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """The answer of a lane of its own: its system text is the recipe's instruction, its only words are `text`."""
+    instruction = _instruction(recipe)
+    side = separate(engine, recipe.name, engine.model)
+    context = side.context
+    frame = replace(
+        context.frame(),
+        system=instruction,
+        system_tokens=context.system_cost(instruction),
+        tools=tuple(tools),
+        tools_tokens=context.tools_cost(tools),
+    )
+    context.lane.rewrite((), "start", (), frame)
+    context.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
+    return await _work(side, dispatcher, recipe)
+
+
+def _instruction(recipe: Recipe) -> str:
+    if recipe.instruction:
+        return recipe.instruction
+    why = "it has no text in the place of `contract`: nothing would be asked"
+    raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
+
+
+async def _work(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+    """The steps of the side lane; what it uses counts for the turn, within the limits of both."""
+    spending = side.spending
+    side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
+    try:
+        return await _steps(side, dispatcher, recipe)
+    except Deferred:
+        raise NexusError("denied", f"{recipe.name} was stopped", "a call was put off", "Start it anew") from None
+    finally:
+        spending.usage = side.spending.usage
+
+
+async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+    lane = side.lane
+    own = _dispatcher(side, dispatcher, recipe)
+    left = (recipe.limits.max_iterations or MOST) + SPARE
+    while True:
+        match lane.next_step():
+            case Dispatch(calls) if not lane.epoch.tools:
+                return _said(recipe, side, calls)
+            case Dispatch(calls):
+                await own.run(side, calls)
+            case Ask():
+                if not left:
+                    raise NexusError("limit", f"{recipe.name} was stopped", "it asked for more calls than it may make")
+                left -= 1
+                await _request(side, recipe)
+            case Done():
+                last = lane.items[-1].message
+                return last.content.strip() if last.role is Role.ASSISTANT else ""
+            case never:
+                assert_never(never)
+
+
+def _said(recipe: Recipe, side: LaneState, calls: Sequence[ToolCall]) -> str:
+    """The words beside calls that nothing comes of, which is recorded; `NexusError` where there are none."""
+    words = side.lane.items[-1].message.content.strip()
+    for call in calls:
+        side.lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
+    if words:
+        return words
+    why = "it called a tool and has none"
+    raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or another model")
+
+
+async def _request(side: LaneState, recipe: Recipe) -> None:
+    """One request of the side lane, with the lines that wait for it."""
+    if side.notices and side.lane.attach_preamble("\n".join(side.notices)):
+        side.notices.clear()
+    needs = window_request(side)
+    if not needs.fits:
+        why = f"it needs about {needs.most} of {needs.room} tokens"
+        raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
+    await call_model(side, answer_cap(side), main=False)
+
+
+def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+    """The session's dispatcher within the recipe's limits, with a memory of its own for what it did."""
+    log = side.lane.timeline.log
+    return replace(
+        dispatcher,
+        starts=log if isinstance(log, Starts) else Ran(),
+        limits=dispatcher.limits & recipe.limits,
+        signals=recipe.signals,
+        found=window_request(side).tokens,
+        denied=[],
+        changed={},
+        given={},
+        here={},
+        errors=0,
+    )

@@ -1,0 +1,29 @@
+"""Bugs of our own: the person gets one line, where it happened goes to the log file (law 9)."""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from nexus_cli.config.paths import places, private_dir
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError
+
+LOG_BYTES = 1_000_000
+"""Beyond this size the log is set aside once, as `nexus.log.1`."""
+
+
+def report_bug(bug: BaseException) -> NexusError:
+    """The one line for an unforeseen exception; the log gets type and places, never the text of a prompt."""
+    frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
+    try:
+        path = private_dir(places().log) / "nexus.log"
+        if path.exists() and path.stat().st_size > LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"{format_utc(local_now())} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
+        hint = f"Please report it with the end of {path}"
+    except OSError:
+        hint = "Please report it"
+    where = frames[-1] if frames else "an unknown place"
+    return NexusError("internal", "a bug in nexus", f"{type(bug).__name__} at {where}", hint)

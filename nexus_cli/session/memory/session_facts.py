@@ -1,0 +1,199 @@
+"""The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
+
+A fact from the model is kept at once only if its quote was typed by the person in this session (`user_evidence`), else
+it is a proposal. The ledger stores and finds facts; contributors and reports show them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import project_root
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
+from nexus_cli.core.typed_text import typed_text
+from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger.relevance import rank_relevant
+from nexus_cli.session.memory.user_evidence import PERSON, find_origin
+from nexus_cli.session.opening import readonly_ledger
+
+ALL = "all"
+"""The argument that means every proposal."""
+LONGEST_TOPIC = 2_000
+"""Characters of a message that are its topic if the person typed none of it, and of a quote that is stored."""
+_FACT_ID = re.compile(r"m\d+")
+_ANSWERS = re.compile(
+    r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
+    r"(?!(?:\W+to\b)?\W+(?:address(?:es)?|times?|keys?|codes?|files?|headers?|body|rate|queue)\b)",
+    re.IGNORECASE,
+)
+"""Words of facts about how to answer, which matter for every request. A reply address is no such fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """Implements `nexus_cli.core.memory.Facts` for one session. Safe in threads."""
+
+    ledger: Ledger
+    session: str
+    project: str
+    clock: Clock = local_now
+    saves: bool = True
+    """False if the session is not saved: then facts can be read only."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
+        """Return the memory of a session that works in `folder`."""
+        kept = ledger.path is not None and ledger.writes
+        return cls(ledger, made.id, str(project_root(folder)), clock, kept)
+
+    def source_fields(self) -> Mapping[str, Any]:
+        """Return the fields of a contributor's `Sources` that this object fills."""
+        return {"facts": self, "episodes": self.episodes}
+
+    def episodes(self, about: str) -> Sequence[Episode]:
+        """Return the past sessions of this project whose title matters for a message, the most relevant first.
+
+        Of sessions with the same title return the newest, and never this session or its relatives. Never raises.
+        """
+        message, newest = typed_text(about), dict[str, Episode]()
+        if not message.strip():
+            return ()
+        try:
+            for episode in self.ledger.episodes(self.project, self.session):
+                newest.setdefault(episode.title.casefold(), episode)
+        except NexusError:
+            return ()
+        return [list(newest.values())[index] for index in rank_relevant(list(newest), message)]
+
+    def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
+        """See `Facts`."""
+        text = fact_text(text)
+        self._require_saving("kept")
+        origin = find_origin(self.ledger.log(self.session), quote)
+        return self.ledger.facts.add(
+            slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
+            actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
+            quote=" ".join(quote.split())[:LONGEST_TOPIC],
+        )  # fmt: skip
+
+    def forget(self, fact_id: str) -> Fact | None:
+        """See `Facts`."""
+        fact = self._find_visible(fact_id)
+        if fact is None:
+            return None
+        if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
+            raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
+        self._require_saving("forgotten")
+        return self.ledger.facts.forget(fact.id, format_utc(self.clock()))
+
+    def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
+        """See `nexus_cli.core.memory.Merging`."""
+        self._require_saving("merged")
+        for fact_id in fact_ids:
+            fact = self._find_visible(fact_id)
+            if fact is None:
+                raise NexusError("usage", f"no fact {one_line(fact_id)[:40]}", "nothing of this id is remembered here")
+            if fact.slot is MemorySlot.USER:
+                raise NexusError("usage", f"not merged: {fact.id}", "what the person said of themselves stays as it is")
+        return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))
+
+    def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
+        """See `Facts`."""
+        return [replace(fact, text=neutralize(fact.text)) for fact in self._find(text, slots, limit)]
+
+    def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
+        if not text.strip():
+            return self.ledger.facts.list_facts(self.project, slots, FactState.KEPT, limit)
+        if _FACT_ID.fullmatch(text.strip()):
+            fact = self._find_visible(text)
+            return [fact] if fact and fact.state is FactState.KEPT and (not slots or fact.slot in slots) else []
+        return self.ledger.facts.search(text, self.project, slots, limit)
+
+    def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
+        """See `Facts`. A fact of the person about how to answer is relevant for every message."""
+        if not about.strip():
+            return ()
+        facts = self.ledger.facts
+        try:
+            found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
+            if slot is MemorySlot.USER:
+                every = facts.list_facts(self.project, (slot,), FactState.KEPT)
+                found += [fact for fact in every if _ANSWERS.search(fact.text)]
+        except NexusError:
+            return ()
+        standing = {fact.id: fact for fact in found}
+        return list(standing.values())[:limit]
+
+    def _require_saving(self, done: str) -> None:
+        """Raise `NexusError("ledger", ...)` if the session is not saved."""
+        if not self.saves:
+            raise NexusError("ledger", f"not {done}", "this session saves nothing")
+
+    def _find_visible(self, fact_id: str) -> Fact | None:
+        fact = self.ledger.facts.find(fact_id)
+        return fact if fact and fact.project in ("", self.project) else None
+
+
+def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
+    """Store and keep a fact that the person typed; `root` is their project.
+
+    Raise `NexusError("usage", ...)` if the text is empty or too long.
+    """
+    try:
+        return ledger.facts.add(
+            slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session
+        )
+    except ValueError as error:
+        raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The result of accepting proposals."""
+
+    kept: Sequence[Fact]
+    forgotten: Sequence[Fact]
+    """The facts that were replaced, as they were."""
+
+
+def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted:
+    """Accept proposals by their ids, or with `all` every one of project `root`.
+
+    Raise `NexusError("usage", ...)` before accepting any if an id is unknown.
+    """
+    if [one.strip().casefold() for one in which] == [ALL]:
+        ids = [fact.id for fact in ledger.facts.list_facts(root, state=FactState.PROPOSED)]
+    else:
+        ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
+    kept, forgotten = list[str](), dict[str, Fact]()
+    for proposal in filter(None, map(ledger.facts.find, ids)):
+        old = filter(None, map(ledger.facts.find, proposal.replaces))
+        forgotten.update({fact.id: fact for fact in old if fact.id != proposal.id})
+        ledger.facts.accept(proposal.id, at)
+        kept.append(proposal.id)
+    return Accepted([fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values()))
+
+
+def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
+    """Forget a fact of any slot and project and return it as it was.
+
+    Raise `NexusError("usage", ...)` if the id is unknown.
+    """
+    known = ledger.facts.get(fact_id)
+    return ledger.facts.forget(known.id, at) or known
+
+
+@contextmanager
+def open_facts(folder: Path) -> Iterator[SessionFacts]:
+    """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
+    with readonly_ledger() as ledger:
+        yield SessionFacts(ledger, "", str(project_root(folder)))

@@ -1,0 +1,207 @@
+"""One model request: sealed and committed before its first byte, streamed, folded, committed as one entry.
+
+What is not a finished answer keeps its text, marked for the model, and is raised as the kind of error that it is; what
+the model said itself is `engine.said`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from copy import deepcopy
+from dataclasses import replace
+
+from nexus_cli.core import event
+from nexus_cli.core.clock import format_utc
+from nexus_cli.core.entry import Entry, Kind, Manifest
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
+from nexus_cli.core.usage import Usage
+from nexus_cli.provider.reply import Reply, ReplyFold
+from nexus_cli.provider.usage import usage_cost
+from nexus_cli.session.cache.expectation import cache_result, record_use
+from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.next_request.request import Outlook
+
+INTERRUPTED = "[interrupted]"
+BROKEN_OFF = "[the reply broke off here]"
+CUT_OFF = "[cut off: the output limit was reached]"
+KEPT = "What came was kept"
+"""How a hint begins that holds only where the session is saved."""
+GO_ON = "Go on from where you broke off."
+"""What a resumed session without words asks after one of these."""
+
+
+def arguments(engine: LaneState, cap: int) -> dict[str, object]:
+    """Everything that the provider is given besides the lines of the request."""
+    return {
+        "model": engine.model.info.name,
+        "max_output": cap,
+        "effort": engine.lane.epoch.effort,
+        "tool_choice": engine.lane.epoch.tool_choice,
+        "cache_key": engine.model.cache_key,
+    }
+
+
+async def call_model(engine: LaneState, cap: int, *, main: bool = True) -> Reply:
+    """Send the window and record the reply; `cap` is its output limit in tokens.
+
+    Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
+    Without `main` (side lanes) no text is emitted and the turn's steps are not counted.
+    """
+    ahead = window_request(engine).outlook()
+    request = _send(engine, cap, main, ahead)
+    info = engine.model.info
+    first = engine.lane.timeline.last + 1
+    fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
+    stream = engine.model.provider.stream(request)
+    began = False
+    try:
+        async for delta in stream:
+            fold.feed(delta)
+            began = began or not isinstance(delta, RetryDelta)
+            match delta:
+                case TextDelta(text) if main:
+                    engine.emit(event.Text(text))
+                case ThinkingDelta(text) if main:
+                    engine.emit(event.Thinking(text))
+                case RetryDelta(attempt, wait, why):
+                    engine.emit(event.Retried(attempt, wait, why))
+                case _:
+                    pass
+    except asyncio.CancelledError:
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", ahead if began else None)
+        raise
+    except ProviderError as error:
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, ahead if began else None)
+        raise
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+    return _received(engine, fold.finish(), main, ahead)
+
+
+def _send(engine: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
+    lane = engine.lane
+    engine.said = ""
+    expected = window_request(engine).tokens
+    sealed = lane.freeze_request()
+    previous_end = sealed.previous_end or ahead.messages
+    engine.step += 1
+    engine.spending.steps += main
+    manifest = Manifest(
+        engine.step,
+        lane.epoch.id,
+        sealed.last,
+        {**arguments(engine, cap), "previous_end": previous_end},
+        sealed.wire.sha256,
+        expected,
+        format_utc(engine.clock()),
+        ahead.tokens,
+    )
+    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
+    engine.event = ()
+    if main:
+        engine.emit(event.StepStart(engine.step))
+        engine.emit(event.CacheExpect(manifest.cached))
+    return Request(
+        engine.model.info.name,
+        sealed.wire.messages,
+        deepcopy(lane.epoch.tools),  # adapters for some providers edit the schemas that they are given
+        cap,
+        lane.epoch.effort,
+        lane.epoch.tool_choice,
+        engine.model.cache_key,
+        previous_end,
+        engine.model.stall_seconds,
+    )
+
+
+def _received(engine: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
+    """Account for a reply that ended by itself, and record what it is worth."""
+    lane = engine.lane
+    counted = lane.counted
+    possible = reply.usage and engine.meter.is_possible(counted, reply.usage.input, engine.model.info.window)
+    reported = reply.usage if possible else None
+    usage = reported or _estimated(engine, reply.message)
+    told = reported or Usage()
+    cached = cache_result(engine, ahead, told)
+    record_use(engine, ahead, told)
+    engine.spending.add(usage)
+    if reply.usage and reply.usage.input:
+        engine.learn(counted, reply.usage.input)
+    message = reply.message
+    engine.said = message.content
+    if reply.finish == "length" and not message.tool_calls:
+        message = _marked(message, CUT_OFF)
+    elif reply.finish in ("none", "refused"):
+        message = _marked(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
+    kept = message if message.tool_calls or reply.message.content else None
+    _record(engine, kept, usage, reply.finish, reported is not None, reply.sent)
+    if main:
+        engine.last_usage = usage
+        engine.emit(cached)
+        engine.emit(event.StepEnd(engine.step, reply.finish, usage))
+    _judge(reply)
+    return reply
+
+
+def _judge(reply: Reply) -> None:
+    """Raise what a reply that is no finished answer amounts to."""
+    match reply.finish:
+        case "empty":
+            why = "its reply had neither text nor calls"
+            raise NexusError("provider", "the model gave no answer", why, "Try again, or another model")
+        case "none":
+            why = reply.problem or "the stream ended without a reason"
+            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to go on")
+        case "refused":
+            why = reply.problem or "the provider's filter stopped the answer"
+            raise NexusError("refused", "the model refused", why, "Put the request in other words")
+        case "length" if not reply.message.tool_calls:
+            raise NexusError(
+                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask to go on"
+            )
+
+
+def _estimated(engine: LaneState, message: Message) -> Usage:
+    """What a request used of which the provider reported nothing that can be so: by our count, at the known prices."""
+    said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
+    usage = Usage(window_request(engine).tokens, said)
+    return replace(usage, cost_usd=usage_cost(usage, engine.model.info))
+
+
+def _keep_partial(engine: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
+    """Record the text that had come, without half calls; once anything came the request is paid for."""
+    message = fold.partial()
+    engine.said = message.content
+    usage = _estimated(engine, message) if began else Usage(cost_usd=usage_cost(Usage(), engine.model.info))
+    engine.spending.add(usage)
+    if began:
+        record_use(engine, began, Usage())
+    return _record(engine, _marked(message, mark) if message.content else None, usage, why, False)
+
+
+def _record(
+    engine: LaneState, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
+) -> Entry | None:
+    """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
+    lane = engine.lane
+    entry = lane.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
+    lane.timeline.log.record_reply(entry, engine.step, usage, finish, reported, sent)
+    if entry is not None:
+        lane.add(entry)
+    return entry
+
+
+def _marked(message: Message, mark: str) -> Message:
+    text = f"{message.content}\n\n{mark}" if message.content else mark
+    return Message(Role.ASSISTANT, text)
+
+
+def _letters(number: int) -> str:
+    """0 is `a`, 25 is `z`, 26 is `ba`: call ids stay alphanumeric, as some providers want."""
+    text = chr(ord("a") + number % 26)
+    return _letters(number // 26) + text if number >= 26 else text

@@ -1,0 +1,166 @@
+"""Report on the session that runs here: its next request, pins, goals, limits, tools and permissions."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+from nexus_cli.context.compaction_plan import cost
+from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.tool import Effect
+from nexus_cli.session.compaction.compact import pins_room
+from nexus_cli.session.compaction.pins import list_pins
+from nexus_cli.session.goals import list_goals
+from nexus_cli.session.next_request.current import begins_epoch, window_request
+from nexus_cli.session.next_request.draft import prepare_next_request
+from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.reports.context import request_value
+from nexus_cli.session.reports.request_view import RequestView, change_notice, first_view, last_told
+from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import SessionState
+
+
+def live_report(parts: SessionState) -> dict[str, Any]:
+    """The report of what the next request of a session would hold that runs here."""
+    if parts.lane_state.lane.is_recorded or parts.options is None:
+        return request_value(_live_view(parts, prepare_next_request(parts)))
+    options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
+    waiting = tuple(parts.lane_state.control.waiting_texts())
+    return request_value(first_view(options, parts.lane_state.settings, waiting))
+
+
+def _live_view(parts: SessionState, request: NextRequest) -> RequestView:
+    """Return the next request of a session that runs here and has begun."""
+    engine = parts.lane_state
+    lane, draft = engine.lane, engine.draft
+    drops, notices = list(parts.drops()), list[str]()
+    if draft is not None and request.epoch is draft.epoch:
+        drops += draft.drops
+        notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
+    elif begins_epoch(engine):
+        notices = ["the next request begins a new epoch; this shows the window as it was sent"]
+    bounds = [bound.to_json() for bound in request.limits[1]]
+    return RequestView(
+        request, parts.session_id, engine.model.info.name, parts.recipe, lane.cursor, lane.timeline.last, drops, bounds,
+        engine.context.counter.count, None, last_told(lane.timeline.memos, lane.cursor), tuple(notices),
+        lane.timeline.memos,
+    )  # fmt: skip
+
+
+def pins_report(parts: SessionState) -> dict[str, Any]:
+    """The pins of a session as it is now."""
+    engine = parts.lane_state
+    pins, count = list_pins(engine.lane.timeline), engine.context.counter.count
+    rows: list[dict[str, Any]] = [
+        {"id": pin.id, "entry": pin.entry, "tokens": cost(pin, count), "text": pin.text} for pin in pins
+    ]
+    tokens = sum(int(row["tokens"]) for row in rows)
+    return {
+        "version": 1, "session": parts.session_id, "pins": rows, "tokens": tokens, "room": pins_room(engine),
+    }  # fmt: skip
+
+
+def goals_report(parts: SessionState) -> dict[str, Any]:
+    """Every goal that was not dropped, with `id`, `text`, `done` and its `steps` of the same keys."""
+    found = list_goals(parts.lane_state.lane.timeline)
+    tops = [goal for goal in found if not goal.parent]
+    return {
+        "version": 1,
+        "goals": [
+            {
+                **_one(goal.id, goal.text, goal.done),
+                "steps": [_one(step.id, step.text, step.done) for step in found if step.parent == goal.id],
+            }
+            for goal in tops
+        ],
+    }
+
+
+def _one(name: str, text: str, done: bool) -> dict[str, Any]:
+    return {"id": name, "text": text, "done": done}
+
+
+NAMES = tuple(f.name for f in fields(Limits))
+
+
+def limits_report(parts: SessionState, name: str = "") -> dict[str, Any]:
+    """The limit `name` as it is now, all that are in force without a name. `limits` has for each `name`, `value`,
+    `bound_by`, `said` (layer to value); `signals` tells the state that binds, where the recipe lets it."""
+    limits = parts.dispatcher.run_limits(parts.lane_state)
+    _, bounds = parts.dispatcher.in_force(parts.lane_state, parts.bounds)
+    wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
+    return {
+        "version": 1,
+        "recipe": parts.recipe.name,
+        "name": name,
+        "limits": wanted,
+        "signals": {
+            "bind": parts.dispatcher.signals,
+            "token_pressure": window_request(parts.lane_state).budget.pressure,
+            "recent_errors": parts.dispatcher.errors,
+            "event_class": limits.now.event_class,
+        },
+    }
+
+
+DOES = {
+    Effect.NONE: "nothing outside the session",
+    Effect.READ: "reads files",
+    Effect.EDIT: "changes files",
+    Effect.RUN: "runs commands",
+}
+RUNS = {
+    "read": "reading inside the project runs without asking; everything else asks",
+    "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
+    "all": "also commands and everything else: nothing asks",
+}
+"""What runs without asking at each of `LEVELS`."""
+
+
+def tools_report(session: Session) -> dict[str, Any]:
+    """The tools of a session by name, with what each does, its tokens, and when it asks at the present level."""
+    report = session.look(live_report)
+    tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
+    limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
+    level, only = session.status().allow, limits.get("tools")
+    return {
+        "version": 1,
+        "level": level,
+        "tools": [
+            {
+                "name": tool.name,
+                "effect": str(tool.effect),
+                "does": DOES[tool.effect],
+                "tokens": tokens.get(tool.name),
+                "asks": "switched off" if only is not None and tool.name not in only else _asks(tool.effect, level),
+            }
+            for tool in session.tools()
+        ],
+    }
+
+
+def _asks(effect: Effect, level: str) -> str:
+    if level == "all" or effect is Effect.NONE:
+        return "no"
+    if effect is Effect.RUN or (effect is Effect.EDIT and level == "read"):
+        return "yes"
+    return "outside the project" if effect is Effect.READ else "outside the project, protected files"
+
+
+def permissions_report(session: Session) -> dict[str, Any]:
+    """The level in force with the layer that set it, what each level means, what was allowed for the session."""
+    bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.look(live_report).get("limits", [])}
+    return {
+        "version": 1,
+        "level": session.status().allow,
+        "bound_by": bounds.get("allow", "defaults"),
+        "levels": [{"name": level, "runs": RUNS[level]} for level in LEVELS],
+        "allowed": [_allowed(*scope) for scope in session.allowed],
+    }
+
+
+def _allowed(name: str, kind: str, *paths: str) -> str:
+    """One thing that was allowed for the rest of the session, in words."""
+    if paths:
+        return f"{name} of {', '.join(paths)}"
+    return f"every {name} command" if kind == "run" else f"every {name} call inside the project"

@@ -1,0 +1,246 @@
+"""The limits of a run as far as they concern tool calls: filters, step counts, signals, repeated calls.
+
+Asks nobody and runs nothing: permission and execution belong to `dispatch`. Everything is counted from the log of the
+run, so that a resumed turn counts on. A refusal is a tool result that says why; no schema is taken away (design 1.3).
+Signals (seed D) bind only in a recipe with `signals = true`; elsewhere pressure is displayed and errors are a notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.entry import Entry, Kind, WindowItem
+from nexus_cli.core.limits import Bound, Limits, compose_limits
+from nexus_cli.core.message import Role, ToolCall
+from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.core.wire import canonical
+from nexus_cli.session.denials import SIGNALS
+from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.current import window_request
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """How a run stands before its next step."""
+
+    token_pressure: str = "normal"
+    """`normal`, `high` (from 60 % of the budget) or `critical` (from 80 %); in a side run of the room it found."""
+    recent_errors: int = 0
+    """Calls in a row that could not run."""
+    event_class: str = ""
+    """`communication` (the person said something), `building` (the run has changed something), or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    signal: str
+    holds: Callable[[Signals], bool]
+    limits: Limits
+    why: str
+    """For the model: what is the case."""
+
+
+SINGLE = "single_action"
+TABLE = (
+    Row("token_pressure", lambda now: now.token_pressure == "critical", Limits(mode=SINGLE), "the window is 80 % full"),
+    Row("token_pressure", lambda now: now.token_pressure == "high", Limits(max_iterations=2), "the window fills up"),
+    Row("recent_errors", lambda now: now.recent_errors >= 3, Limits(mode=SINGLE, confirm=True), "calls keep failing"),
+    Row("recent_errors", lambda now: now.recent_errors >= 2, Limits(max_iterations=2), "two calls could not run"),
+    Row("event_class", lambda now: now.event_class == "communication", Limits(mode=SINGLE), "a message is answered"),
+    Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "files or systems are changed"),
+)
+"""Seed D's table of signals, in its order."""
+LAYERS = ("settings", "project", "recipe")
+"""Layers that speak before all others: the first that names a value is the one that bound it."""
+
+
+def restrictions(now: Signals) -> Limits:
+    """The meet of every row that holds; no limit at all when none does."""
+    bound = Limits()
+    for row in TABLE:
+        if row.holds(now):
+            bound = bound & row.limits
+    return bound
+
+
+def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
+    """What is in force where the layers that `bounds` were composed of are joined by the state of the run."""
+    said: dict[str, dict[str, Any]] = {layer: {} for layer in LAYERS}
+    for bound in bounds:
+        for layer, value in bound.said.items():
+            said.setdefault(layer, {})[bound.name] = value
+    return compose_limits([*((layer, Limits(**its)) for layer, its in said.items()), ("signals", restrictions(now))])
+
+
+def reasons(now: Signals, name: str) -> str:
+    """What is the case that binds the limit `name`, "" when nothing does."""
+    return ", ".join(row.why for row in TABLE if row.holds(now) and getattr(row.limits, name) is not None)
+
+
+def event_class(began: Entry | None, *, changed: bool) -> str:
+    """The class of the event that a run answers: `began` is the entry it began with, `changed` whether a call of it
+    that edits or runs something was started."""
+    if began is not None and began.kind is Kind.USER and began.actor == "person":
+        return "communication"
+    return "building" if changed else ""
+
+
+NOTICE_AT = 3
+END_AT = 5
+
+
+def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
+    """`call` and the same ones before it in a row, in this turn, the newest first; none if it is not in the window."""
+    wanted = _key(call)
+    found: list[ToolCall] = []
+    for item in reversed(items):
+        if item.message.role is Role.USER:
+            break
+        for other in reversed(item.message.tool_calls):
+            if not found and other.id != call.id:
+                continue
+            if _key(other) != wanted:
+                return found
+            found.append(other)
+    return found
+
+
+def repeat_notice(call: ToolCall, times: int) -> str:
+    """What the model is told."""
+    return (
+        f"{call.name} was called {times} times in a row with the same arguments. Its result will not change: "
+        f"try something else, or say what is missing. The turn ends at {END_AT}."
+    )
+
+
+def _key(call: ToolCall) -> tuple[str, bytes, str]:
+    return call.name, canonical(call.arguments), call.raw
+
+
+ANSWER = "Answer now with what you have."
+CHANGES = (Effect.EDIT, Effect.RUN)
+"""What a run that confirms asks for, and what makes it a building one."""
+OFF = "tools are switched off for this run"
+SPARE = 2
+"""Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened since a run began."""
+
+    began: Entry | None
+    """The words or the instruction that it began with."""
+    batches: tuple[tuple[ToolCall, ...], ...]
+    """The calls of each step that asked for any, the newest last."""
+
+    @classmethod
+    def of(cls, timeline: Timeline, run: int) -> Run:
+        """The run that began with entry `run`, in a fork with the newest instruction after it."""
+        entries = timeline.read(max(1, run), timeline.last)
+        start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
+        since = [entry for entry in entries if start is None or entry.id > start.id]
+        return cls(start, tuple(e.message.tool_calls for e in since if e.message.tool_calls))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call may not run."""
+
+    why: str
+    """For the model."""
+    limit: str
+    """The limit that says so; `SIGNALS` where the state of the run bound it, not what anybody set."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """The limits of one step as far as they concern its calls."""
+
+    limits: Limits
+    bounds: tuple[Bound, ...]
+    """Which of `run` and `signals` bound each limit."""
+    run: Run
+    now: Signals
+    find: Callable[[str], Tool | None]
+    started: Callable[[str], bool]
+
+    @classmethod
+    def of(
+        cls,
+        engine: LaneState,
+        limits: Limits,
+        errors: int,
+        find: Callable[[str], Tool | None],
+        started: Callable[[str], bool],
+        *,
+        binding: bool,
+        found: int = 0,
+    ) -> RunLimits:
+        """Where the lane of `engine` stands under `limits`; the signals count where they are `binding`.
+
+        `found` are the tokens that a side run found in its window: its pressure is that of what it adds itself. A fork
+        that exists because the window is full is not held back by what it was made for.
+        """
+        counted = binding or limits.is_one_step or limits.max_iterations is not None
+        run = Run.of(engine.lane.timeline, engine.lane.run) if counted else Run(None, ())
+        layers = [("run", limits)]
+        now = Signals()
+        if binding:
+            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
+            changed = any(tool.effect in CHANGES for name in acted if (tool := find(name)))
+            pressure = window_request(engine).budget.pressure_beyond(found)
+            now = Signals(pressure, errors, event_class(run.began, changed=changed))
+            layers.append(("signals", restrictions(now)))
+        effective, bounds = compose_limits(layers)
+        return cls(effective, bounds, run, now, find, started)
+
+    def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
+        """Why single ones of `calls`, the newest of the run, may not run: by call id."""
+        refused = {}
+        acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
+        for call in calls:
+            refusal = self._filtered(self.find(call.name)) or self._over(acted)
+            if refusal:
+                refused[call.id] = refusal
+        return refused
+
+    def _filtered(self, tool: Tool | None) -> Refusal | None:
+        """Why this tool is not for this run."""
+        tools, categories = self.limits.tools, self.limits.categories
+        if tool is None:
+            return None
+        if tools is not None and tool.name not in tools:
+            return Refusal(f"{tool.name} is not for this run. {_may(tools)}" if tools else OFF, "tools")
+        if categories is not None and tool.effect not in categories:
+            return self._bound("categories", f"calls that {_does(tool.effect)} are not for this run", "")
+        return None
+
+    def _over(self, acted: bool) -> Refusal | None:
+        """Why a call comes too late, in a step after one in which calls began to run (`acted`) or not."""
+        most = self.limits.max_iterations
+        if most is not None and len(self.run.batches) > most:
+            steps = "one step" if most == 1 else f"{most} steps"
+            return self._bound("max_iterations", f"not run: this run may call tools in {steps}", f". {ANSWER}")
+        if self.limits.is_one_step and acted:
+            name = "multi_tool" if self.limits.multi_tool is False else "mode"
+            return self._bound(name, "not run: this run may call tools in one step", f". {ANSWER}")
+        return None
+
+    def _bound(self, name: str, why: str, end: str) -> Refusal:
+        """A refusal by the limit `name`, with what is the case where the signals bound it."""
+        signals = any(bound.name == name and bound.bound_by == "signals" for bound in self.bounds)
+        return Refusal(f"{why} ({reasons(self.now, name)}){end}", SIGNALS) if signals else Refusal(why + end, name)
+
+
+def _may(tools: frozenset[str]) -> str:
+    return f"It may use: {', '.join(sorted(tools))}."
+
+
+def _does(effect: Effect) -> str:
+    return {Effect.NONE: "touch nothing", Effect.READ: "read", Effect.EDIT: "edit", Effect.RUN: "run commands"}[effect]

@@ -1,0 +1,247 @@
+"""Build the section collector of a session, and read from the session what contributors need of it.
+
+`SessionSources` reads its files, its past and what started the turn. Memory and goals have fields of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from nexus_cli.config.paths import project_root, repository_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.sections.collect import SectionCollector
+from nexus_cli.context.sections.contributor import Sources, View, discover
+from nexus_cli.context.sections.identity_files import read_identity_files
+from nexus_cli.context.sections.planner import section_budget
+from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
+from nexus_cli.context.sections.reader import SectionReader
+from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.window.entry_ranges import ranges_of
+from nexus_cli.context.window.groups import is_request
+from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.entry import Drop, ItemForm, Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Footprint, Goal, Log, SeenFile
+from nexus_cli.session.capability_snapshot import snapshot
+from nexus_cli.session.goals import list_goals
+from nexus_cli.session.lane_state import newest_words
+from nexus_cli.session.options import Options
+from nexus_cli.session.section_drops import SectionDrops
+from nexus_cli.session.user_input import TRIGGER
+from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.tools.listing import list_files
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes of a file that is compared by its content; a larger one by its time."""
+MOST = 64 * 1024 * 1024
+"""Bytes that are read for one look at all files."""
+LISTING = 0.7
+"""Seconds for git to list a project."""
+
+
+class SeenFiles(Protocol):
+    """Knows the files that the session read or changed."""
+
+    def seen_files(self) -> Sequence[SeenFile]:
+        """Return them, the newest first."""
+        ...
+
+
+@dataclass
+class SessionSources:
+    """Reads from one running session. The methods are blocking and may be called in a thread."""
+
+    context: ContextManager
+    log: SeenFiles
+    waiting: list[str]
+    """Lines for the model that wait for the next request."""
+    _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
+    """Path, digest then, time of change and size now, to what came out of the comparison."""
+    _footprints: dict[int, Footprint] = field(default_factory=dict)
+    """By epoch."""
+
+    def source_fields(self) -> Mapping[str, Any]:
+        """What `Sources` calls these."""
+        return {
+            "files": self.files, "footprint": self.footprint, "trigger": self.trigger, "notices": self.notices,
+            "about": self.about, "goals": self.goals,
+        }  # fmt: skip
+
+    def notices(self) -> Sequence[str]:
+        """Return the lines for the model that wait for the next request."""
+        return self.waiting
+
+    def about(self) -> str:
+        """Return what the person said last."""
+        return newest_words(self.context.lane)
+
+    def goals(self) -> Sequence[Goal]:
+        """Return the session's goals."""
+        return list_goals(self.context.lane.timeline)
+
+    def files(self) -> Sequence[SeenFile]:
+        """The files of the session as they are on disk now; none where the ledger does not answer."""
+        try:
+            found = self.log.seen_files()
+        except NexusError:
+            return ()
+        visible, left, looked = self._visible(), MOST, []
+        for one in found:
+            hidden = one.entry > 0 and one.entry not in visible
+            disk, moment, used = self._looked(one, left)
+            left -= used
+            looked.append(replace(one, disk=disk, moment=moment, hidden=hidden))
+        return looked
+
+    def footprint(self) -> Footprint:
+        """What happened in the entries that the epoch's head no longer shows."""
+        lane = self.context.lane
+        epoch = lane.epoch
+        if epoch.id not in self._footprints:
+            calls, turns = Counter[str](), 0
+            for (kind, actor), count in self._gone(lane.timeline, epoch.base).items():
+                if kind in (Kind.USER, Kind.STEER) and actor != "nexus":
+                    turns += count
+                elif kind is Kind.TOOL:
+                    calls[actor.removeprefix("tool:")] += count
+            self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}
+        return self._footprints[epoch.id]
+
+    def _gone(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
+        """How many entries up to `last` the window does not show, by kind and actor."""
+        found = Counter[tuple[Kind, str]]()
+        for kind, actor, count in timeline.log.count_entries(last):
+            found[kind, actor] += count
+        for first, end in ranges_of(entry for entry in self._visible() if entry <= last):
+            found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
+        return +found
+
+    def trigger(self) -> str:
+        """What started the newest turn; "" while the person typed every one."""
+        lane = self.context.lane
+        memos = lane.timeline.memos(TRIGGER)
+        if not memos:
+            return ""
+        newest = memos[-1]
+        typed = any(item.entry > newest.entry and is_request((item,)) for item in lane.items)
+        return "person" if typed else str(newest.value.get("source", ""))
+
+    def _visible(self) -> set[int]:
+        """The entries that the window shows."""
+        return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+
+    def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
+        """What the file is now, when it was changed, and how many bytes were read to find out."""
+        try:
+            status = os.stat(one.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "gone", "", 0
+        except (OSError, ValueError):
+            return "same", "", 0
+        if not stat.S_ISREG(status.st_mode):
+            return "gone", "", 0
+        key = (one.path, one.digest, status.st_ctime_ns, status.st_size)
+        used = 0
+        if key not in self._known:
+            small = status.st_size <= min(LARGEST, left)
+            used = status.st_size if small else 0
+            self._known[key] = _compared(one, status.st_ctime, status.st_mtime, small)
+        disk = self._known[key]
+        moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
+        return disk, moment, used
+
+
+def _compared(one: SeenFile, touched: float, changed: float, small: bool) -> str:
+    """`same` or `changed`. A file that nobody touched since is the same without a look into it."""
+    at = datetime.fromisoformat(one.at).timestamp()
+    if touched <= at:
+        return "same"
+    if not small:
+        return "changed" if changed > at else "same"
+    try:
+        return "same" if read_regular_file(Path(one.path), LARGEST).digest == one.digest else "changed"
+    except (OSError, Refused):
+        return "same"
+
+
+def project_outline(cwd: Path) -> Outline:
+    """The outline of the project that `cwd` lies in. Blocking for about a second at most, raises nothing."""
+    root = project_root(cwd)
+    names = _tracked(root) if repository_root(cwd) else []
+    if names:
+        return outline_files(names)
+    found, whole = walk_files(root)
+    return outline_files(found, whole=whole)
+
+
+def _tracked(root: Path) -> Sequence[str]:
+    """What git lists; nothing where that takes too long or fails."""
+    stop = Stop()
+    timer = threading.Timer(LISTING, stop.press)
+    timer.daemon = True
+    timer.start()
+    try:
+        return list_files(root, root, stop)
+    except (Stopped, OSError, ValueError):
+        return ()
+    finally:
+        timer.cancel()
+
+
+def make_collector(
+    options: Options,
+    info: ModelInfo,
+    recipe: Recipe,
+    budget: TokenBudget,
+    *,
+    count: Callable[[str], int],
+    log: Log,
+    clock: Clock,
+    started: datetime,
+    failed: Callable[[str], None],
+    dropped: Callable[[Drop], None] = lambda drop: None,
+    settings: Settings,
+    tools: Sequence[str],
+    runs: bool = True,
+    **seams: Any,
+) -> SectionCollector:
+    """Return the section collector of one lane.
+
+    `tools` names those at hand, `dropped` is given what is newly left out of sections, `runs` says whether a command
+    may run, or somebody can be asked, `seams` are what its `Sources` has of a session.
+    """
+    own = {
+        "persona": lambda names: read_identity_files(names, options.cwd),
+        "outline": lambda: project_outline(options.cwd),
+        "tools": lambda: tools,
+        "capabilities": lambda: _within_reach(
+            snapshot(options.cwd, settings, os.environ, info.name, tools), runs and "bash" in tools
+        ),
+    }
+    return SectionCollector(
+        {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
+        SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams})),
+        View.of(info.name, recipe.name, budget, count),
+        failed,
+        SectionDrops(log, clock, dropped),
+        recipe,
+        section_budget(budget.available, recipe.section_budget),
+    )
+
+
+def _within_reach(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
+    """What the model can do something with: a skill's guide is printed by a command."""
+    return value if runs else {**value, "skills": []}

@@ -1,0 +1,81 @@
+"""Letting the person's words in: recorded whole where they fit, else elided with a drop (law 4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
+from nexus_cli.core import event
+from nexus_cli.core.elide import Count, ElidedText, drop_marker, elide_text
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
+from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.core.services import Log
+from nexus_cli.session.lane_state import LaneState
+
+TRIGGER = "trigger"
+"""Memo: `source`, which started a turn that the person did not type."""
+REQUEST_SHARE = 0.6
+"""Share of what system and tools leave that a request may take whole."""
+
+SAMPLE = 20_000
+"""Characters that tell how many tokens a text is for the provider."""
+LARGE = 200_000
+"""Characters from which on a text is counted and cut in a thread: the event loop has to hear a Ctrl-C meanwhile."""
+
+
+async def clip_with_drop(
+    text: str, cap: int, count: Count, name_drop: Callable[[], str], *, over: bool
+) -> tuple[ElidedText, str]:
+    """`text` in at most `cap` tokens, and the id of its drop, "" when it is whole (unless `over`)."""
+
+    def work() -> tuple[ElidedText, str]:
+        if not over and count(text) <= cap:
+            return ElidedText(text), ""
+        drop_id = name_drop()
+        return elide_text(text, cap, count, drop_marker(drop_id)), drop_id
+
+    return await asyncio.to_thread(work) if len(text) > LARGE else work()
+
+
+async def record_drop(log: Log, drop: Drop) -> None:
+    """Record a drop; a large original is compressed in a thread."""
+    if len(drop.text or "") > LARGE:
+        await asyncio.to_thread(log.record_drop, drop)
+    else:
+        log.record_drop(drop)
+
+
+def _like(engine: LaneState, text: str) -> ByKind:
+    """What kind of content a text is, by its beginning: the provider may make more of it than of what was said."""
+    message = Message(Role.USER, text[:SAMPLE])
+    return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=engine.context.measure(message, "")))
+
+
+async def record_user_message(
+    engine: LaneState,
+    kind: Kind,
+    text: str,
+    *,
+    parts: tuple[Part, ...] = (),
+    uncounted: int = 0,
+    actor: str = "person",
+) -> Entry:
+    """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
+    lane, count = engine.lane, engine.context.counter.count
+    epoch = lane.epoch
+    most = engine.meter.countable(engine.budget.available, _like(engine, text))
+    room = most - epoch.system_tokens - epoch.tools_tokens
+    cap = max(64, int(room * REQUEST_SHARE))
+    clipped, drop_id = await clip_with_drop(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))
+    content = clipped.text
+    if uncounted:
+        content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
+    if drop_id:
+        drop = Drop(
+            drop_id, "part of the input", clipped.tokens, Cause.INPUT_CAP, lane.timeline.now(), None, text, uncounted
+        )
+        await record_drop(lane.timeline.log, drop)
+        engine.emit(event.Dropped(replace(drop, text=None)))
+    return lane.append(kind, Message(Role.USER, content, parts=parts), actor)

@@ -1,0 +1,134 @@
+"""Of every refused call a person learns what refused it, and what really lets it run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played, say
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.approval import Deny, Question
+from nexus_cli.core.event import TurnEnd
+from nexus_cli.core.limits import Bound, Limits
+from nexus_cli.core.request import Request
+from nexus_cli.session.denials import explain_denial
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
+from nexus_cli.ui.reports.status import describe_denials
+
+LOOK = ("read_file", {"path": "a.txt"})
+RUN = ("bash", {"command": "touch made"})
+WRITE = ("write_file", {"path": "b.txt", "content": "x"})
+
+
+class Silent:
+    """A person who is asked and gives no answer."""
+
+    async def ask(self, question: Question) -> Deny:
+        """What became of it."""
+        return Deny("the input ended before an answer", said=False)
+
+
+class No:
+    """A person who says no."""
+
+    async def ask(self, question: Question) -> Deny:
+        """The answer."""
+        return Deny()
+
+
+def told(folder: Path, *calls: Any, steps: int = 1, approver: Any = None, switch: str = "--allow", **more: Any) -> str:
+    """The line on the refused calls of a turn that asks for `calls` in each of its steps."""
+    (folder / "a.txt").write_text("one\n")
+
+    def script(request: Request) -> Any:
+        done = sum(1 for message in request.messages if message["role"] == "assistant")
+        return list(calls) if done < steps else "done"
+
+    own = {name: more.pop(name) for name in ("limits", "project") if name in more}
+    settings = Settings(models={MODEL: {"window": 16_000}}, **own)
+    session = open_session(Options(folder, MODEL, **more), settings, approver=approver, provider=Played(script))
+    events, outcome = say(session, "go")
+    assert outcome.ok and isinstance(events[-1], TurnEnd)
+    assert all(one["by"] for one in outcome.denied)
+    return describe_denials(outcome.denied, switch)
+
+
+@pytest.fixture
+def locked() -> None:
+    folder = places().config / "recipes"
+    folder.mkdir(parents=True)
+    (folder / "locked.toml").write_text('[limits]\ntools = ["read_file"]\n')
+    (folder / "reading.toml").write_text('[limits]\nallow = "read"\n')
+    (folder / "short.toml").write_text("[limits]\nmax_iterations = 1\n")
+
+
+def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
+    assert told(tmp_path, RUN) == "1 call was refused: bash touch made. --allow all lets it run."
+    both = told(tmp_path, WRITE, RUN, switch="/permissions")
+    assert both == "2 calls were refused: write_file b.txt; bash touch made. /permissions all lets them run."
+
+
+def test_a_person_who_said_no_is_not_sent_to_the_permissions(tmp_path: Path) -> None:
+    assert told(tmp_path, RUN, approver=No()) == "1 call was refused: bash touch made. You said no."
+
+
+def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -> None:
+    line = "1 call was refused: bash touch made. The input ended before an answer."
+    assert told(tmp_path, RUN, approver=Silent()) == line
+
+
+@pytest.mark.usefixtures("locked")
+def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path) -> None:
+    way = "choose another with --recipe NAME."
+    assert told(tmp_path, LOOK, RUN, recipe="locked", allow="all").endswith(
+        f"touch made. The recipe locked leaves bash out: {way}"
+    )
+    assert told(tmp_path, WRITE, recipe="reading", allow="all").endswith(
+        f"b.txt. The recipe reading allows too little for that: {way}"
+    )
+    assert told(tmp_path, LOOK, steps=2, recipe="short").endswith(
+        f"a.txt. The recipe short lets only one step of a turn call tools: ask again, or {way}"
+    )
+    assert told(tmp_path, LOOK, steps=2, recipe="tick_event").endswith(". The state of the run forbade it; ask again.")
+
+
+def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
+    once = Limits(mode="single_action")
+    mine = told(tmp_path, LOOK, steps=2, limits=once)
+    assert mine.endswith(
+        "The limits.mode of your settings lets only one step of a turn call tools: ask again, or change it with nexus "
+        "config edit."
+    )
+    theirs = told(tmp_path, LOOK, steps=2, project=once)
+    assert "The limits.mode in this project's .nexus/config.toml lets only one step" in theirs
+    assert theirs.endswith("change it there, or nexus trust --revoke.")
+    both = told(tmp_path, LOOK, steps=2, limits=once, project=once)
+    assert "of your settings" in both and "in this project's" in both
+
+
+def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: Path) -> None:
+    line = told(tmp_path, WRITE, limits=Limits(confirm=True), allow="all")
+    assert line.endswith("b.txt. This run asks before it changes anything, which takes a terminal.")
+    outside = ("read_file", {"path": "/etc/hostname"})
+    assert told(tmp_path, outside, limits=Limits(confirm=True)).endswith("--allow all lets it run.")
+
+
+def test_tools_that_were_switched_off_on_a_resumed_session_name_the_option(tmp_path: Path) -> None:
+    first = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Played(lambda request: "hi"))
+    say(first, "go")
+    line = told(tmp_path, LOOK, steps=2, resume=first.id, no_tools=True)
+    assert line.endswith("a.txt. --no-tools leaves read_file out: leave it away.")
+
+
+def test_of_an_unknown_layer_nothing_is_claimed() -> None:
+    row = {"id": "c1", "tool": "bash", "subject": "", "why": "not for this run", "allow": "", "limit": "tools"}
+    assert explain_denial(row, (), "ask", "run")["hint"] == ""
+    bound = Bound("tools", frozenset[str](), "elsewhere", {"elsewhere": frozenset[str]()})
+    made = explain_denial(row, (bound,), "ask", "run")
+    assert (made["by"], made["hint"]) == ("elsewhere", "")
+    assert describe_denials([made], "x").endswith("Not for this run.")
+    assert describe_denials((), "x") == ""
