@@ -139,6 +139,47 @@ def test_imports_run_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@cache
+def imported_files() -> dict[str, set[str]]:
+    """By file: the files of the product that it imports, delayed imports and those for types alone included."""
+    files = {".".join(("nexus_cli", *path.relative_to(PRODUCT).with_suffix("").parts)): path for path in product()}
+    files |= {module.removesuffix(".__init__"): path for module, path in files.items()}
+
+    def file_of(module: str) -> Path | None:
+        return files.get(module) or files.get(module.rpartition(".")[0])
+
+    targets = {path: {file_of(module) for _, module in imports(path)} - {None, path} for path in product()}
+    return {name(path): {name(target) for target in found if target} for path, found in targets.items()}
+
+
+def find_cycles(graph: dict[str, set[str]]) -> list[str]:
+    """Return the nodes that are on a cycle: those left when everything without a way out or in is taken away."""
+    left = dict(graph)
+    while True:
+        wanted = set().union(*left.values())
+        kept = {node: targets & left.keys() for node, targets in left.items() if targets & left.keys()}
+        kept = {node: targets for node, targets in kept.items() if node in wanted}
+        if len(kept) == len(left):
+            return sorted(kept)
+        left = kept
+
+
+def test_no_files_import_one_another_in_a_circle() -> None:
+    assert not find_cycles(imported_files())
+
+
+def test_no_folders_import_one_another_in_a_circle() -> None:
+    """A folder and its own subfolders are one room: a registry and its members, a session and its parts."""
+    graph: dict[str, set[str]] = {}
+    for path, targets in imported_files().items():
+        own = Path(path).parent.as_posix()
+        others = {Path(target).parent.as_posix() for target in targets}
+        related = {one for one in others if f"{one}/".startswith(f"{own}/") or f"{own}/".startswith(f"{one}/")}
+        graph.setdefault(own, set()).update(others - related)
+    graph.pop(".", None)
+    assert not find_cycles(graph)
+
+
 def test_core_knows_only_the_standard_library_and_what_it_loads_late() -> None:
     allowed = sys.stdlib_module_names | {"nexus_cli"}
     wrong = [

@@ -1,14 +1,15 @@
-"""What a compaction keeps (law 6): a pure function from the window to a plan.
+"""Plan a compaction: which messages go, and what is kept beside the summary (law 6). Pure.
 
-There is a plan only where a summary that keeps to its cap frees something worth its request. Kept are the current
-request, the last turns where they fit, the newest groups, the person's own words, the assistant's last text of each
-turn, the record of the work, pins and a summary, each within its share of the budget. What does not fit the target
-yields in this order: older kept turns, last texts, own words and record (oldest first), pins (oldest first), summary
-(down to half its share). All but kept turns and the summary are small and yield to the budget alone: where the current
-request and the newest groups leave them no room under the target, the target is exceeded. Where a full window asks for
-it, not the person, the newest groups have their share whether or not the target has room for it, as long as the window
-comes at least half the way down to the target: else the next step would ask for the next summary.
-The new head is made in `nexus_cli.context.summary_head`.
+There is no plan if a summary at its cap would free too little to be worth its request. Kept are the current request,
+the last turns if they fit, the newest groups, the person's own words, the assistant's last text of each turn, the
+record of the work, pins and a summary, each within its share of the budget. They yield to the target in this order:
+older kept turns, last texts, own words and record (oldest first), pins (oldest first), summary (down to half its
+share). All but kept turns and the summary are small and yield to the budget alone: if the current request and the
+newest groups leave them no room under the target, the target is exceeded. If a full window causes the compaction, not
+the person, the newest groups keep their share even above the target, as long as the window comes at least half the way
+down to it. Otherwise the next step would need the next summary.
+
+`nexus_cli.context.summary_head` builds the new head.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a plan may take beyond its target, in tokens by our count."""
+    """Tokens by our count that a plan may take beyond its target."""
 
     words: int
     """For the person's own words."""
@@ -77,24 +78,24 @@ def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """Which groups go into the summary and which items stay."""
+    """The groups that go into the summary and the items that stay."""
 
     gone: tuple[Group, ...]
     kept: tuple[WindowItem, ...]
     quotes: tuple[Quote, ...]
-    """What is quoted of what the person said in the part that goes, oldest first."""
+    """Quotations of the person's words from the part that goes, oldest first."""
     summary_cap: int
     """Tokens that the summary may take."""
     before: int
     """Tokens of the messages now."""
     pins: tuple[Pin, ...] = ()
-    """Pins that stand after the summary; those of kept messages are not among them."""
+    """Pins repeated after the summary; those of kept messages are not among them."""
     crowded: tuple[Pin, ...] = ()
     """Pins that their share has no room for."""
     said: tuple[tuple[int, str], ...] = ()
-    """What the person said in the part that goes, entry and text, as far as it was read: what may be quoted."""
+    """Entry and text of the person's messages in the part that goes, as far as they were read."""
     answers: tuple[Quote, ...] = ()
-    """What is quoted of the assistant's last texts in the part that goes, oldest first."""
+    """Quotations of the assistant's last texts from the part that goes, oldest first."""
     record_room: int = 0
     """Tokens that the record may take."""
 
@@ -117,7 +118,7 @@ class CompactionPlan:
         return self.named_but(())
 
     def named_but(self, unseen: Sequence[EntryRange]) -> str:
-        """The messages that go without those `unseen`: `18 to 40 without 25`."""
+        """Return the messages that go, without the ranges in `unseen`: `18 to 40 without 25`."""
         first, last = self.entries
         staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
         names = ", ".join(map(str, staying[:NAMED])) + (", ..." if len(staying) > NAMED else "")
@@ -130,7 +131,7 @@ class CompactionPlan:
 
     @property
     def unseen(self) -> tuple[EntryRange, ...]:
-        """The messages behind it that a summary of the window cannot tell of: they were out of it before."""
+        """Return the messages that a summary of the window cannot cover: they had left the window before."""
         return unseen_ranges(flatten(self.gone), self.kept, self.entries[1])
 
     @property
@@ -141,7 +142,7 @@ class CompactionPlan:
 
     @property
     def summed(self) -> bool:
-        """Whether an earlier summary is among what goes."""
+        """True if an earlier summary is among the groups that go."""
         return any(group[0].form is ItemForm.SUMMARY for group in self.gone)
 
 
@@ -160,10 +161,10 @@ def plan(
 ) -> CompactionPlan | None:
     """Return the plan that brings the messages to about `target` tokens (of `available`); None if too little would go.
 
-    The current run began with entry `run` (0: with the newest user message). `earlier` is what the person said in what
-    an old summary stands for, `answers` the assistant's last text of each turn that has ended, both as entry and text,
-    newest first, read only as far as there is room. `record` are the tokens of the whole record. Without `beyond`
-    everything has its share of `available`, and the target holds for all of it.
+    The current run began with entry `run` (0: with the newest user message). `earlier` yields the person's words behind
+    an old summary, `answers` the assistant's last text of each ended turn, both as entry and text, newest first; both
+    are read only as far as there is room. `record` is the size of the whole record in tokens. Without `beyond`
+    everything has its share of `available`, and the target applies to all of it.
     """
     if len(groups) < 2:
         return None
@@ -241,14 +242,17 @@ class _Beside:
     requests: Sequence[int]
     """The groups that the person began a turn with."""
     current: Sequence[int]
-    """Those of the current run, which stay wherever they stand."""
+    """The groups of the current run; they always stay."""
     quoted: Sequence[tuple[Sequence[int], int]]
     """Tokens by group of what is said again when its group goes, and how many of them have room."""
 
 
 def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
-    """Index of the first group of the kept tail: whole recent turns where `room` has a place for them, else the newest
-    groups, up to their `share` and at least one beside the current request, as long as no more than `most` stays."""
+    """Return the index of the first group of the kept tail.
+
+    That is whole recent turns if they fit `room`; else the newest groups up to their `share`, at least one beside the
+    current request, as long as no more than `most` tokens stay.
+    """
     current = frozenset(of.current)
     upto = [0, *accumulate(of.sizes)]
     asked = [0, *accumulate(tokens if index in current else 0 for index, tokens in enumerate(of.sizes))]
@@ -274,12 +278,12 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
 
 
 def cost(pin: Pin, count: Callable[[str], int]) -> int:
-    """Tokens that a pin takes where it stands."""
+    """Return the tokens of a pin as it is quoted."""
     return count(pin.quotation) + 2
 
 
 def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
-    """Tokens of the pins by the group that shows them; those that none shows count with the first."""
+    """Return the tokens of the pins by the group that shows them; those that no group shows count with the first."""
     places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
     for pin in pins:
@@ -288,7 +292,7 @@ def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str],
 
 
 def _hidden(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
-    """The pins that no kept message shows whole."""
+    """Return the pins that no kept message shows whole."""
     shown = {item.entry for item in kept if item.form is ItemForm.FULL}
     return [pin for pin in pins if pin.entry not in shown]
 
@@ -296,7 +300,7 @@ def _hidden(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
 def fitting(
     pins: Sequence[Pin], room: int, count: Callable[[str], int]
 ) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
-    """The pins that fit `room`, the newest first to get it, and the others; both in their order."""
+    """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""
     found = set()
     for pin in reversed(pins):
         if cost(pin, count) <= room:

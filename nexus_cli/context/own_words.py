@@ -1,7 +1,7 @@
-"""What a person said, or the assistant answered, as a summary or a marker quotes it (law 6). Pure.
+"""Quote the person's words and the assistant's answers in a summary or a marker (law 6). Pure.
 
-The newest have room first. What was pasted does not crowd out what was said: a message that exceeds the whole room by
-itself is cut to a part of it.
+The newest get room first. A pasted text does not displace typed words: a message larger than the whole room is cut to a
+part of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONG_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a person said, as it is quoted."""
+    """A quotation of one message."""
 
     entry: int
     text: str
@@ -34,7 +34,7 @@ class OwnWords:
     count: Callable[[str], int]
 
     def cost(self, words: str) -> int:
-        """Tokens of the quotation."""
+        """Return the tokens of the quotation."""
         return self.count(quote_lines(words)) + 2
 
     def newest(self, said: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
@@ -49,10 +49,10 @@ class OwnWords:
         return found
 
     def choose_quotes(self, said: Iterable[tuple[int, str]], room: int) -> tuple[Quote, ...]:
-        """Return what fits of `said`, oldest first; the newest get room first.
+        """Return the quotations of `said` that fit, oldest first; the newest get room first.
 
-        What exceeds the room by itself is cut to its share of it; the first of the others that does not fit is cut to
-        what is left, and is the last.
+        A text larger than the whole room is cut to its share of it. The first other one that does not fit is cut to the
+        rest of the room, and is the last.
         """
         found, left = list[Quote](), room
         for entry, text in sorted(said, reverse=True):
@@ -70,7 +70,7 @@ class OwnWords:
         return tuple(reversed(found))
 
     def _cut(self, text: str, room: int) -> str:
-        """`text` in `room` tokens as a quotation; "" where that says nothing."""
+        """Return `text` cut to `room` tokens as a quotation; "" if too little would be left of it."""
         share = min(1.0, self.count(text) / max(1, self.count(quote_lines(text))))
         most = int((room - 4) * share)
         while most > WORTH_CUTTING:  # the lines that stay may be shorter than the others, and take more marks
@@ -82,5 +82,5 @@ class OwnWords:
 
 
 def quote_lines(words: str) -> str:
-    """`words` with `> ` before each line."""
+    """Return `words` with `> ` before each line."""
     return "\n".join(f"> {line}" for line in words.split("\n"))

@@ -1,7 +1,7 @@
-"""A pin: what the person wants to stay in the window word for word, through every compaction and cut (law 6).
+"""A pin: text that stays in the window word for word through every compaction and cut (law 6).
 
-The value, its quotation, and the line that names those without room. Where pins are kept is
-`nexus_cli.session.compaction.pins`, which of them fit is planned in `nexus_cli.context.compaction_plan`.
+Owns the value, its quotation, and the line that names pins without room. `nexus_cli.session.compaction.pins` stores
+pins, `nexus_cli.context.compaction_plan` plans which of them fit.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ class Pin:
 
     @property
     def quotation(self) -> str:
-        """How it stands after a summary or in a marker."""
+        """Return the pin as it is quoted after a summary or in a marker."""
         place = f"{self.id}, message {self.entry}" if self.entry else self.id
         return f"[{place}]\n{quote_lines(self.text)}"
 
 
 def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
-    """The line that names pins without room, by their id, each with its drop where the model `recalls` drops."""
+    """Return the line that names pins without room by their id, with their drops if the model `recalls` drops."""
     named = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways[:NAMED]]
     more = [f"and {len(ways) - NAMED} more"] if len(ways) > NAMED else []
     return f"[Pinned too, and left out here for room: {', '.join([*named, *more])}]"
 
 
 def named_ways(texts: Iterable[str]) -> dict[str, str]:
-    """The drops that such lines in `texts` of ours name, by pin: a pin has one text for ever, and needs one drop."""
+    """Return the drop of each pin that such a line in `texts` names. The text of a pin never changes: one drop is
+    enough."""
     lines = (line for text in texts for line in text.splitlines() if line.startswith("[Pinned too"))
     return {name: drop for line in lines for name, drop in _WAY.findall(line)}

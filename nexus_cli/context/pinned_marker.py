@@ -28,17 +28,17 @@ ABOVE = (1.15, 1.3)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a cut must not take away without saying it again."""
+    """Texts that a cut must repeat in its marker."""
 
     pins: Sequence[Pin] = ()
     pins_room: int = 0
     """Tokens for the pins."""
     said: Callable[[Collection[int]], Iterable[tuple[int, str]]] = lambda shown: ()
-    """What the person said in the lane, entry and text, newest first, without the entries that are shown."""
+    """Entry and text of the person's messages in the lane, newest first, without the given entries."""
     words_room: int = 0
     """Tokens for their words."""
     recalls: bool = True
-    """Whether the model can read drops."""
+    """True if the model can read drops."""
 
 
 @dataclass
@@ -62,13 +62,13 @@ class PinningTruncator(LaneTruncator):
         return self.keeps.recalls
 
     def _line(self, crowded: Sequence[Pin]) -> int:
-        """Tokens of the line that names pins without room."""
+        """Return the tokens of the line that names pins without room."""
         ways = [(pin.id, "d9999") for pin in crowded]
         return self.count(crowded_line(ways, self.keeps.recalls)) + 2 if crowded else 0
 
     def _fitting(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
-        """Those that fit, the newest first to get room, and the others; both in their order. What names the others
-        takes of the room too."""
+        """Return the pins that fit and the others, both in their order. The newest get room first, and the line that
+        names the others takes room too."""
         fitting, crowded = self._chosen(pins, 0)
         return self._chosen(pins, self._line(crowded)) if crowded else (fitting, crowded)
 
@@ -108,14 +108,17 @@ class PinningTruncator(LaneTruncator):
         return head
 
     def _shortened(self, entry: int) -> WindowItem:
-        """The line for pins where no message went, but some were cut short."""
+        """Return the marker for pins that were cut short although no message went."""
         return WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED))
 
     def _pinned(
         self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
     ) -> list[str]:
-        """The pins that are `gone`, as far as they fit, and the line for the others, each with a drop: the one that
-        our `texts` name, as they stand now or stood before, else a new one."""
+        """Return the quotations of the `gone` pins that fit, and the line for the others.
+
+        Each of the others has a drop: one that our `texts` name already (as they are now, or were before), else a new
+        one.
+        """
         fitting, crowded = self._fitting(gone)
         parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
         told, known = map(named_ways, texts)
@@ -130,7 +133,7 @@ class PinningTruncator(LaneTruncator):
         return [*parts, crowded_line(ways, self.keeps.recalls)] if ways else parts
 
     def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> list[str]:
-        """The person's words that stand nowhere else in the window, oldest first."""
+        """Return the person's words that are nowhere else in the window, oldest first."""
         shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
         words = OwnWords(self.count)
         said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
@@ -139,15 +142,15 @@ class PinningTruncator(LaneTruncator):
 
 
 def with_pins(truncator: LaneTruncator, keeps: Kept) -> PinningTruncator:
-    """`truncator`, with what it keeps."""
+    """Return `truncator` with the texts that it must repeat."""
     values: dict[str, object] = {one.name: getattr(truncator, one.name) for one in fields(LaneTruncator)}
     make: Callable[..., PinningTruncator] = PinningTruncator
     return make(**values, keeps=keeps)
 
 
 def near(strategy: Strategy, most: int) -> Strategy:
-    """`strategy`, for a cut down to a mark: where a single large message would take it far below, it stays a little
-    above, never above `most` tokens."""
+    """Return `strategy` for a cut to a mark that may stay a little above it, up to `most` tokens, if a single large
+    message would take it far below."""
 
     def choose(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
         kept = strategy.choose(sizes, budget, required)

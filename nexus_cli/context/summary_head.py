@@ -1,7 +1,8 @@
-"""From a summary to the head of the next epoch: one message that carries it, then what is kept (law 6). Pure.
+"""Build the head of the next epoch from a summary: one message that carries it, then the kept items (law 6). Pure.
 
-Before the rule stand our own notes: what is summed up, how to read it, the person's words, the assistant's last texts.
-After it the summary, and below it what does not depend on the summariser: the record of the work and the pins.
+Our own notes come before the rule: the range of the summary, how to read the originals, the person's words and the
+assistant's last texts. The summary follows, and below it the parts that do not depend on the summarizer: the record of
+the work and the pins.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PINNED = "Pinned by the person, word for word:"
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What stands beside a summary."""
+    """Texts and figures that accompany a summary."""
 
     record: str = ""
     """The record of the work, which wins over the summary."""
@@ -43,13 +44,13 @@ class Additions:
 
 
 def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
-    """Return the line that stands where so many things are missing: `[15 earlier messages: recall("d5")]`."""
+    """Return the line in the place of missing things: `[15 earlier messages: recall("d5")]`."""
     plural = f"{number} {what}{'s' if number > 1 else ''}"
     return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
 
 
 def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collection[str]) -> str:
-    """Return `summary`, made harmless, with everything that stands below it."""
+    """Return the neutralized `summary` with the record, the pins and the line for pins without room below it."""
     parts = [neutralize(summary, known).strip()]
     if more.record:
         parts.append(more.record)
@@ -75,7 +76,7 @@ def head(
     measure: Callable[[Message, str], int],
     more: Additions = Additions(),
 ) -> tuple[WindowItem, ...]:
-    """The new head: one summary message, then what is kept."""
+    """Return the new head: one summary message, then the kept items."""
     notes = SUMMED.format(chosen.named_but(more.unseen))
     if more.unseen:
         notes += BUT.format(format_ranges(more.unseen))

@@ -1,8 +1,7 @@
-"""The record of a session's work: files, commands and goals, known from the calls and their results (law 6). Pure.
+"""The record of a session's work: files, commands and goals, known from calls and their results (law 6).
 
-Nothing here is read out of prose or depends on a summariser. `WorkLog` folds the entries of a lane; `render_record`
-makes the text that stands below a summary. Files and goals come from their own stores, read in
-`nexus_cli.session.compaction.record_sources`.
+Nothing is read from prose or depends on a summarizer. `WorkLog` folds the entries of a lane, `render_record` makes the
+text below a summary. `nexus_cli.session.compaction.record_sources` reads files and goals from their stores.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class CommandRun:
 
 @dataclass
 class WorkLog:
-    """What the entries of a lane, read once each and in order, say of the work."""
+    """Commands, words and answers of a lane, folded from its entries, each read once and in order."""
 
     last: int = 0
     """The newest entry that was read."""
@@ -115,7 +114,7 @@ class WorkItem:
     command: bool = False
     failing: bool = False
     detail: str = ""
-    """What may follow where there is room left."""
+    """Text to add if there is room left."""
 
 
 def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
@@ -131,7 +130,7 @@ def _command_item(run: CommandRun) -> WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class WorkRecord:
-    """What the record is made from."""
+    """Items from which the record is rendered."""
 
     goals: Sequence[str] = ()
     """Lines of the open goals and their steps."""
@@ -147,9 +146,9 @@ class RenderedRecord:
 
     text: str = ""
     items: tuple[WorkItem, ...] = ()
-    """Those that stand in it."""
+    """The items in the text."""
     left: tuple[str, ...] = ()
-    """The lines that do not."""
+    """The lines left out."""
 
 
 def render_record(
@@ -157,7 +156,7 @@ def render_record(
 ) -> RenderedRecord:
     """Render `record` in at most `room` tokens: goals, then files and commands, the newest first.
 
-    `recall(number)` gives the line that stands where so many lines are missing; that line always stands.
+    `recall(number)` returns the line for that many missing lines. It is always included.
     """
     total = len(record.goals) + len(record.items)
     if not total:

@@ -10,6 +10,8 @@ LONGEST_TYPED = 4_000
 _BLOCKS = ("stdin", "file", "folder", "shell", "recalled")
 """Tags of the blocks that hold attachments; they follow the typed text."""
 _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
+_ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)
+"""The beginning of a block as we write it: all but `stdin` have an attribute."""
 _CLOSED = tuple(f"</{name}>" for name in _BLOCKS)
 _HOLE = re.compile(r"^\[\.\.\. [\d,]{1,12} tokens ", re.MULTILINE)
 """Marker of an elided middle, which may have held the beginning of a block."""
@@ -28,10 +30,10 @@ def typed_text(message: str) -> str:
 def split_attachments(message: str) -> tuple[str, str]:
     """Return what the person typed, whatever its length, and what is attached to it.
 
-    A message has attachments only if it ends with a closing tag. They begin with the first block and reach to the end
-    of the message, whatever a file in them says.
+    A message has attachments only if it ends with a closing tag. They begin with the first block as we write one and
+    reach to the end of the message, whatever a file in them says.
     """
     if not message.rstrip().endswith(_CLOSED):
         return message, ""
-    found = _BLOCK.search(message) or _HOLE.search(message)
+    found = _ATTACHED.search(message) or _HOLE.search(message)
     return (message[: found.start()].rstrip(), message[found.start() :]) if found else (message, "")

@@ -27,8 +27,8 @@ from nexus_cli.session.recipes import folders, project_recipes
 def snapshot(
     cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str]
 ) -> dict[str, Any]:
-    """What every request carries of it: see `nexus_cli.context.sections.capability_text`. A file that is broken costs
-    its own part."""
+    """Return the part that every request carries, see `nexus_cli.context.sections.capability_text`. A broken file costs
+    only its own part."""
     return {
         "model": model,
         "tools": list(tools),
@@ -45,7 +45,7 @@ def snapshot(
 def status(
     cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]
 ) -> dict[str, Any]:
-    """The whole snapshot as JSON; its model is that of a run that names none."""
+    """Return the whole snapshot as JSON; its model is that of a run that names none."""
     model = unnamed_model(environ, settings)
     root = project_root(cwd)
     servers, problem = _servers(cwd)
@@ -73,7 +73,7 @@ def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
 
 
 def _servers(cwd: Path) -> tuple[list[str], str]:
-    """The names of the MCP servers that are configured and count, and what is wrong with a file."""
+    """Return the names of the configured MCP servers that count, and a problem with their files or ""."""
     root = project_root(cwd)
     around = [places().config, *(folder / FOLDER for folder in (cwd, *cwd.parents) if folder.is_relative_to(root))]
     if not any(os.path.lexists(folder / "mcp.json") for folder in around):
@@ -85,8 +85,8 @@ def _servers(cwd: Path) -> tuple[list[str], str]:
 
 
 def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
-    """How many facts are kept in each slot and how many wait for the person, and what is wrong with the ledger; None
-    without one."""
+    """Return the number of facts by slot and of proposals (None without a ledger), and a problem of the ledger or
+    ""."""
     path = places().ledger
     if not exists(path):
         return None, ""

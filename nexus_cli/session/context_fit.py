@@ -20,12 +20,12 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.provider.model_table import window_command
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
 from nexus_cli.session.compaction.compact import compact, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.prune import prune_instead
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
 from nexus_cli.session.tool_selection import can_recall
@@ -43,10 +43,10 @@ WORTH = 0.1
 
 
 async def ensure_fits(engine: LaneState) -> None:
-    """Bring the window to where the next request fits; `NexusError("overflow")` where nothing brings it there.
+    """Make the next request fit the window; raise `NexusError("overflow")` if nothing does.
 
-    What does not fit a window that only an earlier session was told is tried once beyond it: a wrong number in one
-    refusal must not end every later session.
+    If the window is known only from a refusal in an earlier session, try once beyond it: one wrong number must not end
+    every later session.
     """
     try:
         await _ensure_fits(engine)
@@ -71,7 +71,7 @@ async def _ensure_fits(engine: LaneState) -> None:
 
 
 async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) -> None:
-    """The provider refused the request as too long: learn from its words and cut harder than usual."""
+    """Learn from the provider's refusal of a request as too long, and cut harder than usual."""
     engine.learn_from_overflow(engine.lane.counted, error)
     await replan_sections(engine)
     _refuse_if_hopeless(engine)
@@ -94,8 +94,10 @@ def _truncate_until_fits(engine: LaneState) -> None:
 
 
 def truncate(engine: LaneState) -> None:
-    """Cut the window down to the low-water mark and tell what was left out; pins and the person's own words stand in
-    the marker. Room is left for what has to be told anew then."""
+    """Cut the window to the low-water mark and report the drops; pins and the person's own words go into the marker.
+
+    Leaves room for the event sections that have to be sent again.
+    """
     lane = engine.lane
     before, available = window_request(engine).tokens, engine.meter.countable(engine.room)
     keeps = Kept(
@@ -115,7 +117,7 @@ def truncate(engine: LaneState) -> None:
 
 
 def _refuse_if_hopeless(engine: LaneState) -> None:
-    """`NexusError` where what no rewrite shortens does not fit, before any summary is paid for."""
+    """Raise `NexusError` if the parts that no rewrite shortens do not fit, before a summary is paid for."""
     epoch = engine.lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
     most = engine.meter.countable(engine.room)
@@ -131,9 +133,9 @@ def _refuse_if_hopeless(engine: LaneState) -> None:
 
 
 def _refuse_if_too_large(engine: LaneState) -> None:
-    """`NexusError` where the request, cut down as far as the laws allow, leaves no room for an answer: it is not sent.
+    """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer. It is not sent.
 
-    Up to there request and pairs go before the budget, whose reserves are for such a case (design section 2).
+    Until then request and pairs go before the budget, whose reserves are for such a case (design section 2).
     """
     estimate, expected, info = window_request(engine).tokens, window_request(engine).most, engine.model.info
     if left_over(info, expected) >= engine.least_output:
@@ -150,15 +152,14 @@ def _refuse_if_too_large(engine: LaneState) -> None:
 
 
 def _needed(engine: LaneState, counted: int) -> str:
-    """What `counted` tokens of our count need of the room that a request has, with the margin for what our count may
-    be off: numbers that add up."""
+    """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
     tokens = ceil(engine.meter.scale().tokens(counted))
     sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
     return _sum(sums, engine.room, "budget")
 
 
 def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
-    """`900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
+    """Return `900 for these + 92 margin (...) = 992 tokens, the budget is 800`."""
     terms = " + ".join(f"{tokens:,} {what}" for what, tokens in sums.items() if tokens)
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
@@ -191,12 +192,10 @@ def _too_large(engine: LaneState, what: str, parts: Mapping[str, int], hint: str
 
 
 async def replan_sections(engine: LaneState) -> bool:
-    """Begin an epoch with sections for the present budget if those of the lane's epoch are too large for it and would
-    become smaller; return True if one began. Sends nothing.
+    """Begin an epoch with sections planned for the present budget if that makes them smaller; return True if it began.
 
-    The forms of the static sections are chosen once per epoch. Where the window is another one afterwards (a resume
-    with other settings, a switch of model, a provider that names a smaller one), they may take more than their share,
-    or all.
+    The forms of static sections are chosen once per epoch. After a change of the window (a resume with other settings,
+    a switch of model, a refusal that names a smaller one) they may exceed their share, or the budget. Sends nothing.
     """
     lane = engine.lane
     epoch = lane.epoch

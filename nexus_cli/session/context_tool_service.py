@@ -1,6 +1,6 @@
-"""What the model may see of its own context: the `Assembly` of `nexus_cli.core.services` over a running session.
+"""Let the model inspect its context: `Assembly` of `nexus_cli.core.services` over a running session.
 
-Its figures, and what it names as left out, are those of the report on the same session (`reports.context`).
+Its figures and drops are those of the report on the same session (`reports.context`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from nexus_cli.session.next_request.request import PLAN, scale_sections
 
 
 class Kept(Protocol):
-    """Where the session keeps what was left out."""
+    """Store of the session's drops."""
 
     def drops(self) -> list[Drop]:
-        """Everything left out so far."""
+        """Return all drops so far."""
         ...
 
     def original(self, drop_id: str) -> str | None:
@@ -56,7 +56,8 @@ class ContextToolService:
         }
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
-        """See `Assembly`. Forms are rendered anew; where the text is another by now only the whole is there."""
+        """See `Assembly`. Forms are rendered again; if the section's text has changed since, only the whole is
+        available."""
         row = next((one for one in self._sections() if one["id"] == name), None)
         if row is None:
             return None
@@ -77,12 +78,14 @@ class ContextToolService:
         return in_form(now.with_drop_id(drop), form), drop
 
     def _sections(self) -> list[dict[str, Any]]:
-        """Return the sections of the system text, and the event sections that the epoch told last."""
+        """Return the sections of the system text, and the event sections sent last in the epoch."""
         return [*json.loads(self.lane_state.lane.epoch.sections), *self._told(1.0)]
 
     def _told(self, scale: float) -> list[dict[str, Any]]:
-        """What the epoch told last of each event section, with its tokens at `scale`: so many for each that we count.
-        Those that were told together come to a total of their own, as the report has it."""
+        """Return the event sections that the epoch sent last, with their tokens at `scale`.
+
+        Sections sent together are scaled to a common total, as in the report.
+        """
         lane = self.lane_state.lane
         sections: dict[str, dict[str, Any]] = {}
         for memo in lane.timeline.memos(PLAN):

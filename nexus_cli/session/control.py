@@ -29,7 +29,7 @@ class Control:
 
     @property
     def running(self) -> bool:
-        """Whether there is something to stop."""
+        """True if there is something to stop."""
         return self.task is not None and not self.task.done()
 
     def emit(self, event: Event) -> None:

@@ -14,7 +14,8 @@ LOG_BYTES = 1_000_000
 
 
 def report_bug(bug: BaseException) -> NexusError:
-    """The one line for an unforeseen exception; the log gets type and places, never the text of a prompt."""
+    """Return the one line for an unforeseen exception. The log file gets its type and places, never the text of a
+    prompt."""
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
     try:
         path = private_dir(places().log) / "nexus.log"

@@ -1,4 +1,4 @@
-"""What refused a call, and what really lets it run, for the person: the layers of the limits know. Pure.
+"""Explain to the person what refused a call and what lets it run, from the layers of the limits. Pure.
 
 `dispatch` refuses, `run_limits` has the words for the model, each front end names the permission level in its own way.
 """
@@ -35,10 +35,9 @@ _PLAIN = {
 
 
 def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:
-    """A refused call with `by`, which refused it (the layers of its limit, `person` or `signals`), and `hint`, what
-    lets it run. `effect` is that of its tool.
+    """Return a refused call with `by`, what refused it (layers, `person` or `signals`), and `hint`, what lets it run.
 
-    Where its `allow` names a level that one lets it run, and `hint` is empty: front ends name it each in their way.
+    `effect` is that of its tool. If its `allow` names a sufficient level, `hint` is empty: front ends name the level.
     """
     limit = row["limit"]
     if limit == SAID_NOTHING:
@@ -51,7 +50,7 @@ def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str,
 
 
 def _layers(bound: Bound, member: str) -> list[str]:
-    """All layers that have to say otherwise before the call can run."""
+    """Return all layers that have to change before the call can run."""
     if bound.name in SETS:
         return [layer for layer, value in bound.said.items() if member not in value]
     return [layer for layer, value in bound.said.items() if value == bound.value]

@@ -39,7 +39,7 @@ NO_OUTPUT = "(no output)"
 WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
-"""From so many calls in a row on that could not run the model is told so."""
+"""Calls in a row that could not run, from which on the model gets a notice."""
 
 
 @runtime_checkable
@@ -50,7 +50,7 @@ class Starts(Protocol):
         """Record, before the tool runs."""
 
     def was_started(self, call_id: str) -> bool:
-        """Whether the call began to run at some time."""
+        """True if the call ever began to run."""
         ...
 
 
@@ -73,7 +73,7 @@ class Dispatcher:
     ceiling: str | None = None
     """The most that `--allow` can reach here: what the recipe says; None: everything."""
     signals: bool = False
-    """Pressure, errors and the kind of event bind the limits, instead of only being told."""
+    """True if pressure, errors and the kind of event bind the limits; otherwise they are only reported."""
     found: int = 0
     """Tokens that a side run found in its window when it began, see `Powers.of`."""
     denied: list[dict[str, str]] = field(default_factory=list)
@@ -82,16 +82,16 @@ class Dispatcher:
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
-    """What the person allowed for the rest of the session: tool and kind; outside the project also the paths."""
+    """Scopes that the person allowed for the rest of the session: tool and kind; outside the project also the paths."""
     given: dict[str, str] = field(default_factory=dict)
-    """What calls that were cancelled had given."""
+    """Partial output of cancelled calls."""
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
     errors: int = 0
     """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
     _began: int = -1
     _confirm: bool = False
-    """Whether the calls of this step are asked for although they are permitted."""
+    """True if the calls of this step need confirmation although they are permitted."""
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
 
@@ -103,7 +103,7 @@ class Dispatcher:
             engine.notices.append(f"{self.errors} calls in a row could not run: read their errors before the next one.")
 
     def run_limits(self, engine: LaneState) -> RunLimits:
-        """What the limits in force allow the next step of `engine`'s lane, and why."""
+        """Return what the limits in force allow the next step of the lane."""
         errors = self.errors if engine.lane.run == self._began else 0
         return RunLimits.of(
             engine, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
@@ -111,7 +111,8 @@ class Dispatcher:
         )  # fmt: skip
 
     def in_force(self, engine: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
-        """The limits of the session, of which `bounds` are the layers, with what the state of the run binds now."""
+        """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds
+        now."""
         return tighten_by_signals(bounds, self.run_limits(engine).now) if self.signals else (self.limits, bounds)
 
     def _limit(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
@@ -145,12 +146,12 @@ class Dispatcher:
             self._not_run(engine, call, text)
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
-        """How many of these calls ran, and how many were refused in this turn; others could not run."""
+        """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
         refused = {row["id"] for row in self.denied}
         return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
 
     def refuses(self, engine: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
-        """Whether the limits refuse `call`, which is one of `calls`, the newest of the run."""
+        """True if the limits refuse `call`, one of `calls`, the newest of the run."""
         return call.id in self.run_limits(engine).refusals(calls)
 
     def stop_repeating(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
@@ -159,7 +160,7 @@ class Dispatcher:
             self._not_run(engine, call, REPEATED)
 
     async def _settle(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """The turn was stopped: every call without a result gets one, with what it had given until then."""
+        """Give every call without a result one, with its partial output: the turn was stopped."""
         answered = {item.message.tool_call_id for item in engine.lane.tail}
         who = TIMEOUT if engine.control.stopped == "timeout" else PERSON
         for call in calls:
@@ -258,7 +259,7 @@ class Dispatcher:
                 raise Deferred
 
     def _needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
-        """The level of `--allow` at which this call would run; "" where none of those in reach does."""
+        """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
         where: dict[str, Any] = {"cwd": self.cwd, "project": self.project, "config_dirs": self.config_dirs}
         found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Granted))
@@ -316,13 +317,13 @@ class Dispatcher:
 
 
 def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: Ask) -> tuple[str, ...]:
-    """How far "always" goes."""
+    """Return the scope of an "always" answer."""
     paths = tool.paths(arguments) if verdict.kind in ("outside", "protected") else ()
     return (tool.name, verdict.kind, *paths)
 
 
 def _covered(scope: tuple[str, ...]) -> str:
-    """What "always" allows, in words."""
+    """Return the scope of "always" in words."""
     name, kind, *paths = scope
     if paths:
         return f"{name} of {', '.join(paths)} this session"
@@ -330,7 +331,7 @@ def _covered(scope: tuple[str, ...]) -> str:
 
 
 def _detail(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> str:
-    """What a person needs to see before saying yes: the command, the diff of what would change, else what is asked."""
+    """Return what a person has to see before an approval: the command, the diff, else the arguments."""
     if tool.effect is Effect.RUN:
         return str(arguments.get(tool.subject, ""))
     diff = tool.preview(arguments, cwd) if tool.preview else ""
@@ -338,7 +339,7 @@ def _detail(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> str:
 
 
 def _readable(value: Any) -> str:
-    """A text as it is, on lines of its own where it has several; anything else as JSON, and its texts likewise."""
+    """Return a text as it is, on lines of its own if it has several; anything else as JSON with such texts."""
     if isinstance(value, str):
         return f"\n{value}" if "\n" in value else value
     if isinstance(value, Mapping):

@@ -21,15 +21,17 @@ Memos = Callable[[str], Iterable[Memo]]
 NAMED = 8
 """Tokens by which a section may differ once its drop is named in it: less is the figure that was recorded."""
 UNIT = "counted"
-"""What the tokens of drops are: our own count, recorded when it was left out, as the lines for the model have it. In
-reports with tokens of the budget it is the unit of the figures called `counted` and `full_counted`."""
+"""Unit of drop tokens: our own count when it was left out, as in the lines for the model. In reports in tokens of the
+budget it is the unit of `counted` and `full_counted`."""
 
 
 def list_drops(
     session: str, drops: Sequence[Drop], returned: Collection[str] = (), sections: str = ""
 ) -> dict[str, Any]:
-    """The drops of a session, oldest first; how many are still left out, and of these asked for again. `returned` are
-    the ids of those that are back in the window; what an epoch's `sections` leave out is as much as they do now."""
+    """Return the drops of a session, oldest first, with the number still left out, and of those asked for again.
+
+    `returned` are the ids of drops that are back in the window. Drops of an epoch's `sections` have their present size.
+    """
     now = _short(sections)
     drops = [
         replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
@@ -78,9 +80,12 @@ def window_drops(
 def returned_drops(
     drops: Iterable[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = ""
 ) -> frozenset[str]:
-    """The ids of the drops that are left out no more: every message of theirs stands whole among `items`, the window,
-    or their compaction was undone (by the `memos` of the lane) and nothing of what that brought back has gone again.
-    Of a system text it is the same text of the section, sent in full by the epoch that has these `sections`."""
+    """Return the ids of the drops that are back in the window `items`.
+
+    All messages of such a drop are whole in the window, or its compaction was undone (by the `memos` of the lane) and
+    nothing that this restored has gone again. A section is back if the epoch with `sections` sends the same text in
+    full.
+    """
     items, spans = list(items), {drop.id: drop.entries for drop in drops}
     whole = {item.entry for item in items if item.form is ItemForm.FULL}
     found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
@@ -115,7 +120,7 @@ def _whole(sections: str) -> frozenset[tuple[str, str]]:
 
 @lru_cache(maxsize=8)
 def _short(sections: str) -> dict[str, int]:
-    """By drop, the counted tokens that an epoch leaves out of a section."""
+    """Return by drop the counted tokens that an epoch leaves out of a section."""
     rows = [row for row in json.loads(sections or "[]") if row.get("drop") and "full_tokens" in row]
     return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
 

@@ -1,4 +1,5 @@
-"""What the provider last reported of a lane's window, from the record: by it every process makes the same estimate."""
+"""Anchor a token estimate on the last reported request of a lane in the ledger, so that every process estimates
+alike."""
 
 from __future__ import annotations
 

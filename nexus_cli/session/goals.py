@@ -15,7 +15,7 @@ KIND = "goal"
 
 
 def list_goals(timeline: Timeline) -> tuple[Goal, ...]:
-    """The goals and steps that were not dropped, each goal followed by its steps."""
+    """Return the goals and steps that were not dropped, each goal followed by its steps."""
     found: dict[str, Goal] = {}
     for memo in timeline.memos(KIND):
         value = memo.value

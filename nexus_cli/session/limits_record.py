@@ -1,9 +1,7 @@
-"""The limits and the window that requests were sent under, kept with them: a memo of the lane, once per change; and
-those that hold for the next request of a session that does not run here.
+"""Record the limits and the window of each request as a memo of the lane, once per change, and read them back.
 
-Where the state of a run binds them they can be others for each request.
-
-A report on an old request reads them here: what settings and recipes say by then is of no account.
+Also finds the limits of the next request of a session that does not run here. A report on an old request reads the
+memo: settings and recipes may have changed since. If the state of a run binds limits they can differ by request.
 """
 
 from __future__ import annotations
@@ -65,8 +63,10 @@ class SessionLimits:
 
 
 def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
-    """One line for the model: which limits, now those of `bounds`, are others than the last request was sent under; ""
-    where none is, or nothing was noted. What the state of a run bound is passed over."""
+    """Return one line for the model on limits that differ from those of the last request; "" if none do.
+
+    `bounds` are the present ones. Limits bound by the state of a run are ignored.
+    """
     if not memos:
         return ""
     before, now = _set_by_layers(memos[-1].value["limits"]), Limits(**{one.name: one.value for one in bounds})
@@ -102,7 +102,7 @@ def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class NextLimits:
-    """What holds for the next request."""
+    """The limits of the next request."""
 
     recipe: Recipe
     limits: Limits
@@ -111,7 +111,7 @@ class NextLimits:
     """Why the session cannot go on in its recipe, and what is shown instead; "" where it can."""
 
     def at(self, budget: TokenBudget) -> NextLimits:
-        """The same with what the state of the run says, where that binds: that of a turn that the person begins."""
+        """Return the same with the limits that signals bind in a turn begun by the person, if the recipe lets them."""
         if not self.recipe.signals:
             return self
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))

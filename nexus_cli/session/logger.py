@@ -12,7 +12,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Where a new session is written, and what is known of it from the start."""
+    """Where a new session is written, and its initial fields."""
 
     path: Path | None = None
     """The ledger's file; None means the person's own."""
@@ -29,8 +29,8 @@ class SessionLogger(LaneLog):
     def __init__(
         self, config: LogConfig | None = None, *, session: str | None = None, clock: Clock = local_now
     ) -> None:
-        """Create and lock a session as `config` says, or continue `session`; `NexusError` of kind `ledger` or `usage`
-        otherwise."""
+        """Create and lock a session by `config`, or continue `session`; raise `NexusError` of kind `ledger` or
+        `usage`."""
         config = config or LogConfig()
         self.ledger = ledger = Ledger.open((config.path or places().ledger) if config.save else None)
         try:

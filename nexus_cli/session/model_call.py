@@ -1,7 +1,7 @@
-"""One model request: sealed and committed before its first byte, streamed, folded, committed as one entry.
+"""Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
 
-What is not a finished answer keeps its text, marked for the model, and is raised as the kind of error that it is; what
-the model said itself is `engine.said`.
+An unfinished answer keeps its text, marked for the model, and raises the matching error; `engine.said` has the text
+without the mark.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
-from nexus_cli.session.cache.expectation import cache_result, record_use
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import cache_result, record_use
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.next_request.request import Outlook
 
@@ -30,11 +30,11 @@ CUT_OFF = "[cut off: the output limit was reached]"
 KEPT = "What came was kept"
 """How a hint begins that holds only where the session is saved."""
 GO_ON = "Go on from where you broke off."
-"""What a resumed session without words asks after one of these."""
+"""Message that a resumed session without a prompt sends after one of these."""
 
 
 def arguments(engine: LaneState, cap: int) -> dict[str, object]:
-    """Everything that the provider is given besides the lines of the request."""
+    """Return the arguments of the provider besides the lines of the request."""
     return {
         "model": engine.model.info.name,
         "max_output": cap,
@@ -167,7 +167,7 @@ def _judge(reply: Reply) -> None:
 
 
 def _estimated(engine: LaneState, message: Message) -> Usage:
-    """What a request used of which the provider reported nothing that can be so: by our count, at the known prices."""
+    """Return the usage of an unreported request, by our count and the known prices."""
     said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
     usage = Usage(window_request(engine).tokens, said)
     return replace(usage, cost_usd=usage_cost(usage, engine.model.info))
@@ -202,6 +202,6 @@ def _marked(message: Message, mark: str) -> Message:
 
 
 def _letters(number: int) -> str:
-    """0 is `a`, 25 is `z`, 26 is `ba`: call ids stay alphanumeric, as some providers want."""
+    """Return 0 as `a`, 25 as `z`, 26 as `ba`: call ids stay alphanumeric, as some providers require."""
     text = chr(ord("a") + number % 26)
     return _letters(number // 26) + text if number >= 26 else text

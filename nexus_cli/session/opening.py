@@ -1,4 +1,4 @@
-"""Which ledger and which session a run works in, and what the ledger knows of the model."""
+"""Choose the ledger and the session of a run, and read the ledger's knowledge of the model."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from nexus_cli.session.options import Options
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
-    """The person's ledger; one in memory where nothing is to be saved, or nothing can be.
+    """Return the person's ledger; one in memory if nothing is to be saved, or nothing can be.
 
-    Where nothing is to be saved it knows the person's facts as they are now: only nothing is written. To go on with a
-    session a ledger that cannot be written is enough; `NexusError("ledger", ...)` where it cannot be read either.
+    Even then it has the person's facts, read-only. To resume a session a read-only ledger is enough; raise
+    `NexusError("ledger", ...)` if it cannot be read either.
     """
     if not options.save:
         ledger = Ledger.open(None)
@@ -43,17 +43,17 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
 
 
 def needs_ledger(options: Options) -> bool:
-    """Whether this run has nothing to go on with, or may not go on, without the ledger on disk."""
+    """True if this run cannot start without the ledger on disk."""
     return options.require_save or bool(options.resume) or options.newest
 
 
 def in_memory_notice(error: NexusError, what: str = "this session") -> str:
-    """What a person is told when the ledger cannot be written."""
+    """Return the notice for a ledger that cannot be written."""
     return f"{error.message}; {what} is kept in memory and lost when it ends"
 
 
 def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
-    """The session to go on with, None for a new one; `NexusError("usage", ...)` when there is none such."""
+    """Return the session to resume, None for a new one; raise `NexusError("usage", ...)` if it does not exist."""
     if options.resume:
         return ledger.find_session(options.resume)
     if not options.newest:
@@ -77,8 +77,10 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
 
 
 def load_model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
-    """What is known of a model where the environment sends it; a refusal there that named a smaller window counts
-    unless the settings name one."""
+    """Return the facts of a model at the address set in the environment.
+
+    A window that a refusal there named applies unless the settings name one.
+    """
     info = replace(model_info(name, settings.models), address=address_from_env(name, os.environ))
     key = next((key for key in (name, split_model_name(name)[1]) if settings.models.get(key)), name)
     if "window" in settings.models.get(key, {}):
@@ -93,7 +95,7 @@ def load_model_info(calibrations: Calibrations, name: str, settings: Settings) -
 
 @contextmanager
 def readonly_ledger() -> Iterator[Ledger]:
-    """The person's ledger, to be read; an empty one where there is none, or it cannot be opened."""
+    """Open the person's ledger for reading; an empty one if there is none, or it cannot be opened."""
     path = places().ledger
     try:
         ledger = Ledger.look(path) if path.exists() else Ledger.open(None)

@@ -1,4 +1,4 @@
-"""What a front end asks for, and the limits that follow from it together with settings and recipe."""
+"""Options of a front end, and the limits that follow from them together with settings and recipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMAND_LINE = "command line"
 
 @dataclass(frozen=True)
 class Options:
-    """What a front end asks for."""
+    """Options of a front end."""
 
     cwd: Path
     model: str = ""
@@ -32,7 +32,7 @@ class Options:
     """Go on with the newest session of the folder."""
     allow: str | None = None
     allow_from: str = COMMAND_LINE
-    """Where `allow` was said, as a layer is named: later than the command line in a session."""
+    """Name of the layer that set `allow`, if that was later than the command line."""
     no_tools: bool = False
     save: bool = True
     require_save: bool = False
@@ -41,7 +41,7 @@ class Options:
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:
-    """The layers whose meet is in force. The command line replaces what settings and project say of the same value."""
+    """Return the layers of the limits. The command line replaces the values of settings and project."""
     off = frozenset[str]() if options.no_tools and resumed else None
     said = replace(options.limits, allow=options.allow, tools=off)
     later = options.allow is not None and options.allow_from != COMMAND_LINE

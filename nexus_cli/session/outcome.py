@@ -16,8 +16,7 @@ from nexus_cli.session.session_state import SessionState
 
 
 def outcome(parts: SessionState, error: NexusError | None) -> Outcome:
-    """The outcome of the newest turn; `error` is what stopped it short. Its text is what the last step said, as far as
-    it came."""
+    """Return the outcome of the newest turn; `error` is what stopped it. Its text is that of the last step."""
     engine = parts.lane_state
     return Outcome(
         ok=error is None,
@@ -34,7 +33,7 @@ def outcome(parts: SessionState, error: NexusError | None) -> Outcome:
 
 
 def _denied(parts: SessionState) -> Iterator[dict[str, str]]:
-    """Every refused call of the turn, with what lets it run."""
+    """Yield every refused call of the turn with what lets it run."""
     for row in parts.dispatcher.denied:
         tool = parts.dispatcher.registry.get(row["tool"])
         yield explain_denial(row, parts.bounds, parts.recipe.name, str(tool.effect) if tool else "")

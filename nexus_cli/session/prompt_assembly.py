@@ -29,16 +29,16 @@ class PromptAssembly:
     system_cost: Callable[[str], int]
     tools_cost: Callable[[Sequence[Mapping[str, Any]]], int]
     _epoch: int = -1
-    """The epoch of which is known what it told."""
+    """The epoch whose sent sections are known."""
     _due: bool = False
-    """Nothing was told in that epoch yet: whatever message comes next tells all that its head does not."""
+    """True if nothing was sent in that epoch yet: the next message carries every section that its head lacks."""
     _last: int = -1
     """The newest entry of the request that was put together last."""
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
     async def draft_epoch(self, engine: LaneState | None = None) -> EpochDraft:
-        """System text and tools as they would be now, in the budget that `engine` has by now."""
+        """Return system text and tools as of now, within the present budget of `engine`."""
         self._fit(engine)
         model = engine.model if engine is not None else self.model
         plan, left = await self.collector.system_plan()
@@ -57,10 +57,10 @@ class PromptAssembly:
         return EpochDraft(frame, left)
 
     async def draft_preamble(self, engine: LaneState) -> Preamble:
-        """Return the preamble of the next request: all that changed on a user message, notices alone on a tool result.
+        """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
 
-        Where a new epoch begins in the middle of a run, its first tool result tells all. Where one began while this
-        request was put together, what was told for it already is taken back and planned anew, with what the epoch lost.
+        If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request
+        was assembled, its preamble is detached and planned again, with what the epoch lost.
         """
         lane = engine.lane
         self._fit(engine)
@@ -94,7 +94,7 @@ class PromptAssembly:
         return Preamble(changed.text, settle)
 
     def resume(self, engine: LaneState) -> None:
-        """Learn what the epoch of a lane told already, and look again for what it had to begin without."""
+        """Load what the epoch of a lane has sent already, and read again the sections that it began without."""
         lane = engine.lane
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
         self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
@@ -107,7 +107,7 @@ class PromptAssembly:
 
 
 def last_section_hashes(timeline: Timeline) -> dict[str, str]:
-    """Return the hash of what a lane last told of each event section, in whatever epoch."""
+    """Return the hash of each event section as the lane last sent it, in any epoch."""
     last: dict[str, str] = {}
     for memo in timeline.memos(PLAN):
         last.update(memo.value["told"])

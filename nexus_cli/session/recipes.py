@@ -1,4 +1,4 @@
-"""Which recipe a run has: the person's own, the package's, then a trusted project's."""
+"""Find the recipe of a run: the person's own, the package's, then a trusted project's."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ TRUST = "`nexus trust` shows what it holds and lets it count"
 
 
 def folders() -> list[Path]:
-    """Where recipes lie that are not a project's, the first counting first."""
+    """Return the folders of recipes outside projects, in order of precedence."""
     return [places().config / "recipes", defaults_dir() / "recipes"]
 
 
 def own_recipe(name: str) -> Recipe:
-    """A recipe of the person or the package: what nexus does by itself is not for a project to say."""
+    """Return a recipe of the person or the package: a project cannot set the recipes that nexus uses by itself."""
     return load_recipe(name, folders())
 
 
 def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
-    """The recipe `name` of a session in `cwd`, and what the person should know; raises as `load_recipe` does, and
-    where the project has it and is not trusted the error says so."""
+    """Return the recipe `name` of a session in `cwd`, and notices; raise as `load_recipe` does.
+
+    If an untrusted project has it the error says so.
+    """
     here = project_recipes(cwd)
     if here is None:
         try:
@@ -51,10 +53,10 @@ def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
-    """The recipe in which the session `found` goes on (None: a new one begins), and what the person should know.
+    """Return the recipe of the resumed session `found` (None: a new one), and notices.
 
-    A session keeps its own, with its limits, unless the person names another. Raises as `load_recipe` does; where its
-    own is not there any more, or broken, the error says how it goes on.
+    A session keeps its own recipe, with its limits, unless the person names another. Raise as `load_recipe` does; if
+    its own is gone or broken, the error says how to resume.
     """
     if options.recipe or found is None:
         return recipe_for(options.recipe or options.front, options.cwd)
@@ -69,19 +71,19 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
 
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:
-    """The recipes of the project around `cwd`, None where it has none or is not trusted."""
+    """Return the recipes of the project around `cwd`, None if it has none or is not trusted."""
     found, where = _in_project(cwd)
     return found if where == "trusted" else None
 
 
 def _waiting(name: str, cwd: Path) -> State:
-    """How far the project around `cwd` is trusted where it has a recipe `name`, else `nothing`."""
+    """Return the trust state of the project around `cwd` if it has a recipe `name`, else `nothing`."""
     found, where = _in_project(cwd)
     return where if found and name in found.names() else "nothing"
 
 
 def _in_project(cwd: Path) -> tuple[ProjectRecipes | None, State]:
-    """The recipes that lie in the project around `cwd`, None where it has none, and how far it is trusted."""
+    """Return the recipes in the project around `cwd` (None without any), and its trust state."""
     root = project_root(cwd)
     found = read_configuration(root)
     files = {name.removeprefix(INSIDE): data for name, data in found.files.items() if name.startswith(INSIDE)}

@@ -18,10 +18,10 @@ AT_ONCE = 500
 
 
 def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
-    """`ok`, `requests` checked, and `first_difference` in one line or None.
+    """Return `ok`, `requests` checked, and `first_difference` in one line or None.
 
-    Without `step` the requests of every lane are checked, and that the rest of the session is whole; with it one of the
-    main lane. `NexusError("usage", ...)` for a request that is not there.
+    Without `step` check the requests of every lane and the rest of the session, with it one request of the main lane.
+    Raise `NexusError("usage", ...)` if it does not exist.
     """
     info = ledger.session(session)
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
@@ -40,7 +40,7 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
 
 
 def _unsent(logs: list[LaneLog]) -> str:
-    """What no request holds has to be whole too: entries and epochs that were never sent, the texts of drops."""
+    """Return damage outside of requests, "" for none: unsent entries and epochs, the texts of drops."""
     try:
         for number in range(logs[0].next_epoch()):
             _look_at(logs[0], number)
@@ -66,7 +66,7 @@ def _look_at(log: LaneLog, epoch: int) -> None:
 
 
 def _lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
-    """The first difference among the requests of one lane, and how many were compared by then."""
+    """Return the first difference among the requests of one lane, and the number compared."""
     epoch: Epoch | None = None
     wire: Wire | None = None
     reached = 0
@@ -108,7 +108,7 @@ def _tail(log: LaneLog, epoch: Epoch, wire: Wire, reached: int, last: int) -> st
 
 
 def _unreadable(log: LaneLog, numbers: range, line: int) -> str:
-    """The first of the entries that cannot be read, and its line, where `line` is that of the first entry."""
+    """Return the first unreadable entry with its line; `line` is that of the first entry."""
     for number in numbers:
         try:
             log.read(number, number)

@@ -29,10 +29,10 @@ UNLOADED = "litellm could not be loaded here in time"
 
 
 async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
-    """How many bodies of the main lane are `equal`, which `differ` (by step), and why others were `skipped`; `beside`
-    has the same of every side lane that sent something, with its `lane` and `agent`. With `step` it is empty.
+    """Return how many bodies of the main lane are `equal`, which `differ` (by step), and why others were `skipped`.
 
-    `NexusError("usage", ...)` for a request that is not there.
+    `beside` has the same of every side lane that sent something, with its `lane` and `agent`; empty with `step`. Raise
+    `NexusError("usage", ...)` if the request does not exist.
     """
     logs = [ledger.log(session)] if step is not None else ledger.logs(session)
     catcher = BodyCatcher()
@@ -51,7 +51,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
 
 
 async def _compared(again: _Again, requests: Iterator[tuple[RequestRow, Request]]) -> dict[str, Any]:
-    """What came of the requests of one lane."""
+    """Compare the bodies of one lane."""
     equal, differ, skipped = 0, [], dict[str, list[int]]()
     for row, request in requests:
         made_by, _, digest = row.sent.rpartition(" ")
@@ -75,18 +75,18 @@ class _Again:
     _loaded: bool | None = None
 
     async def unable(self) -> str:
-        """Why no body can be made, or ""."""
+        """Return why no body can be made, or ""."""
         if self._loaded is None:
             self._loaded = await _loaded(self.backend)
         return "" if self._loaded else UNLOADED
 
     async def body(self, request: Request) -> str:
-        """The hash of the body of a request; "" where there is none."""
+        """Return the hash of the body of a request; "" if there is none."""
         return await hash_rebuilt_body(request, self.catcher, self.backend)
 
 
 async def _loaded(backend: LitellmBackend) -> bool:
-    """Whether the model library is there, or was refused, in its time; where it hangs it keeps nothing."""
+    """True if the model library was loaded, or failed to, in time."""
     loading = DaemonTask(backend.prepare, SECONDS)
     await run_tasks([loading])
     return loading.ended
@@ -101,7 +101,7 @@ def _not_comparable(row: RequestRow, made_by: str) -> str:
 
 
 def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Request]]:
-    """Every request of the lane as the provider was handed it, rebuilt from the ledger."""
+    """Yield every request of the lane as it was given to the provider, rebuilt from the ledger."""
     rows = log.requests()
     if step is not None:
         pick_request(rows, step)

@@ -24,7 +24,7 @@ from nexus_cli.session.next_request.current import window_request
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """How a run stands before its next step."""
+    """State of a run before its next step."""
 
     token_pressure: str = "normal"
     """`normal`, `high` (from 60 % of the budget) or `critical` (from 80 %); in a side run of the room it found."""
@@ -60,7 +60,7 @@ LAYERS = ("settings", "project", "recipe")
 
 
 def restrictions(now: Signals) -> Limits:
-    """The meet of every row that holds; no limit at all when none does."""
+    """Return the meet of every row that holds; no limit if none does."""
     bound = Limits()
     for row in TABLE:
         if row.holds(now):
@@ -69,7 +69,7 @@ def restrictions(now: Signals) -> Limits:
 
 
 def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
-    """What is in force where the layers that `bounds` were composed of are joined by the state of the run."""
+    """Return the limits of the layers in `bounds` together with those of the signals."""
     said: dict[str, dict[str, Any]] = {layer: {} for layer in LAYERS}
     for bound in bounds:
         for layer, value in bound.said.items():
@@ -78,13 +78,15 @@ def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, t
 
 
 def reasons(now: Signals, name: str) -> str:
-    """What is the case that binds the limit `name`, "" when nothing does."""
+    """Return why the signals bind the limit `name`, "" if they do not."""
     return ", ".join(row.why for row in TABLE if row.holds(now) and getattr(row.limits, name) is not None)
 
 
 def event_class(began: Entry | None, *, changed: bool) -> str:
-    """The class of the event that a run answers: `began` is the entry it began with, `changed` whether a call of it
-    that edits or runs something was started."""
+    """Return the class of the event that a run answers.
+
+    `began` is its first entry, `changed` says that one of its calls that edits or runs something was started.
+    """
     if began is not None and began.kind is Kind.USER and began.actor == "person":
         return "communication"
     return "building" if changed else ""
@@ -95,7 +97,8 @@ END_AT = 5
 
 
 def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
-    """`call` and the same ones before it in a row, in this turn, the newest first; none if it is not in the window."""
+    """Return `call` and the same calls directly before it in this turn, the newest first; none if it is not in the
+    window."""
     wanted = _key(call)
     found: list[ToolCall] = []
     for item in reversed(items):
@@ -111,7 +114,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall
 
 
 def repeat_notice(call: ToolCall, times: int) -> str:
-    """What the model is told."""
+    """Return the notice for the model."""
     return (
         f"{call.name} was called {times} times in a row with the same arguments. Its result will not change: "
         f"try something else, or say what is missing. The turn ends at {END_AT}."
@@ -124,7 +127,7 @@ def _key(call: ToolCall) -> tuple[str, bytes, str]:
 
 ANSWER = "Answer now with what you have."
 CHANGES = (Effect.EDIT, Effect.RUN)
-"""What a run that confirms asks for, and what makes it a building one."""
+"""Effects that a run with `confirm` asks for, and that make a run a building one."""
 OFF = "tools are switched off for this run"
 SPARE = 2
 """Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
@@ -132,7 +135,7 @@ SPARE = 2
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened since a run began."""
+    """Entries since a run began."""
 
     began: Entry | None
     """The words or the instruction that it began with."""
@@ -141,7 +144,7 @@ class Run:
 
     @classmethod
     def of(cls, timeline: Timeline, run: int) -> Run:
-        """The run that began with entry `run`, in a fork with the newest instruction after it."""
+        """Return the run that began with entry `run`, in a fork with the newest instruction after it."""
         entries = timeline.read(max(1, run), timeline.last)
         start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
         since = [entry for entry in entries if start is None or entry.id > start.id]
@@ -164,7 +167,7 @@ class RunLimits:
 
     limits: Limits
     bounds: tuple[Bound, ...]
-    """Which of `run` and `signals` bound each limit."""
+    """The layer, `run` or `signals`, that bound each limit."""
     run: Run
     now: Signals
     find: Callable[[str], Tool | None]
@@ -182,10 +185,10 @@ class RunLimits:
         binding: bool,
         found: int = 0,
     ) -> RunLimits:
-        """Where the lane of `engine` stands under `limits`; the signals count where they are `binding`.
+        """Return the limits of the lane's next step; signals count if they are `binding`.
 
         `found` are the tokens that a side run found in its window: its pressure is that of what it adds itself. A fork
-        that exists because the window is full is not held back by what it was made for.
+        made because the window is full is not restricted for that.
         """
         counted = binding or limits.is_one_step or limits.max_iterations is not None
         run = Run.of(engine.lane.timeline, engine.lane.run) if counted else Run(None, ())
@@ -201,7 +204,7 @@ class RunLimits:
         return cls(effective, bounds, run, now, find, started)
 
     def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
-        """Why single ones of `calls`, the newest of the run, may not run: by call id."""
+        """Return by call id why some of `calls`, the newest of the run, may not run."""
         refused = {}
         acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
         for call in calls:
@@ -211,7 +214,7 @@ class RunLimits:
         return refused
 
     def _filtered(self, tool: Tool | None) -> Refusal | None:
-        """Why this tool is not for this run."""
+        """Return why this run excludes the tool, None if it does not."""
         tools, categories = self.limits.tools, self.limits.categories
         if tool is None:
             return None
@@ -222,7 +225,7 @@ class RunLimits:
         return None
 
     def _over(self, acted: bool) -> Refusal | None:
-        """Why a call comes too late, in a step after one in which calls began to run (`acted`) or not."""
+        """Return why a call comes too late; `acted`: calls of an earlier step began to run."""
         most = self.limits.max_iterations
         if most is not None and len(self.run.batches) > most:
             steps = "one step" if most == 1 else f"{most} steps"
@@ -233,7 +236,7 @@ class RunLimits:
         return None
 
     def _bound(self, name: str, why: str, end: str) -> Refusal:
-        """A refusal by the limit `name`, with what is the case where the signals bound it."""
+        """Return a refusal by the limit `name`, with the reason if signals bound it."""
         signals = any(bound.name == name and bound.bound_by == "signals" for bound in self.bounds)
         return Refusal(f"{why} ({reasons(self.now, name)}){end}", SIGNALS) if signals else Refusal(why + end, name)
 

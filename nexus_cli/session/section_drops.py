@@ -1,6 +1,6 @@
-"""The drops of what the planner leaves out of sections: one for each text of a session, also after a resume.
+"""Record drops of sections: one for each text of a session, also after a resume.
 
-What a system text leaves out is recorded with the epoch that begins with it: no request was without it before.
+A drop of a system text is recorded with the epoch that begins with it: no earlier request lacked it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KIND = "left_out"
 
 
 def _nobody(drop: Drop) -> None:
-    """Nobody wants to know."""
+    """Ignore a new drop."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class SectionDrops:
         return names.get((section.id, section.digest), "") if names else ""
 
     def _known(self) -> dict[tuple[str, str], str]:
-        """The texts that the lane has a drop of, read once."""
+        """Return the drops of the lane by section and text, read once."""
         if self._names is None:
             values = [memo.value for memo in self.log.memos(KIND)]
             self._names = {(str(v["section"]), str(v["sha256"])): str(v["drop"]) for v in values}

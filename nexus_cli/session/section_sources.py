@@ -74,7 +74,7 @@ class SessionSources:
     """By epoch."""
 
     def source_fields(self) -> Mapping[str, Any]:
-        """What `Sources` calls these."""
+        """Return the fields of `Sources` that this object fills."""
         return {
             "files": self.files, "footprint": self.footprint, "trigger": self.trigger, "notices": self.notices,
             "about": self.about, "goals": self.goals,
@@ -93,7 +93,7 @@ class SessionSources:
         return list_goals(self.context.lane.timeline)
 
     def files(self) -> Sequence[SeenFile]:
-        """The files of the session as they are on disk now; none where the ledger does not answer."""
+        """Return the session's files as they are on disk now; none if the ledger fails."""
         try:
             found = self.log.seen_files()
         except NexusError:
@@ -107,7 +107,7 @@ class SessionSources:
         return looked
 
     def footprint(self) -> Footprint:
-        """What happened in the entries that the epoch's head no longer shows."""
+        """Return figures of the entries that the epoch's head no longer shows."""
         lane = self.context.lane
         epoch = lane.epoch
         if epoch.id not in self._footprints:
@@ -121,7 +121,7 @@ class SessionSources:
         return self._footprints[epoch.id]
 
     def _gone(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
-        """How many entries up to `last` the window does not show, by kind and actor."""
+        """Return how many entries up to `last` the window does not show, by kind and actor."""
         found = Counter[tuple[Kind, str]]()
         for kind, actor, count in timeline.log.count_entries(last):
             found[kind, actor] += count
@@ -130,7 +130,7 @@ class SessionSources:
         return +found
 
     def trigger(self) -> str:
-        """What started the newest turn; "" while the person typed every one."""
+        """Return what started the newest turn; "" while the person typed every one."""
         lane = self.context.lane
         memos = lane.timeline.memos(TRIGGER)
         if not memos:
@@ -140,11 +140,11 @@ class SessionSources:
         return "person" if typed else str(newest.value.get("source", ""))
 
     def _visible(self) -> set[int]:
-        """The entries that the window shows."""
+        """Return the entries that the window shows."""
         return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
     def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
-        """What the file is now, when it was changed, and how many bytes were read to find out."""
+        """Return the state of the file now, its time of change, and how many bytes were read for that."""
         try:
             status = os.stat(one.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -165,7 +165,7 @@ class SessionSources:
 
 
 def _compared(one: SeenFile, touched: float, changed: float, small: bool) -> str:
-    """`same` or `changed`. A file that nobody touched since is the same without a look into it."""
+    """Return `same` or `changed`. An untouched file is not read."""
     at = datetime.fromisoformat(one.at).timestamp()
     if touched <= at:
         return "same"
@@ -178,7 +178,7 @@ def _compared(one: SeenFile, touched: float, changed: float, small: bool) -> str
 
 
 def project_outline(cwd: Path) -> Outline:
-    """The outline of the project that `cwd` lies in. Blocking for about a second at most, raises nothing."""
+    """Return the outline of the project around `cwd`. Blocks for about a second at most, raises nothing."""
     root = project_root(cwd)
     names = _tracked(root) if repository_root(cwd) else []
     if names:
@@ -188,7 +188,7 @@ def project_outline(cwd: Path) -> Outline:
 
 
 def _tracked(root: Path) -> Sequence[str]:
-    """What git lists; nothing where that takes too long or fails."""
+    """Return the files that git lists; none if that takes too long or fails."""
     stop = Stop()
     timer = threading.Timer(LISTING, stop.press)
     timer.daemon = True
@@ -220,8 +220,8 @@ def make_collector(
 ) -> SectionCollector:
     """Return the section collector of one lane.
 
-    `tools` names those at hand, `dropped` is given what is newly left out of sections, `runs` says whether a command
-    may run, or somebody can be asked, `seams` are what its `Sources` has of a session.
+    `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if a command may run or
+    the person can be asked, `seams` are the session's fields of `Sources`.
     """
     own = {
         "persona": lambda names: read_identity_files(names, options.cwd),
@@ -243,5 +243,5 @@ def make_collector(
 
 
 def _within_reach(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
-    """What the model can do something with: a skill's guide is printed by a command."""
+    """Return the usable capabilities: a skill's guide is printed by a command."""
     return value if runs else {**value, "skills": []}

@@ -79,7 +79,7 @@ class Session:
 
     @property
     def saved(self) -> bool:
-        """Whether another process can go on with this session."""
+        """True if another process can resume this session."""
         return self.state.is_saved()
 
     @property
@@ -104,21 +104,21 @@ class Session:
 
     @property
     def options(self) -> Options | None:
-        """What the session was opened with; None for a bare session."""
+        """The options of the session; None for a bare session."""
         return self.state.options
 
     @property
     def busy(self) -> bool:
-        """Whether a turn or a compaction runs, so that `cancel` has something to stop."""
+        """True if a turn or an act runs, so that `cancel` has something to stop."""
         return self._control.running
 
     @property
     def provider(self) -> Provider:
-        """Who answers the requests of the main lane."""
+        """The provider of the main lane."""
         return self.state.lane_state.model.provider
 
     def refuse_to_leave(self) -> None:
-        """`NexusError("ledger", ...)` if what happened here would be lost when another session takes its place."""
+        """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
         if self.ledger is not None and self.ledger.path is not None and not self.saved:
             why = "its ledger cannot be written, so that it lives in this process alone"
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
@@ -133,7 +133,8 @@ class Session:
 
     @property
     def allowed(self) -> tuple[tuple[str, ...], ...]:
-        """What the person allowed for the rest of the session: tool and kind, outside the project also the paths."""
+        """Scopes that the person allowed for the rest of the session: tool and kind, outside the project also the
+        paths."""
         return tuple(sorted(self.state.dispatcher.always))
 
     @property
@@ -142,7 +143,7 @@ class Session:
         return tuple(self._control.steering)
 
     def status(self) -> Status:
-        """Where the session stands, for a status line."""
+        """Return the figures of the status line."""
         return status(self.state)
 
     def look(self, report: Callable[[SessionState], T]) -> T:
@@ -150,23 +151,23 @@ class Session:
         return report(self.state)
 
     def tools(self) -> list[Tool]:
-        """The tools that the model is offered."""
+        """Return the tools that the model is offered."""
         return self.state.dispatcher.registry.tools()
 
     def is_open(self) -> bool:
-        """Whether the window ends in something to go on with: calls without results, or words without an answer."""
+        """True if the window ends in open work: calls without results, or a message without an answer."""
         lane = self.state.lane_state.lane
         return bool(lane.items) and not isinstance(lane.next_step(), Done)
 
     def take_notices(self) -> list[str]:
-        """Lines for the person that came up since the last look, outside a turn; they come only once."""
+        """Return notices for the person since the last call, outside of turns."""
         notices = list(self.state.notices)
         self.state.notices.clear()
         return notices
 
     @property
     def record(self) -> LaneLog | None:
-        """What was recorded so far, also where the ledger has failed; None for a bare session."""
+        """The log of the session, also after the ledger has failed; None for a bare session."""
         return self.state.record
 
     @property
@@ -175,8 +176,10 @@ class Session:
         return self.state.lane_state.context
 
     async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
-        """One turn, after those that run or wait. Without text it goes on from where the window ends. Always ends with
-        `TurnEnd`."""
+        """Run one turn after those that run or wait. Without text it resumes from the end of the window.
+
+        Always ends with `TurnEnd`.
+        """
         trigger = Trigger(trigger) if isinstance(trigger, str) else trigger
         ended = False
         async with aclosing(self._stream(lambda: self._work(trigger))) as events:
@@ -190,8 +193,7 @@ class Session:
             yield event.TurnEnd(nothing)
 
     async def _stream(self, work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[Event, None]:
-        """The events of `work`, which runs in a task that `cancel` and the time limit reach, once what was asked for
-        before has ended."""
+        """Yield the events of `work`, run after all earlier work in a task that `cancel` and the time limit reach."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         ahead = [task for task in self._work_tasks if not task.done()]
         task = asyncio.create_task(self._in_turn(ahead, events, work))
@@ -248,12 +250,12 @@ class Session:
         return words
 
     def reload(self) -> None:
-        """Read instructions and everything else that an epoch freezes anew, with the next request."""
+        """Read instructions and the other inputs of an epoch again with the next request."""
         engine = self.state.lane_state
         engine.pending, engine.draft = engine.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
-        """`text` as it may stand in the next message: at most as long as one tool result; the rest becomes a drop."""
+        """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         engine = self.state.lane_state
         clipped, drop_id = await clip_with_drop(
             text, engine.budget.output_cap, engine.context.counter.count, engine.lane.timeline.log.next_drop, over=False
@@ -328,7 +330,7 @@ class Session:
         return events
 
     def result(self, outcome: Outcome) -> dict[str, Any]:
-        """The object of interface.md section 6."""
+        """Return the object of interface.md section 6."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
         return result_object(self.state, outcome, drops)
@@ -373,7 +375,7 @@ class Session:
         engine.emit(event.TurnEnd(ended))
 
     async def _begin(self, engine: LaneState, trigger: Trigger) -> None:
-        """Everything up to the person's words in the window."""
+        """Open the session and record the person's message."""
         engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
         await self._open()
         await self._admit(trigger)
@@ -393,7 +395,7 @@ class Session:
         await record_user_message(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
 
     async def _go_on(self, engine: LaneState) -> None:
-        """Without words: what is open goes on by itself, and a reply that broke off is asked for."""
+        """Resume without a message: open work continues by itself, a reply that broke off is requested again."""
         if self._control.steering or not isinstance(engine.lane.next_step(), Done):
             return
         items = engine.lane.items

@@ -21,7 +21,7 @@ some providers refuse a request whose output cap reaches one token beyond the wi
 
 @dataclass
 class Spending:
-    """What a turn has used of its limits."""
+    """Usage of a turn against its limits."""
 
     limits: Limits
     recipes: tuple[Recipe, ...] = ()
@@ -40,16 +40,16 @@ class Spending:
         self.usage = self.usage + usage
 
     def check_steps(self) -> None:
-        """`NexusError` of kind `limit` when no step is left."""
+        """Raise `NexusError` of kind `limit` if no step is left."""
         limit = self.limits.max_steps
         if limit is not None and self.steps >= limit:
             raise self._reached("max_steps", f"{self.steps} steps were made", "--max-steps")
 
     def output_cap(self, model: ModelInfo, expected: int) -> int:
-        """Tokens that the next request to `model` may answer with, for `expected` tokens of input.
+        """Return the output cap of the next request to `model`, for `expected` tokens of input.
 
-        Raises `NexusError` of kind `limit` where a limit leaves less than `LEAST_OUTPUT`, `usage` where `max_cost`
-        cannot be kept because the price is unknown.
+        Raise `NexusError` of kind `limit` if a limit leaves less than `LEAST_OUTPUT`, `usage` if `max_cost` cannot be
+        kept because the price is unknown.
         """
         limits = self.limits
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
@@ -77,8 +77,7 @@ class Spending:
         return tokens
 
     def raised_by(self, name: str, option: str) -> str:
-        """What the person can do for a higher limit `name`: `option`, unless a recipe sets it, which no option raises.
-        """
+        """Return how the person can raise the limit `name`: by `option`, unless a recipe sets it."""
         own = (one for one in self.recipes if getattr(one.limits, name) == getattr(self.limits, name))
         recipe = next(own, None)
         if recipe is None:
@@ -92,11 +91,11 @@ class Spending:
 
 
 def left_over(model: ModelInfo, expected: int) -> int:
-    """Tokens that `expected` tokens of input leave for the answer."""
+    """Return the tokens that `expected` tokens of input leave for the answer."""
     return model.window - expected - model.window // SPARE
 
 
 def unknown_price(model: str) -> NexusError:
-    """What `--max-cost` meets where no price is known."""
+    """Return the error for `--max-cost` without a known price."""
     hint = f"Set it: nexus config set 'models.\"{model}\".input_price' DOLLARS_PER_MILLION, and output_price likewise"
     return NexusError("usage", "--max-cost cannot be kept", f"the price of {model} is unknown", hint)

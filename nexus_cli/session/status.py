@@ -1,4 +1,4 @@
-"""Where a session stands, in the few figures that a status line has room for. Looking costs no request."""
+"""The figures of a session's status line. Reading them costs no request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Status:
     model: str
     effort: str
     allow: str
-    """What runs without asking: `read`, `edit` or `all`."""
+    """Level that runs without asking: `read`, `edit` or `all`."""
     recipe: str
     folder: str
     used: int
@@ -35,15 +35,15 @@ class Status:
     cost_usd: float | None
     """Dollars of the whole session; None when a price is unknown."""
     saved: bool
-    """Whether another process can go on with the session."""
+    """True if another process can resume the session."""
     waiting: int = 0
     """Tokens by our count that wait to be sent with the next message; they are among those that are used."""
     settled: bool = True
-    """False where nobody has looked yet at the system text that the next request begins with."""
+    """False if the system text of the next request was not read yet."""
 
 
 def status(parts: SessionState) -> Status:
-    """Return where the session of `parts` stands now."""
+    """Return the present status of the session."""
     engine, request = parts.lane_state, next_request(parts.lane_state)
     drops = parts.drops()
     lane = engine.lane

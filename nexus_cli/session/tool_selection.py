@@ -20,9 +20,9 @@ Schemas = Sequence[dict[str, Any]]
 
 
 def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
-    """Return the schemas of the tools that `recipe` lets run; all of them in a session that was offered others so far.
+    """Return the schemas of the tools that `recipe` allows; all if a resumed session was offered others.
 
-    `now` is the epoch that a session goes on from: what it was told of is not taken away from it again.
+    `now` is the epoch that a session resumes: its tools are not taken away again.
     """
     tools, categories = recipe.limits.tools, recipe.limits.categories
     names = {
@@ -55,7 +55,7 @@ def tool_names(schemas: Schemas) -> tuple[str, ...]:
 
 
 def can_recall(engine: LaneState) -> bool:
-    """The tool is offered, and its calls are not refused. The person can read every drop in any case."""
+    """True if the model has the tool `recall` and its limits allow it. The person can always read every drop."""
     allowed = engine.spending.limits.tools
     offered = (tool.get("function", {}).get("name") for tool in engine.lane.epoch.tools)
     return RECALL in offered and (allowed is None or RECALL in allowed)

@@ -14,18 +14,18 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.prune import prune
 from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import call_model
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
 from nexus_cli.session.run_limits import END_AT, NOTICE_AT, SPARE, Run, repeat_notice, repeated_calls
 from nexus_cli.session.user_input import record_user_message
 
 TRIES = 2
-"""How often what a rewrite took away is told: the room for it may take another one."""
+"""Times that lost sections are sent again after a rewrite: making room for them may need another rewrite."""
 
 
 async def turn(engine: LaneState, dispatcher: Dispatcher) -> None:
@@ -47,7 +47,7 @@ async def turn(engine: LaneState, dispatcher: Dispatcher) -> None:
 
 
 async def request(engine: LaneState) -> None:
-    """One step: limits, what changed, room, the request; once more after an overflow."""
+    """Take one step: limits, changes, room, the request; once more after an overflow."""
     engine.spending.check_steps()
     epoch = engine.lane.epoch.id
     await attach_changes(engine)
@@ -88,8 +88,7 @@ async def attach_changes(engine: LaneState) -> None:
 
 
 async def _tell_anew(engine: LaneState, epoch: int) -> None:
-    """Where another epoch than `epoch` began meanwhile: tell in it what its window does not tell any more, and make
-    room for that. What then has no place at all is told with the next step."""
+    """Attach again what a new epoch's window has lost, and make room for it; the next step attaches the rest."""
     for _ in range(TRIES):
         if engine.lane.epoch.id == epoch:
             return
@@ -114,8 +113,7 @@ async def _steer(engine: LaneState, words: str) -> None:
 
 
 def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
-    """`NexusError("limit", ...)` where `SPARE` steps after the last one that might call tools have asked for calls all
-    the same, each of them paid for."""
+    """Raise `NexusError("limit", ...)` after `SPARE` paid steps with calls that the run may not make any more."""
     limits, started = dispatcher.limits, dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return

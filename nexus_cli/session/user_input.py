@@ -20,7 +20,7 @@ REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 
 SAMPLE = 20_000
-"""Characters that tell how many tokens a text is for the provider."""
+"""Characters that show how many tokens per character the provider counts."""
 LARGE = 200_000
 """Characters from which on a text is counted and cut in a thread: the event loop has to hear a Ctrl-C meanwhile."""
 
@@ -28,7 +28,7 @@ LARGE = 200_000
 async def clip_with_drop(
     text: str, cap: int, count: Count, name_drop: Callable[[], str], *, over: bool
 ) -> tuple[ElidedText, str]:
-    """`text` in at most `cap` tokens, and the id of its drop, "" when it is whole (unless `over`)."""
+    """Return `text` in at most `cap` tokens, and the id of its drop, "" if it is whole (unless `over`)."""
 
     def work() -> tuple[ElidedText, str]:
         if not over and count(text) <= cap:
@@ -48,7 +48,7 @@ async def record_drop(log: Log, drop: Drop) -> None:
 
 
 def _like(engine: LaneState, text: str) -> ByKind:
-    """What kind of content a text is, by its beginning: the provider may make more of it than of what was said."""
+    """Return the kind of content of a text, from its beginning: the provider may count more than we do."""
     message = Message(Role.USER, text[:SAMPLE])
     return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=engine.context.measure(message, "")))
 

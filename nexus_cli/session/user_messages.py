@@ -1,6 +1,6 @@
-"""What the person said in a lane, from its log: for what stands in the window only as a summary or a marker.
+"""Read the person's messages in a lane from its log, for parts that the window shows only as a summary or a marker.
 
-Their own words alone: what was attached to them is a text like any other, and no more theirs than a tool's result.
+Attachments are left out: they are texts like a tool's result, not the person's words.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.forms import FORMS
 
 
 class FakeContext:

@@ -14,7 +14,7 @@ from nexus_cli import commands
 from nexus_cli.commands import discover, find, nearest, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.forms import FORMS
 
 NAMES = list(discover())
 TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]

@@ -12,7 +12,7 @@ from session.played import MODEL, the_ledger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.session.reports.sessions import last_exchange
-from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.forms import FORMS
 
 
 def test_clear_begins_a_new_session_and_tells_how_to_get_back(context: FakeContext) -> None:

@@ -19,7 +19,7 @@ from nexus_cli.core.event import Recalled
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session import available_models
 from nexus_cli.session.reports.sessions import last_exchange
-from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.forms import FORMS
 
 LONG = "".join(f"line {number} of something long\n" for number in range(9000))
 

@@ -11,7 +11,7 @@ from commands.conftest import FakeContext
 from nexus_cli.commands import find
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.forms import FORMS
 
 
 def shown(context: FakeContext, line: str) -> Any:

@@ -38,3 +38,11 @@ def test_a_message_without_an_attachment_is_the_persons_own(text: str) -> None:
     own, attached = split_attachments(text)
     assert (own, attached) == (text, "") or text.rstrip().endswith(">")
     assert split_attachments(f"<file> {text} is what I mean.") == (f"<file> {text} is what I mean.", "")
+
+
+@pytest.mark.parametrize("tag", ["file", "folder", "shell", "recalled"])
+def test_a_tag_that_the_person_typed_takes_nothing_away_from_their_words(tag: str) -> None:
+    typed = f"Fix this page:\n<{tag}>\nport 8081\n</{tag}>"
+    assert split_attachments(typed) == (typed, "")
+    attached = f'<{tag} path="a">\nx\n</{tag}>'
+    assert split_attachments(f"{typed}\n\n{attached}") == (typed, attached)

@@ -7,6 +7,7 @@ generator that has become tame is noticed.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -19,8 +20,8 @@ from laws.zygote import Zygote, job
 
 from nexus_cli.core.event import CompactionDone, Dropped
 
-SESSIONS = 200
-CHUNK = 25
+SESSIONS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 96
+CHUNK = 24
 ELSEWHERE = 16
 """One session in so many goes on in another process for a while."""
 

@@ -71,7 +71,7 @@ ROWS = (
     Row("no_key", 2, "auth", arguments=("-m", "anthropic/claude-sonnet-4-5", "hi"), requests=0,
         says="ANTHROPIC_API_KEY"),
     Row("wrong_key", 2, "auth", fault({"status": 401, "message": "Incorrect API key provided: sk-***"}),
-        installed=True, says="OPENAI_API_KEY"),
+        says="OPENAI_API_KEY"),
     Row("max_steps", 3, "limit", FOREVER, ("--max-steps", "2", "hi"), requests=2, says="--max-steps"),
     Row("max_total_tokens", 3, "limit", arguments=("--max-total-tokens", "1500", "hi"), requests=0,
         says="max_total_tokens"),

@@ -72,14 +72,14 @@ def test_a_silence_that_the_loop_cannot_see_is_a_stall(person: Stage, block: str
 LATE = "import nexus_cli.cli.loop_watchdog as watchdog; watchdog.TICK = 0.1"
 
 
-@pytest.mark.parametrize(("limit", "status"), [((), 0), (("--timeout", "2"), 3)])
+@pytest.mark.parametrize(("limit", "status"), [((), 0), (("--timeout", "1.5"), 3)])
 def test_a_reader_that_takes_its_time_loses_nothing(person: Stage, limit: tuple[str, ...], status: int) -> None:
     person.settings(f"[provider]\nretries = 1\nstall_seconds = 0.5\n{PRICED}")
     person.script([{"text": "words of an answer ", "repeat": 4000, "chunk": 19}])
     child = person.begin("ask", "hi", "--stream-json", *limit, bug=LATE)
     try:
         assert person.server.wait_for(lambda s: bool(s.requests), 60)
-        time.sleep(4)
+        time.sleep(2)
         stdout, _ = child.communicate(timeout=60)
     finally:
         end(child)

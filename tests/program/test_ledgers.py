@@ -56,11 +56,12 @@ def full(root: Path) -> dict[str, Any]:
     with stage(root, {"default": "before"}) as place:
         place.ask("first")
         place.script(script)
-        limit = place.ledger.stat().st_size // 1024 + 40
+        limit = place.ledger.stat().st_size + 40 * 1024
+        full_disk = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
         runs = []
-        for option in ("", "--require-save"):
+        for options in ([], ["--require-save"]):
             sent = len(place.server.requests)
-            done = place.shell(f"ulimit -f {limit}; nexus ask --json --allow all {option} hi")
+            done = place.ask("--json", "--allow", "all", *options, "hi", bug=full_disk)
             runs.append((done, len(place.server.requests) - sent))
         connection = sqlite3.connect(place.ledger)
         sound = connection.execute("PRAGMA integrity_check").fetchone()[0]

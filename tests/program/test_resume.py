@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from server.blocks import is_prefix
 GO_ON = "Go on from where you broke off."
 
 
-def resumed(root: Path, script: Any, *arguments: str, env: dict[str, str | None] | None = None) -> dict[str, Any]:
-    """A run that stops short, and what the last line of its stderr leads to."""
+def resumed(
+    root: Path, script: Any, *arguments: str, env: dict[str, str | None] | None = None, shell: bool = False
+) -> dict[str, Any]:
+    """A run that stops short, and what the last line of its stderr leads to: with `shell` typed into bash."""
     with stage(root, script) as place:
         first = place.ask(*arguments, "hi", env=env)
         place.script(["went on"])
-        second = place.shell(first.told[-1].removeprefix("Resume with: "))
+        command = first.told[-1].removeprefix("Resume with: ")
+        second = place.shell(command) if shell else place.run(*shlex.split(command.removeprefix("nexus ")))
         requests = [request for request in place.server.requests if request.status == 200]
         prefix = len(requests) < 2 or is_prefix(requests[-2].blocks, requests[-1].blocks)
         last = requests[-1].body["messages"][-1]
@@ -25,7 +29,7 @@ def resumed(root: Path, script: Any, *arguments: str, env: dict[str, str | None]
 
 
 def out_of_steps(root: Path) -> dict[str, Any]:
-    return resumed(root, [calls(("glob", {"pattern": "*"}))], "--max-steps", "1")
+    return resumed(root, [calls(("glob", {"pattern": "*"}))], "--max-steps", "1", shell=True)
 
 
 def unreachable(root: Path) -> dict[str, Any]:

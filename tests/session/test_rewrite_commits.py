@@ -15,8 +15,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog, Ledger, database
 from nexus_cli.session.acts.compaction import uncompaction
-from nexus_cli.session.cache.expectation import REWRITE
 from nexus_cli.session.compaction.backoff import TRIED, UNDONE
+from nexus_cli.session.next_request.cache_expectation import REWRITE
 
 WANTED = {
     "compaction": {REWRITE, TRIED},

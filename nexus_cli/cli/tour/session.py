@@ -27,7 +27,7 @@ from nexus_cli.ui.print.terminal_approver import read_terminal_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.repl_approver import ReplApprover
-from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.forms import FORMS
 from nexus_cli.ui.reports.lines import filled
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

@@ -1,7 +1,7 @@
-"""What can be done to a session beside a turn: one file for each, a function that gives an `Act`.
+"""Acts: what can be done to a session beside a turn. Each is a function that returns an `Act`.
 
-`Session.act` runs it as it runs a turn: with events, stopped by `cancel`. An act gets the session's parts and nothing
-else; what it changes it changes through the engine's lane, and what it leaves behind are memos.
+`Session.act` runs it like a turn: with events, stopped by `cancel`. An act gets the session's state and nothing else.
+It changes the session through its lane and leaves memos.
 """
 
 from __future__ import annotations

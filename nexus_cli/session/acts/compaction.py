@@ -14,11 +14,11 @@ from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.session.acts import Act
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction import pins
 from nexus_cli.session.compaction import preview as previews
 from nexus_cli.session.compaction.backoff import anchor_before, note_undone
 from nexus_cli.session.compaction.compact import compact, pins_room
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.session_state import SessionState
@@ -26,7 +26,7 @@ from nexus_cli.session.turn import begin_pending_epoch
 
 
 def compaction(instructions: str) -> Act:
-    """Sum up older history; `instructions` tell the summary what to keep."""
+    """Summarize older history; `instructions` say what the summary should keep."""
 
     async def act(parts: SessionState) -> None:
         engine = parts.lane_state
@@ -93,7 +93,7 @@ def _refuse_if_too_large(request: NextRequest) -> None:
 
 
 TOLD = 500
-"""Characters of pinned words that the model is told at once; longer ones wait for the summary."""
+"""Characters of pinned words that the model is sent at once; longer ones wait for the summary."""
 NAMED = 5
 """So many of the pins without room are named."""
 
@@ -101,7 +101,8 @@ NAMED = 5
 def pin(what: str) -> Act:
     """Pin a message by its number, or words. Raises as `nexus_cli.session.compaction.pins.add_pin`.
 
-    What alone has no room among the pins is refused. Where all of them have none together, those without are named.
+    A pin that alone exceeds the room of all pins is refused. If the pins together exceed it, those without room are
+    named.
     """
 
     async def act(parts: SessionState) -> None:
@@ -138,6 +139,5 @@ def unpin(what: str) -> Act:
 
 
 def _names(crowded: Sequence[Pin]) -> str:
-    """`p1, p2`."""
     names = [one.id for one in crowded]
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

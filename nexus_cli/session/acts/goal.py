@@ -27,14 +27,14 @@ EMPHASIS = re.compile(
 """Marks around words, not those of patterns (`*.py`) and names (`__init__`)."""
 HEADING = re.compile(r"^\s*(?:#{1,6}\s|```|\*\*[^*]*:?\*\*:?\s*$)|:\s*$")
 NAMES = ("step", "text", "title", "description", "goal", "task", "name")
-"""Where a step stands in an object, the first counting first."""
+"""Keys of a step's text in an object, in order of preference."""
 
 
 def goal_setting(text: str) -> Act:
-    """Keep `text` as a goal of the session, with the steps that the model sees in it.
+    """Store `text` as a goal of the session, with the steps that the model finds in it.
 
-    When it sees none or cannot be asked, the goal is kept without steps and a notice says why; likewise, without the
-    notice, when it is stopped.
+    If it finds none or cannot be asked, the goal is stored without steps and a notice gives the reason. If it is
+    stopped, the goal is stored without steps and without notice.
     """
 
     async def act(parts: SessionState) -> None:
@@ -78,7 +78,7 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
 
 
 def parse_steps(answer: str) -> list[str]:
-    """The steps in a model's answer, however it wrote them: JSON (a list or an object), marked lines, plain lines."""
+    """Return the steps in a model's answer: JSON (a list or an object), marked lines or plain lines."""
     found = list(_texts(_json(answer)))
     if not found:
         lines = [strip_emphasis(line) for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
@@ -89,7 +89,7 @@ def parse_steps(answer: str) -> list[str]:
 
 
 def shorten(text: str) -> str:
-    """`text` as one line of bounded length, without marks of emphasis."""
+    """Return `text` as one line of bounded length, without marks of emphasis."""
     line = " ".join(strip_emphasis(one_line(text)).split())
     if line[:1] == line[-1:] == "`" and line.count("`") == 2:
         line = line[1:-1]
@@ -97,7 +97,7 @@ def shorten(text: str) -> str:
 
 
 def strip_emphasis(text: str) -> str:
-    """`text`, as far as it can matter, without the marks of emphasis around words of it."""
+    """Return the beginning of `text` without marks of emphasis around words."""
     line, before = text[: 4 * LONGEST], ""
     while line != before:
         line, before = EMPHASIS.sub(_inside, line), line
@@ -110,7 +110,7 @@ def _inside(found: re.Match[str]) -> str:
 
 
 def _json(answer: str) -> Any:
-    """The JSON value that the answer is, or that stands in it in a fence; None when there is none."""
+    """Return the JSON value that the answer is or has in a fence; None if there is none."""
     fenced = re.search(r"```(?:json)?[^\S\n]*\n(.*?)```", answer, re.DOTALL)
     for text in filter(None, (fenced and fenced[1], answer)):
         try:
@@ -121,7 +121,7 @@ def _json(answer: str) -> Any:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The steps in a JSON value: texts, objects with one of `NAMES`, or the list inside an object."""
+    """Yield the steps in a JSON value: texts, objects with one of `NAMES`, or the list inside an object."""
     if isinstance(value, dict):
         value = next((part for part in value.values() if isinstance(part, list)), [])
     for one in value if isinstance(value, list) else ():

@@ -1,7 +1,7 @@
 """Acts on memory: consolidate facts, extract facts before a compaction, reflect on the session (seed D).
 
-Each runs in a fork or a lane of its own; the conversation stays as it is. What the person stated or accepted stays
-until they accept a replacement.
+Each runs in a fork or a lane of its own and leaves the conversation as it is. Facts that the person stated or accepted
+stay until they accept a replacement.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from nexus_cli.session.turn import begin_pending_epoch
 from nexus_cli.tools.registry import ToolRegistry
 
 SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
-"""What is put in order; what the person said of themselves is not."""
+"""Slots that are consolidated; facts about the person are not."""
 SHARE = 0.5
 """Of the budget, for the list of facts."""
 
 
 @dataclass
 class Consolidated:
-    """What became of the facts."""
+    """The result of a consolidation."""
 
     looked_at: int = 0
     left: int = 0
@@ -43,9 +43,9 @@ class Consolidated:
 
 
 def consolidation(done: Consolidated) -> Act:
-    """Put the facts of this project and of the agent in order; `done` tells what changed, also after an error.
+    """Consolidate the facts of this project and of the agent; `done` receives the changes, also after an error.
 
-    `NexusError` when there is no memory, fewer than two facts, or the model cannot be asked.
+    Raise `NexusError` if there is no memory, fewer than two facts, or the model cannot be asked.
     """
 
     async def act(parts: SessionState) -> None:
@@ -71,28 +71,27 @@ def consolidation(done: Consolidated) -> Act:
 
 
 def check_facts(facts: Sequence[Fact]) -> None:
-    """`NexusError("usage", ...)` where these are too few to put in order."""
+    """Raise `NexusError("usage", ...)` if these are too few facts to consolidate."""
     if len(facts) < 2:
         why = f"there {'is one fact' if facts else 'are no facts'} of this project and of the agent"
         raise NexusError("usage", "nothing to put in order", why, "See nexus memory list")
 
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:
-    """The dispatcher with the tool that merges: only here is there something for it to do."""
+    """Return the dispatcher with the tool that merges facts."""
     services = {**dispatcher.services, Merging: dispatcher.services[Facts]}
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 
 def _facts(parts: SessionState) -> list[Fact]:
-    """The facts of every slot, the newest first: whatever changes is told. `NexusError("usage", ...)` for a session
-    without a ledger."""
+    """Return the facts of every slot, the newest first; raise `NexusError("usage", ...)` without a ledger."""
     if parts.ledger is None:
         raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
     return parts.ledger.facts.list_facts(str(project_root(parts.dispatcher.cwd)))
 
 
 def _fitting(parts: SessionState, facts: Sequence[Fact]) -> list[Fact]:
-    """The newest of `facts` that fit a request."""
+    """Return the newest of `facts` that fit a request."""
     room = int(parts.lane_state.meter.countable(parts.lane_state.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
@@ -113,8 +112,8 @@ TOOL = "remember"
 
 
 async def extract_facts(dispatcher: Dispatcher, engine: LaneState) -> None:
-    """Let a fork of the lane store facts. What goes wrong is a notice: no compaction fails for it, and none is worse
-    for it, since the fork leaves the lane as it is. Nothing happens where the session has no memory."""
+    """Let a fork of the lane store facts. An error is a notice: the compaction goes on. Does nothing without a
+    memory."""
     if dispatcher.registry.get(TOOL) is None:
         return
     try:
@@ -124,8 +123,10 @@ async def extract_facts(dispatcher: Dispatcher, engine: LaneState) -> None:
 
 
 def reflection(tell: Callable[[str], None]) -> Act:
-    """Ask the model for its lessons; `tell` is given what it answers with. `NexusError` when there is nothing to look
-    back at, or a call is open."""
+    """Ask the model for its lessons and pass its answer to `tell`.
+
+    Raise `NexusError` if nothing was asked in the session yet, or a call is open.
+    """
 
     async def act(parts: SessionState) -> None:
         engine = parts.lane_state

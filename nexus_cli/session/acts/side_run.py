@@ -29,9 +29,9 @@ MOST = 10
 
 
 async def run_in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
-    """The answer of a fork of `engine`'s lane to the recipe's instruction, after the calls that the recipe allows.
+    """Return the answer of a fork of the lane to the recipe's instruction, after the calls that the recipe allows.
 
-    The fork's requests begin with the lane's own lines; the lane is left as it is. Raises `NexusError`.
+    The fork's requests begin with the lane's own lines; the lane does not change. Raises `NexusError`.
     """
     return await _work(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe)
 
@@ -39,7 +39,8 @@ async def run_in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe)
 async def run_in_lane(
     engine: LaneState, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """The answer of a lane of its own: its system text is the recipe's instruction, its only words are `text`."""
+    """Return the answer of a new lane with the recipe's instruction as its system text and `text` as its only
+    message."""
     instruction = _instruction(recipe)
     side = separate(engine, recipe.name, engine.model)
     context = side.context
@@ -63,7 +64,7 @@ def _instruction(recipe: Recipe) -> str:
 
 
 async def _work(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
-    """The steps of the side lane; what it uses counts for the turn, within the limits of both."""
+    """Run the steps of the side lane; its usage counts for the turn, within the limits of both."""
     spending = side.spending
     side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
     try:
@@ -97,7 +98,7 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str
 
 
 def _said(recipe: Recipe, side: LaneState, calls: Sequence[ToolCall]) -> str:
-    """The words beside calls that nothing comes of, which is recorded; `NexusError` where there are none."""
+    """Answer calls that cannot run, and return the words beside them; raise `NexusError` if there are none."""
     words = side.lane.items[-1].message.content.strip()
     for call in calls:
         side.lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
@@ -108,7 +109,7 @@ def _said(recipe: Recipe, side: LaneState, calls: Sequence[ToolCall]) -> str:
 
 
 async def _request(side: LaneState, recipe: Recipe) -> None:
-    """One request of the side lane, with the lines that wait for it."""
+    """Send one request of the side lane, with its waiting notices."""
     if side.notices and side.lane.attach_preamble("\n".join(side.notices)):
         side.notices.clear()
     needs = window_request(side)
@@ -119,7 +120,7 @@ async def _request(side: LaneState, recipe: Recipe) -> None:
 
 
 def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
-    """The session's dispatcher within the recipe's limits, with a memory of its own for what it did."""
+    """Return the session's dispatcher within the recipe's limits, with records of its own."""
     log = side.lane.timeline.log
     return replace(
         dispatcher,

@@ -1,1 +1,1 @@
-"""What a provider's cache holds of what a lane sent: what is expected, what came of it, and why not."""
+"""The provider's prompt cache: what a request should hit, what it did hit, and why not."""

@@ -1,7 +1,6 @@
-"""Why a request read less from the provider's cache than the one before it had sent: our doing, time, or the provider.
+"""Diagnose a cache miss: caused by us, by time, or by the provider.
 
-Pure. What a running session knows is gathered in `nexus_cli.session.cache.expectation`, what the ledger tells in
-`nexus_cli.session.reports.cache`; both are judged here.
+Pure. `next_request.cache_expectation` collects the facts of a running session, `reports.cache` those of the ledger.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ CAUSES: Mapping[str, str] = {
     "window": "the sections were planned anew for a smaller window",
     "undo": "a compaction was undone",
 }
-"""What began an epoch, in words; others have their own name."""
+"""Causes of an epoch in words; others are named as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How much of what was sent before had to be sent anew, and why."""
+    """The tokens that had to be sent again, and why."""
 
     kind: str
     """`hit`, `first`, `none` (no cache is known of), `minimum`; ours: `model`, `tool`, `section`, `effort`, `message`,
@@ -45,13 +44,13 @@ class Diagnosis:
     missed: int = 0
     """Tokens; 0 where there was nothing to miss."""
     ours: bool | None = None
-    """Whether we caused it; None where there is nothing to blame, or nobody can tell."""
+    """True if we caused it; None if there is nothing to blame, or the cause is unknown."""
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheFacts:
-    """What is known of a request and of the one before it in its lane."""
+    """Figures of a request and of the one before it in its lane."""
 
     before: int
     """Tokens that the one before it sent; 0: there was none."""
@@ -60,18 +59,18 @@ class CacheFacts:
     input: int
     read: int
     age: float | None
-    """Seconds since the beginning was used last; None where the clock does not tell."""
+    """Seconds since the last use of the common beginning; None if the clock does not tell."""
     difference: Difference | None = None
     cause: str = ""
-    """What began its epoch, where that is another than before."""
+    """Cause of its epoch if that is not the epoch of the request before; else ""."""
     source: str = ""
-    """Where the section comes from that differs."""
+    """Source of the section that differs."""
     fresh: int = 0
     """Tokens of the request that none before it held, where it begins a new epoch: they cannot have been missed."""
     proven: bool = True
     """The provider has reported use of a cache in this session; one that never did may have none."""
     former: CacheLife | None = None
-    """What is known of the cache of the one before, where that asked another model."""
+    """Cache lifetime of the model of the request before, if that was another model."""
 
 
 def seconds_between(then: datetime | None, now: datetime) -> float | None:
@@ -83,7 +82,7 @@ def seconds_between(then: datetime | None, now: datetime) -> float | None:
 
 
 def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:
-    """Tokens that the provider's cache should hold of a beginning of `shared` tokens, `seconds` after its last use."""
+    """Return the tokens of a beginning of `shared` tokens that should be cached `seconds` after its last use."""
     if life is None or shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
         return 0
     return shared - shared % life.step
@@ -112,7 +111,7 @@ def tolerated_miss(life: CacheLife, tokens: int) -> int:
 
 
 def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
-    """A change explains what came behind it. Where the beginning before it is gone too, what took that took all."""
+    """Return the diagnosis of a miss: a change explains only the tokens after it."""
     found, held = facts.difference, facts.former or life
     lost = found is None or _lost(life, facts)
     besides = f"; besides, {describe_change(found, facts)}" if found else ""
@@ -131,7 +130,7 @@ def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
 
 
 def _lost(life: CacheLife, facts: CacheFacts) -> bool | None:
-    """True if the beginning that did not change was not read; None where it is too short to tell."""
+    """True if the unchanged beginning was not read from the cache; None if it is too short to know."""
     if facts.shared < life.min_tokens:
         return None
     return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)

@@ -15,6 +15,9 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.prompt_cache import CacheLife, cache_life
 
+MOST_EPOCHS = 4
+"""So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
+
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
@@ -22,19 +25,19 @@ class SentRequest:
 
     epoch: Epoch
     tail: Sequence[WindowItem]
-    """What was appended under the epoch; items after `last` came later."""
+    """Items appended under the epoch; those after `last` came later."""
     last: int
     tokens: int
     """As the provider reported it."""
     cached: bool = True
     """Up to here the provider has reported some use of a cache."""
     least: tuple[int, int] = (0, 0)
-    """The smallest request that began with the same system text and schemas: tokens as reported and by our count. They
-    make most of it, so that it tells what they take; 0 where this is the only one."""
+    """Tokens, as reported and by our count, of the smallest request with the same system text and schemas; 0 if this is
+    the only one. It shows how many tokens those two take."""
     begins: str = ""
-    """What it begins with, see `prefix_hash`."""
+    """Hash of system text and schemas, see `prefix_hash`."""
     life: CacheLife | None = None
-    """What is known of the cache of its model, where the lane asks another one now."""
+    """Cache lifetime of its model, if the lane now asks another one."""
 
     @property
     def items(self) -> list[WindowItem]:
@@ -47,12 +50,12 @@ class SentRequest:
         return self.epoch.system_tokens + self.epoch.tools_tokens
 
     def fingerprint(self) -> Fingerprint:
-        """Its parts."""
+        """Return the fingerprint of its parts."""
         return render_fingerprint(self.epoch, self.items)
 
     def shares(self, epoch: Epoch, items: Sequence[WindowItem]) -> tuple[int, int]:
-        """What a request of `items` under another epoch has in common with it: tokens as the provider counts, and
-        messages on the wire."""
+        """Return what a request of `items` under another epoch has in common with it: tokens as the provider counts,
+        and messages on the wire."""
         common = self._common(epoch, items)
         if common is None:
             return 0, 0
@@ -69,14 +72,14 @@ class SentRequest:
         return 0 if common is None else self.fixed + group_tokens(tuple(common))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
-        """Return the messages that both begin with; None where already what stands before the messages differs."""
+        """Return the messages that both begin with; None if system text or schemas already differ."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
         return None if same < 0 else flatten(group_tool_calls(items))[:same]
 
 
 @dataclass
 class CacheHistory:
-    """What a lane and its forks sent, as far as a cache may hold it."""
+    """Requests of a lane and its forks that a cache may still hold."""
 
     last: SentRequest | None = None
     """The lane's newest request that reached the provider; a fork begins with that of its parent."""

@@ -1,7 +1,7 @@
-"""What was sent of a session before, as the ledger has it: by earlier processes, and by the session it was forked from.
+"""Earlier requests of a session, read from the ledger: of earlier processes and of the session it was forked from.
 
-A running session goes on from it and the reports look at it. What a cache may hold of it is for
-`nexus_cli.session.cache.expectation`.
+A running session continues from them and the reports show them. `nexus_cli.session.next_request.cache_expectation`
+decides what a cache may hold of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.diagnosis import seconds_between
-from nexus_cli.session.cache.expectation import MOST_EPOCHS
-from nexus_cli.session.cache.last_request import CacheHistory, SentRequest, cache_life_of, prefix_hash
+from nexus_cli.session.cache.last_request import MOST_EPOCHS, CacheHistory, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.opening import load_model_info
 
@@ -33,12 +32,12 @@ class RequestHistory:
     used: Mapping[int, Sequence[str]]
     """When each epoch was used, by the source too, oldest first."""
     proven: bool
-    """The provider has told of a cache at some time."""
+    """True if the provider has ever reported use of a cache."""
 
 
 def read_requests(ledger: Ledger, session: str, which: str = "all") -> RequestHistory:
-    """The requests of a session, or `which` of them the ledger can tell apart; `NexusError("usage", ...)` when there is
-    none such."""
+    """Return the requests of a session (`which`: a filter of the ledger); raise `NexusError("usage", ...)` if there is
+    no such session."""
     logs = ledger.logs(session)
     own, others = {log.lane: log.requests(which) for log in logs}, logs[0].inherited_requests(which)
     rows = [*others.before, *others.beside, *(row for several in own.values() for row in several)]
@@ -57,15 +56,17 @@ def was_answered(row: RequestRow) -> bool:
 
 
 def reported_tokens(row: RequestRow) -> int:
-    """Return tokens that a request took as the provider told it; 0 where it did not."""
+    """Return the input tokens that the provider reported for a request; 0 if it reported none."""
     return row.usage.input if row.usage and row.reported else 0
 
 
 def smallest_like(
     rows: Iterable[RequestRow], like: Epoch, epoch: Callable[[int], Epoch], read: Callable[[int, int], Iterable[Entry]]
 ) -> tuple[int, int]:
-    """The smallest of these requests that began as those under `like` do: tokens as reported, and by our count; 0 where
-    there is none, or none that can be read. `epoch` and `read` give an epoch of their lane by number, and entries."""
+    """Return the smallest of these requests that began like those under `like`: tokens as reported and by our count.
+
+    Both are 0 if there is none that can be read. `epoch` and `read` give an epoch of their lane by number, and entries.
+    """
     smallest: dict[int, RequestRow] = {}
     for row in rows:
         one = smallest.setdefault(row.manifest.epoch, row)

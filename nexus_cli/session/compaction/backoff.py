@@ -30,18 +30,19 @@ overflow cuts that short, but those that failed at one count in the same way for
 
 
 def note_made(engine: LaneState, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> Note:
-    """Epoch `epoch` begins with a summary; `anchor` is of the epoch before it. To be recorded with it."""
+    """Return the note that epoch `epoch` begins with a summary; `anchor` is that of the epoch before it. Recorded with
+    the epoch."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
     return _tried(engine, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
 
 
 def note_failed(engine: LaneState, why: str, *, paid: bool, over: bool = False) -> None:
-    """A compaction came to nothing; `over` says that the window did not fit."""
+    """Record that a compaction failed; `over` says that the window did not fit."""
     engine.lane.timeline.memo(*_tried(engine, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
 def note_undone(engine: LaneState, epoch: int, undone: int) -> list[Note]:
-    """Epoch `epoch` takes back the compaction that had begun epoch `undone`. To be recorded with it."""
+    """Return the notes that epoch `epoch` undoes the compaction that began epoch `undone`. Recorded with the epoch."""
     drops = compaction_memo(engine.lane.timeline.memos, undone).get("drops", [])
     tried = _tried(engine, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
@@ -52,12 +53,12 @@ def _tried(engine: LaneState, value: Mapping[str, Any]) -> Note:
 
 
 def compaction_memo(memos: Memos, epoch: int) -> Mapping[str, Any]:
-    """What was noted of the compaction that began `epoch`; empty where nothing was."""
+    """Return the memo of the compaction that began `epoch`; empty if there is none."""
     return next((memo.value for memo in reversed(memos(TRIED)) if memo.value["epoch"] == epoch), {})
 
 
 def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
-    """What had been reported of the window that the compaction of `epoch` replaced."""
+    """Return the report on the window that the compaction of `epoch` replaced; None if there was none."""
     told = compaction_memo(memos, epoch).get("anchor")
     if not told:
         return None
@@ -66,7 +67,7 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
 
 
 def may_compact(engine: LaneState, *, fits: bool) -> bool:
-    """Whether a summary may be asked for now, `fits` saying that the next request fits without; also over a restart."""
+    """True if a summary may be requested now, also after a restart; `fits`: the next request fits without one."""
     tried = [memo.value for memo in engine.lane.timeline.memos(TRIED)]
     if fits and any(_lately(engine, value) for value in tried if not _for_nothing(value)):
         return False
@@ -78,8 +79,8 @@ def may_compact(engine: LaneState, *, fits: bool) -> bool:
 
 
 def refused_for_nothing(engine: LaneState) -> bool:
-    """Whether the last try found too little to sum up, a short while ago: nothing was paid, nothing has to be waited
-    for, and nobody wants to hear of it at each step."""
+    """True if the last try, a few steps ago, found too little to summarize. It cost nothing and is not reported at each
+    step."""
     tried = engine.lane.timeline.memos(TRIED)
     return bool(tried) and _for_nothing(tried[-1].value) and _lately(engine, tried[-1].value)
 
@@ -89,7 +90,7 @@ def _for_nothing(value: Mapping[str, Any]) -> bool:
 
 
 def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The tries since the last compaction that were paid for and came to nothing, the newest first."""
+    """Return the tries since the last compaction that were paid for and failed, the newest first."""
     found = []
     for value in reversed(tried):
         if value["epoch"] is not None and value.get("why") != "undo":

@@ -1,8 +1,8 @@
-"""Compaction: the window gets smaller, and what was said, done and run stands in it afterwards (law 6).
+"""Compact a window: what was said, done and run stays in it (law 6).
 
-How a summary is asked for, and what form it must have, is `nexus_cli.session.compaction.summarise`; what stands beside
-it, `nexus_cli.context.compaction_plan` and `nexus_cli.context.work_record`. Whatever goes wrong leaves the window as it
-was and is said in one line.
+`nexus_cli.session.compaction.summarise` requests and checks the summary; `nexus_cli.context.compaction_plan` and
+`nexus_cli.context.work_record` choose what accompanies it. A failure leaves the window as it was and is reported in one
+line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.session.cache.expectation import rewrite_memo
 from nexus_cli.session.compaction.backoff import note_failed, note_made
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.record_sources import (
@@ -37,6 +36,7 @@ from nexus_cli.session.compaction.record_sources import (
 from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
 from nexus_cli.session.compaction.summary_source import Choice, choose_source
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import hidden_words
@@ -48,7 +48,7 @@ LEAST = 4000
 
 
 def draft_plan(engine: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
-    """The plan that brings the lane to `share` of its budget, or None where too little would go. Changes nothing."""
+    """Return the plan that brings the lane to `share` of its budget; None if too little would go. Changes nothing."""
     available, count, pinned = countable(engine, cause), engine.context.counter.count, list_pins(engine.lane.timeline)
     budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
     target = int(share * available) - fixed
@@ -79,13 +79,13 @@ def _no_way(number: int) -> str:
 
 
 def countable(engine: LaneState, cause: str = "") -> int:
-    """The budget by our count; on command the person wants it small now, however far the window is from full."""
+    """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
     available = engine.meter.countable(engine.budget.available)
     return min(available, max(LEAST, engine.lane.counted)) if cause == "command" else available
 
 
 def pins_room(engine: LaneState) -> int:
-    """Tokens by our count that all pins may take together."""
+    """Return the tokens by our count that all pins may take together."""
     return int(countable(engine) * planning.PINS_SHARE)
 
 
@@ -127,12 +127,12 @@ def _since(spent: float | None, engine: LaneState) -> float | None:
 
 
 def choose_summary_source(engine: LaneState, plan: planning.CompactionPlan, cause: str) -> Choice:
-    """What the summary is asked from. Sends nothing."""
+    """Choose what to request the summary from. Sends nothing."""
     return choose_source(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
 
 
 def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
-    """Yield the original messages that the summary will stand for, those behind an earlier summary included."""
+    """Yield the original messages that the summary will replace, including those behind an earlier summary."""
     first, last = plan.entries
     kept = {item.entry for item in plan.kept}
     for start in range(first, last + 1, READ_AT_ONCE):
@@ -141,7 +141,7 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
 
 
 async def _beforehand(engine: LaneState) -> None:
-    """What is done before a summary is asked for; where it fails the compaction goes on without it."""
+    """Run the work before a summary; if it fails the compaction goes on without it."""
     if engine.before_summary is None:
         return
     seconds = engine.settings.compact.seconds
@@ -194,7 +194,7 @@ async def _accept(
 
 
 def _kept(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
-    """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
+    """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
     last, log = plan.entries[1], engine.work
     here = {item.entry for item in plan.kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
     pinned = {pin.entry for pin in plan.pins}
@@ -222,8 +222,8 @@ def _require_smaller(items: Sequence[WindowItem], engine: LaneState, fixed: int)
 
 
 def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:
-    """What leaves the window now. Read back it gives all that the new summary stands for, as no other way is named to
-    the model any more."""
+    """Return the drop of what leaves the window now. Reading it gives everything that the new summary replaces: no
+    other way to it is named any more."""
     gone, first = plan.leaving, plan.entries[0]
     tokens = sum(item.tokens for item in gone or flatten(plan.gone))
     names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)

@@ -1,7 +1,7 @@
-"""The pins of a session: what the person wants word for word in the window after every compaction.
+"""Store the pins of a session: texts that stay word for word in the window after every compaction.
 
-They are memos of the lane, so forks inherit them and nothing is ever overwritten: `{id, entry, text}` pins, `{id, off}`
-takes back. How they look is `nexus_cli.context.pin`, where they stand `nexus_cli.context.summary_head`.
+They are memos of the lane, so forks inherit them and nothing is overwritten: `{id, entry, text}` pins, `{id, off}`
+unpins. `nexus_cli.context.pin` quotes them, `nexus_cli.context.summary_head` places them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KIND = "pin"
 NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
 )
-"""What somebody types who means the number of a message."""
+"""Forms in which people type the number of a message."""
 FIND = "/pin alone lists your newest messages with their numbers; any other words are pinned as words"
 SHORTER = "Pin only the part that matters, as words: /pin WORDS"
 SHORT = 40
@@ -32,7 +32,7 @@ RESULT_CAP = 1000
 
 
 def list_pins(timeline: Timeline) -> tuple[Pin, ...]:
-    """The pins in force, oldest first."""
+    """Return the pins in force, oldest first."""
     found: dict[str, Pin] = {}
     for memo in timeline.memos(KIND):
         name = str(memo.value["id"])
@@ -87,7 +87,7 @@ def remove_pin(timeline: Timeline, what: str) -> Pin:
 
 
 def _meant(now: Sequence[Pin], what: str) -> list[Pin]:
-    """The pins that `what` may name: one by its id, its message or all its words, else those that hold the words."""
+    """Return the pins that `what` may name: one by id, message or all its words, else those that contain the words."""
     said, entry = " ".join(what.split()).casefold(), _number(what)
     texts = [" ".join(one.text.split()).casefold() for one in now]
     for same in (
@@ -101,7 +101,7 @@ def _meant(now: Sequence[Pin], what: str) -> list[Pin]:
 
 
 def _number(what: str) -> int:
-    """The number of a message that `what` is: `14`, `#14`; else 0."""
+    """Return the number of a message in `what` (`14`, `#14`), else 0."""
     number = what.removeprefix("#")
     return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
 
@@ -112,7 +112,7 @@ def _short(what: str) -> str:
 
 
 def _newest(timeline: Timeline) -> int:
-    """The number of the newest pin there ever was."""
+    """Return the number of the newest pin that ever was."""
     return max((int(str(memo.value["id"])[1:]) for memo in timeline.memos(KIND)), default=0)
 
 
@@ -126,7 +126,7 @@ def _entry(timeline: Timeline, number: int) -> Entry:
 
 
 def _text(entry: Entry, count: Callable[[str], int]) -> str:
-    """What is pinned of a message: its text, a result capped, calls by name, images by theirs."""
+    """Return the pinned text of a message: its text (a result capped), calls and images by name."""
     message = entry.message
     text = message.content
     if message.role is Role.TOOL:

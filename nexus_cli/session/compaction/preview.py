@@ -1,7 +1,7 @@
-"""What a compaction would do now: what stays, what goes, and what it costs. Sends nothing and changes nothing.
+"""Preview a compaction: what stays, what goes and what it costs. Sends nothing and changes nothing.
 
-The value of `/compact --preview`. Planning is the same code as that of a compaction; the summary is taken at its cap
-and the system text as it is, which a real compaction reads anew.
+The value of `/compact --preview`. It plans with the code of a compaction, with the summary at its cap and the present
+system text, which a real compaction reads again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.compaction.compact import choose_summary_source, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.summary_source import Choice
 from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.tool_selection import can_recall
@@ -35,7 +35,7 @@ WORDS = 120
 
 
 def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
-    """The plan as JSON data: `possible` says whether there is one, `why` why not."""
+    """Return the plan as JSON data: `possible` says if there is one, `why` why not."""
     plan = draft_plan(engine, "command", engine.settings.compact.to)
     request = next_request(engine)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
@@ -73,7 +73,7 @@ def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
 
 
 def _after(engine: LaneState, plan: planning.CompactionPlan) -> int:
-    """Our count of the window afterwards, with a summary as long as it may be."""
+    """Return our count of the window afterwards, with a summary at its cap."""
     count, epoch = engine.context.counter.count, engine.lane.epoch
     words = OwnWords(count)
     beside = sum(planning.cost(pin, count) for pin in plan.pins) + plan.record_room
@@ -92,7 +92,7 @@ def _afterwards(engine: LaneState, plan: planning.CompactionPlan, counted: int) 
 
 
 def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
-    """Figures of some messages: how many, turns, and tokens by kind in the unit of drops and pins."""
+    """Return figures of some messages: number, turns, and tokens by kind in the unit of drops and pins."""
     kinds: Counter[str] = Counter()
     for item in items:
         kinds[_kind(item)] += item.tokens
@@ -106,13 +106,13 @@ def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
 
 
 def _words(plan: planning.CompactionPlan) -> list[dict[str, Any]]:
-    """What the person said in the part that goes, as far as it may be quoted: `whole`, `part`, or `no` way kept."""
+    """Return the person's messages in the part that goes and how each is kept: `whole`, `part` or `no`."""
     kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
     return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
 
 
 def _newest(items: Iterable[WindowItem]) -> list[dict[str, Any]]:
-    """The person's newest messages among them, by number."""
+    """Return the person's newest messages among them, by number."""
     said = [item for item in items if is_request((item,))]
     return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
 
@@ -126,7 +126,7 @@ def _kind(item: WindowItem) -> str:
 
 
 def _pins(engine: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
-    """Every pin with where it would stand."""
+    """Return every pin with its place afterwards."""
     count = engine.context.counter.count
     return [
         {"id": pin.id, "entry": pin.entry, "tokens": planning.cost(pin, count),
@@ -136,7 +136,7 @@ def _pins(engine: LaneState, plan: planning.CompactionPlan | None) -> list[dict[
 
 
 def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
-    """`window` (where it is), `summary` (below it), or `dropped` for want of room."""
+    """Return `window` (unchanged), `summary` (below it), or `dropped` (no room)."""
     if plan is None or (pin not in plan.pins and pin not in plan.crowded):
         return "window"
     return "summary" if pin in plan.pins else "dropped"

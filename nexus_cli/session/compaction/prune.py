@@ -1,8 +1,7 @@
-"""Taking stale tool results out of the window before a request, when it pays (law 6, reversibly).
+"""Take stale tool results out of the window before a request if it pays (law 6, reversible).
 
-What is stale is said by `nexus_cli.context.window.pruning`, what it costs and saves by
-`nexus_cli.context.window.rewrite_cost`. In batches: not before a share of the budget would become free, and so not
-again until as much has become stale again.
+`nexus_cli.context.window.pruning` finds stale results, `nexus_cli.context.window.rewrite_cost` prices the rewrite.
+Works in batches: only when a share of the budget would become free, so not again until that much is stale again.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Role
-from nexus_cli.session.cache.expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import REWRITE, is_warm, record_rewrite
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.tool_selection import can_recall
 
@@ -105,7 +104,7 @@ def _unpinned(engine: LaneState, found: Sequence[StaleResult]) -> list[StaleResu
 
 
 def _freed(engine: LaneState, one: StaleResult) -> int:
-    """Tokens by our count that its stub takes fewer."""
+    """Return the tokens by our count that replacing it by its stub frees."""
     return max(0, one.item.tokens - one.stub(STUB, engine.context.measure).tokens)
 
 
@@ -134,9 +133,9 @@ def _take_out(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleR
 
 
 def _batch(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool) -> Batch | None:
-    """The newest so many of the stale results that save most for what they cost; None where nothing pays.
+    """Return the newest stale results that save most for their cost; None if nothing pays.
 
-    Every token behind the first stub is sent cold, so that an old one may cost more than it is worth.
+    Every token after the first stub is sent cold, so an old result may cost more than it saves.
     """
     info = engine.model.info.with_tier_prices(window_request(engine).most)
     allowed = _allowed(engine) if still_warm else math.inf
@@ -154,14 +153,14 @@ def _batch(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResu
 
 
 def _allowed(engine: LaneState) -> float:
-    """Tokens that pruning may still send cold, beside what it earns by what it takes out."""
+    """Return the tokens that pruning may still send cold beyond what it earns."""
     rewrites = [memo.value for memo in engine.lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
     return ALLOWED * engine.cache.cold - spent
 
 
 def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
-    """Every item with the tokens that were sent from it on, itself included."""
+    """Return every item with the number of sent tokens from it on, itself included."""
     behind, total = [], 0
     for item in reversed([item for group in groups for item in group]):
         total += item.tokens if item.entry <= cursor else 0
@@ -170,16 +169,16 @@ def _behind(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]
 
 
 def _largest(items: Sequence[WindowItem]) -> int:
-    """The most that could be stale: all results that stand there whole and are worth a stub."""
+    """Return the upper bound of what can be stale: all whole results that are worth a stub."""
     return sum(s.tokens for s in items if s.message.role is Role.TOOL and s.form is ItemForm.FULL and s.tokens > LEAST)
 
 
 def _compaction_follows(engine: LaneState, saved: int) -> bool:
-    """Whether the window would be summed up all the same: then everything is rewritten once, not twice."""
+    """True if the window would be compacted anyway: then it is rewritten once, not twice."""
     return _after(engine, saved) >= engine.settings.compact.at * engine.budget.available
 
 
 def _after(engine: LaneState, saved: int) -> int:
-    """Tokens of the window without so many of ours, as the status line will have them."""
+    """Return the window's tokens without `saved` of ours, as the status line will show them."""
     tokens = window_request(engine).tokens
     return tokens - round(saved * tokens / max(1, engine.lane.counted))

@@ -1,7 +1,7 @@
-"""Where the record of a compaction comes from: the log of the lane, the ledger's files, the disk, the goals.
+"""Read the sources of a compaction's record: the log of the lane, the ledger's files, the disk, the goals.
 
-What the record says and how it looks is `nexus_cli.context.work_record`. Reading files is bounded in time and bytes; a
-file that is strange in any way is named without being read.
+`nexus_cli.context.work_record` renders the record. Reading files is bounded in time and bytes; an unusual file is named
+without being read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nexus_cli.ledger import LaneLog
 from nexus_cli.session.goals import list_goals
 
 SECONDS = 2.0
-"""All looking at files together; what was not reached by then stands as the ledger has it."""
+"""Time limit for looking at all files; for the others the state in the ledger is used."""
 MOST_OUTLINED = 12
 """Files, the newest first, that are read for the names in them."""
 MOST_BYTES = 512 * 1024

@@ -1,7 +1,7 @@
-"""What a summary is asked from: the window as it is, or the originals behind an earlier summary.
+"""Choose the source of a summary: the window as it is, or the originals behind an earlier summary.
 
-The originals are taken where they are at hand, fit one request and are not much dearer: a summary of a summary loses
-more. Sends nothing; asking is `nexus_cli.session.compaction.summarise`.
+The originals are taken if they are at hand, fit one request and do not cost much more: a summary of a summary loses
+more. Sends nothing; `nexus_cli.session.compaction.summarise` does.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.available_models import resolve_alias
-from nexus_cli.session.cache.expectation import is_warm
 from nexus_cli.session.lane_forks import sized
 from nexus_cli.session.lane_state import LaneState, Model
+from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import most_with, window_request
 from nexus_cli.session.opening import load_model_info
 from nexus_cli.session.spending import left_over
@@ -40,11 +40,11 @@ READ_RATIO = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a summary is asked from."""
+    """The source of a summary."""
 
     source: str
-    """`window` (a fork), `transcript` (of the window), `originals` (a transcript of what an earlier summary stands for
-    and of the window)."""
+    """`window` (a fork), `transcript` (of the window), `originals` (a transcript of the window and of the messages
+    behind an earlier summary)."""
     why: str
     model: Model
     originals: tuple[Message, ...] = ()
@@ -52,13 +52,13 @@ class Choice:
     """Tokens, as the model counts, that its first request sends uncached."""
     cached: int = 0
     forks: bool = False
-    """Whether a fork of the lane can be asked."""
+    """True if a fork of the lane can be asked."""
 
 
 def choose_source(
     engine: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> Choice:
-    """Where the summary comes from. `originals` reads the messages that go from the log, each with its tokens."""
+    """Return the source of the summary. `originals` reads the messages that go from the log, each with its tokens."""
     model = summarizer_model(engine)
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
@@ -101,25 +101,25 @@ def summarizer_model(engine: LaneState) -> Model:
 
 
 def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
-    """Tokens that `model` makes of so many counted ones of a transcript."""
+    """Return the tokens for `model` of `counted` ones of a transcript."""
     _, meter = sized(engine, model)
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
 def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
-    """The instruction that a fork of the lane ends with."""
+    """Return the instruction that ends a fork of the lane."""
     return load_prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
 def fork_fits(engine: LaneState, plan: CompactionPlan, instructions: str) -> bool:
-    """Whether a fork of the lane leaves room for a summary of the length that is allowed."""
+    """True if a fork of the lane leaves room for a summary at its cap."""
     added = engine.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
     return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
 
 
 def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
-    """How many times the price of `other` the request `one` costs (model, fresh and cached tokens); in tokens of input
-    where a price of either is unknown."""
+    """Return the price of the request `one` in multiples of `other` (model, fresh and cached tokens); in tokens of
+    input if a price is unknown."""
     prices = [request_cost(m.info, fresh=fresh, cached=cached, output=output) for m, fresh, cached in (one, other)]
     if prices[0] is not None and prices[1]:
         return prices[0] / prices[1]
@@ -128,7 +128,7 @@ def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: i
 
 
 def room_for(engine: LaneState, plan: CompactionPlan, model: Model) -> int:
-    """Tokens of a transcript that one request to `model` takes, by our count."""
+    """Return the tokens of a transcript by our count that one request to `model` takes."""
     budget, meter = sized(engine, model)
     counted = meter.countable(budget.available, slots_by_kind(flatten(plan.gone)))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

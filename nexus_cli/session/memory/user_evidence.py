@@ -1,7 +1,7 @@
-"""Finds whose words a fact rests on.
+"""Find the person's words that support a fact.
 
 Text from a model or a tool must not become a standing instruction by itself. So a fact counts at once only if its quote
-stands word for word in what the person typed in this session.
+occurs word for word in what the person typed in this session.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Origin:
     """The entry that a quote comes from."""
 
     actor: str
-    """`person`, another source of a user message, `tool:NAME`, or `agent` if the quote stands nowhere."""
+    """`person`, another source of a user message, `tool:NAME`, or `agent` if the quote occurs nowhere."""
     entry: int
 
     @property
@@ -55,7 +55,7 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
 
 
 def has_quote(text: str, quote: str) -> bool:
-    """True if `quote` stands word for word in `text`, white space and case apart.
+    """True if `quote` occurs word for word in `text`, white space and case apart.
 
     Never for a quote without a letter or digit.
     """

@@ -1,6 +1,6 @@
-"""The next request of a session that runs here: made once per change of what it depends on, when somebody reads it.
+"""The next request of the running session, made once per change of its inputs, when it is read.
 
-No other file asks the token estimator how large a request is.
+No other file asks the token estimator for the size of a request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nexus_cli.session.spending import left_over
 
 
 def window_request(engine: LaneState) -> NextRequest:
-    """Return the request that the window makes as it stands: what a turn sends now."""
+    """Return the request that the present window makes: a turn sends this now."""
     lane, model = engine.lane, engine.model
     state = (
         lane, lane.epoch.id, lane.changes, engine.meter, engine.meter.state, engine.budget, model.info,

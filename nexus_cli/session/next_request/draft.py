@@ -53,13 +53,13 @@ class FirstEpoch:
     told: Sections
     """The event sections of its first request."""
     drops: Sequence[Drop]
-    """What its system text leaves out, as a ledger in memory has it."""
+    """Drops of its system text, as a ledger in memory has them."""
     count: Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """What an epoch is drafted from; the same for each."""
+    """Inputs of a drafted epoch."""
 
     options: Options
     info: ModelInfo
@@ -68,7 +68,7 @@ class Drafting:
     failed: Callable[[str], None]
     """Told which contributor was skipped, and what is odd about a file that was read."""
     runs: bool
-    """A command may run in that session, or somebody can be asked."""
+    """True if a command may run in that session, or the person can be asked."""
 
     def first(self, ledger: Ledger) -> FirstEpoch:
         """Return the first epoch of a new session, which begins in `ledger`, one in memory."""

@@ -38,13 +38,13 @@ class Earlier:
 
     requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
     life: CacheLife | None = None
-    """What is known of the cache of the model that is asked next."""
+    """Cache lifetime of the model that is asked next."""
     clock: Clock = local_now
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What the provider's cache should hold of a request."""
+    """The part of a request that the provider's cache should hold."""
 
     tokens: int
     """Of the request before it, or of one under a former epoch."""
@@ -53,7 +53,7 @@ class Outlook:
     shared: int
     """Tokens of its beginning that the request before it had too."""
     age: float | None
-    """Seconds since the beginning of that one was used last, None where the clock does not tell."""
+    """Seconds since the last use of its beginning; None if the clock does not tell."""
     at: datetime
 
 
@@ -70,7 +70,7 @@ class NextRequest:
     sent: int
     """The last entry that an earlier request of this epoch held; -1 where there was none."""
     told: Sections
-    """The event sections that it adds to its newest message; their texts stand there."""
+    """Event sections added to its newest message, which contains their texts."""
     counted: Used
     """Tokens by layer by our own count."""
     budget: TokenBudget
@@ -79,12 +79,12 @@ class NextRequest:
     room: int
     """Tokens that it may take."""
     most: int
-    """What it takes with the known error of the estimate: this has to fit (law 2)."""
+    """Tokens with the known error of the estimate: these have to fit (law 2)."""
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
     earlier: Earlier
     in_force: Callable[[], LimitsInForce]
-    """Asked once, when somebody wants to know."""
+    """Called once, when the limits are read."""
 
     @classmethod
     def of(
@@ -188,7 +188,7 @@ class NextRequest:
         return [one.shares(self.epoch, self.items) for one, _ in before]
 
     def outlook(self) -> Outlook:
-        """Return what a cache should hold of it by now, of whichever request that was sent before."""
+        """Return what a cache should hold of it now, from whichever earlier request."""
         now, life = self.earlier.clock(), self.earlier.life
         made = []
         for (_, used), (shared, messages) in zip(self.earlier.requests, self._shared, strict=False):
@@ -201,7 +201,7 @@ class NextRequest:
 
     @property
     def cached(self) -> int:
-        """Tokens of it that a cache should hold by now."""
+        """Return the tokens of it that a cache should hold now."""
         return min(self.tokens, self.outlook().tokens)
 
     @property

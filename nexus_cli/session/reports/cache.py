@@ -48,24 +48,25 @@ class Trail:
     log: LaneLog
     requests: list[Asked]
     proven: bool
-    """The provider has told of a cache at some time in the session."""
+    """True if the provider reported use of a cache in the session."""
     _epochs: dict[int, Epoch] = field(default_factory=dict)
     _infos: dict[str, ModelInfo] = field(default_factory=dict)
     _facts: dict[int, CacheFacts | None] = field(default_factory=dict)
 
     def info(self, row: RequestRow) -> ModelInfo:
-        """The model that was asked."""
+        """Return the facts of the requested model."""
         name = str(row.manifest.arguments.get("model", ""))
         if name not in self._infos:
             self._infos[name] = load_model_info(self.ledger, name, self.settings)
         return self._infos[name]
 
     def life(self, row: RequestRow) -> CacheLife | None:
-        """What is known of its cache."""
+        """Return its cache lifetime."""
         return cache_life_of(self.info(row))
 
     def facts(self, asked: Asked) -> CacheFacts | None:
-        """What is known before anything is compared; None for a first request and for one without figures."""
+        """Return the figures of a request before any comparison; None for a first request and for one without
+        figures."""
         step = asked.row.manifest.step
         if step not in self._facts:
             self._facts[step] = self._gathered(asked)
@@ -86,31 +87,31 @@ class Trail:
         )  # fmt: skip
 
     def _fresh(self, asked: Asked, before: RequestRow) -> float:
-        """Share of a request under a new epoch that came after the request before it."""
+        """Return the share of a request under a new epoch that came after the request before it."""
         epoch, tail = self._epoch(asked.row.manifest.epoch), self._tail(asked.row)
         items = [*epoch.head, *tail]
         new = sum(item.tokens for item in items if item.entry > before.manifest.last)
         return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(item.tokens for item in items))
 
     def compared(self, asked: Asked, facts: CacheFacts) -> CacheFacts:
-        """`facts` with what differed from the request before."""
+        """Return `facts` with the first difference from the request before."""
         found = self.difference(asked)
         if found is None:
             return facts
         return replace(facts, difference=found, cause=self.cause(asked), source=self.source(asked, found))
 
     def difference(self, asked: Asked) -> Difference | None:
-        """The first part in which the request differs from the one before, by the hashes of what was sent."""
+        """Return the first part that differs from the request before, by the hashes of what was sent."""
         if asked.before is None:
             return None
         return first_difference(self._print(asked.before), self._print(asked.row))
 
     def cause(self, asked: Asked) -> str:
-        """What began the epoch of the request, where that is another than before; else ""."""
+        """Return the cause of the request's epoch if that is not the epoch of the one before; else ""."""
         return "" if self._same(asked) else self._epoch(asked.row.manifest.epoch).cause
 
     def source(self, asked: Asked, found: Difference) -> str:
-        """Where the section that differs comes from."""
+        """Return the source of the section that differs."""
         if found.kind != "section" or asked.before is None:
             return ""
         epochs = (self._epoch(row.manifest.epoch) for row in (asked.row, asked.before))
@@ -121,7 +122,7 @@ class Trail:
         return asked.before is not None and asked.before.manifest.epoch == asked.row.manifest.epoch
 
     def _shared(self, asked: Asked, before: RequestRow, tokens: int) -> int:
-        """Tokens that a request has in common with the one before it, which was sent under another epoch."""
+        """Return the tokens that a request has in common with the one before it under another epoch."""
         epoch, held = self._epoch(asked.row.manifest.epoch), self._epoch(before.manifest.epoch)
         step = asked.row.manifest.step
         rows = [one.before for one in self.requests if one.before and one.row.manifest.step <= step]
@@ -135,12 +136,12 @@ class Trail:
         return self._epochs[number]
 
     def _tail(self, row: RequestRow) -> list[WindowItem]:
-        """What the request held behind the head of its epoch."""
+        """Return the items of the request after the head of its epoch."""
         first = self._epoch(row.manifest.epoch).base + 1
         return [item_of(entry) for entry in self.log.read(first, row.manifest.last)]
 
     def _print(self, row: RequestRow) -> Fingerprint:
-        """The parts of a request as it was sent, by the hashes that stand in the ledger."""
+        """Return the fingerprint of a request from the hashes in the ledger."""
         epoch = self._epoch(row.manifest.epoch)
         head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
         items = flatten(group_tool_calls(epoch.head))
@@ -149,7 +150,7 @@ class Trail:
 
 
 def read_trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]:
-    """The lanes of a session that sent something, its main lane first."""
+    """Return the lanes of a session that sent something, its main lane first."""
     told = read_requests(ledger, session)
     main = [*told.source, *next(iter(told.lanes.values()))]
     made: list[Trail] = []
@@ -165,19 +166,19 @@ def read_trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]
 
 
 def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
-    """The newest of which the provider reported what it took."""
+    """Return the newest request with reported input."""
     return next((row for row in reversed(rows) if reported_tokens(row)), None)
 
 
 def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
-    """The request of the main lane that a side lane's first one goes on from: they share an epoch."""
+    """Return the request of the main lane that a side lane's first one continues: they share an epoch."""
     epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
     earlier = (one for one in main if one.manifest.epoch == epoch and one.manifest.last <= last)
     return _newest([one for one in earlier if one.manifest.at <= at])
 
 
 def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:
-    """The newest time at which the epoch of `before` was used, by it or by a fork, before `row` was sent."""
+    """Return the newest use of the epoch of `before`, by it or by a fork, before `row` was sent."""
     if before is None:
         return ""
     used = times[before.manifest.epoch]
@@ -192,7 +193,8 @@ ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
-    """A row per request, those of the main lane first, and the sums; `NexusError("usage", ...)` for no such session."""
+    """Return a row per request, the main lane first, and the sums; raise `NexusError("usage", ...)` for an unknown
+    session."""
     rows = [_row(trail, asked) for trail in read_trails(ledger, session, settings) for asked in trail.requests]
     return {
         "version": 1,
@@ -204,9 +206,9 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
 
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> Value:
-    """What made request `step` of the main lane miss; without `step` the newest that missed, else the newest.
+    """Return why request `step` of the main lane missed; without `step` the newest miss, else the newest request.
 
-    `NexusError("usage", ...)` for a request that is not there.
+    Raise `NexusError("usage", ...)` if the request does not exist.
     """
     main = next(iter(read_trails(ledger, session, settings)))
     requests = main.requests
@@ -248,7 +250,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
 
 
 def _verdict(trail: Trail, asked: Asked) -> Diagnosis:
-    """The verdict on one request; what differed is looked for only where something was missed."""
+    """Return the diagnosis of one request; differences are searched for only if something was missed."""
     if asked.row.usage is None or not was_answered(asked.row):
         why = f" ({asked.row.finish})" if asked.row.finish else ""
         return Diagnosis("unanswered", why=f"it was not answered{why}")
@@ -263,14 +265,14 @@ def _verdict(trail: Trail, asked: Asked) -> Diagnosis:
 
 
 def _first(step: int, read: int) -> str:
-    """Why a request has none before it to be compared with; "" where the verdict says it."""
+    """Return why there is no earlier request to compare with; "" if the verdict says it."""
     if step > 1:
         return "no request before it brought figures"
     return ELSEWHERE if read else ""
 
 
 def _details(trail: Trail, asked: Asked) -> Value:
-    """What stands behind a verdict: the request before, the first difference, time and what is known of the cache."""
+    """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked.row)
     # What was compacted or cut right after a switch began one more epoch: the model is another one by the switch.
     cause = "model" if found and found.kind in ("model", "effort") else trail.cause(asked)
@@ -332,6 +334,6 @@ def _count(rows: Iterable[Value], ours: bool | None) -> int:
 
 
 def _rewrites(ledger: Ledger, session: str) -> list[Value]:
-    """The price of every rewrite of the session's own, as it was recorded when it was made."""
+    """Return the recorded price of every rewrite of the session's own."""
     found = ledger.log(session).memos("rewrite", own=True)
     return [{"at": memo.at, **memo.value} for memo in found]

@@ -1,6 +1,6 @@
-"""What the next request would hold, or what request N held (interface.md section 8). Sends nothing, writes nothing.
+"""Report the next request or request N of a session (interface.md section 8). Sends nothing, writes nothing.
 
-A session's own epoch is shown as it was sent; without a session the first request of a new one is put together.
+A session's own epoch is shown as it was sent; without a session the first request of a new one is assembled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nexus_cli.session.reports.request_view import RequestView, first_view, larg
 def context_report(
     options: Options, settings: Settings, session: str | None, step: int | None = None
 ) -> dict[str, Any]:
-    """The report as JSON; `NexusError("usage", ...)` for a session or request that is not there."""
+    """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist."""
     if session is None:
         return request_value(first_view(options, settings))
     ledger = Ledger.look(places().ledger)
@@ -41,7 +41,8 @@ def context_report(
 
 
 def request_difference(settings: Settings, session: str, step: int | None = None) -> dict[str, Any]:
-    """What request `step` (default: the newest) has more or less than the one before it; errors as in `report`."""
+    """Return the difference of request `step` (default: the newest) from the one before; errors as in
+    `context_report`."""
     ledger = Ledger.look(places().ledger)
     try:
         return difference_in_ledger(ledger, session, settings, step)
@@ -50,7 +51,7 @@ def request_difference(settings: Settings, session: str, step: int | None = None
 
 
 def difference_in_ledger(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
-    """The same from a ledger that is open."""
+    """Return the same from an open ledger."""
     found = ledger.find_session(session)
     rows = ledger.log(found.id).requests()
     number = len(rows) if step is None else step
@@ -62,12 +63,12 @@ def difference_in_ledger(ledger: Ledger, session: str, settings: Settings, step:
 
 
 def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> dict[str, Any]:
-    """The report of what request `step` of a session held, from a ledger that is open; errors as in `report`."""
+    """Return the report of request `step` of a session in an open ledger; errors as in `context_report`."""
     return request_value(sent_view(ledger, ledger.find_session(session), settings, step))
 
 
 def request_value(view: RequestView) -> dict[str, Any]:
-    """What is shown, as JSON."""
+    """Return a request as JSON."""
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
     waiting = sum(item.tokens for item in request.waiting)
@@ -103,13 +104,13 @@ def request_value(view: RequestView) -> dict[str, Any]:
 
 
 def _left_out(view: RequestView) -> dict[str, Any]:
-    """The drops, those that are back in the window marked, and how many of the others were asked for again."""
+    """Return the drops, with those back in the window marked, and how many of the others were asked for again."""
     listed = window_drops("", view.drops, view.request.items, view.memos, view.request.epoch.sections)
     return {key: listed[key] for key in ("drops", "left_out", "recalled")}
 
 
 def _tools(view: RequestView, total: int) -> list[dict[str, Any]]:
-    """The schemas, which come to `total` tokens with what wraps them."""
+    """Return the schemas; with their wrapping they sum to `total` tokens."""
     named = [(tool["function"]["name"], view.count(canonical(tool).decode())) for tool in view.request.epoch.tools]
     parts = apportion(total, [counted for _, counted in named])
     return [
@@ -119,16 +120,18 @@ def _tools(view: RequestView, total: int) -> list[dict[str, Any]]:
 
 
 def _section_budget(view: RequestView, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What the static sections may take, and take, by our own count, which plans them; above it stand the shortest
-    forms of sticky ones alone."""
+    """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
+    sections exceed it."""
     sent = [int(one["counted"]) + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
     tokens = section_budget(view.request.budget.available, view.recipe.section_budget)
     return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens, "unit": UNIT}
 
 
 def _history(view: RequestView) -> dict[str, Any]:
-    """The entries that stand in the window, whole or in part, and the groups that hold one of them: a summary, a note
-    and the stub of a result stand for entries that are hidden, and are in neither."""
+    """Return figures of the entries in the window, whole or in part, and of the groups with one of them.
+
+    A summary, a marker and a stub represent hidden entries and count for neither.
+    """
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
     for item in (*view.request.arranged, *view.request.waiting):
         by_kind[str(item.message.role)] += item.tokens
@@ -149,7 +152,7 @@ def _history(view: RequestView) -> dict[str, Any]:
 
 
 def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
-    """The messages by kind less what we added to the newest: that stands in the event layer."""
+    """Return the messages by kind without the event sections in the newest, which the event layer counts."""
     for kind in ("user", "tool"):
         part = min(told, by_kind[kind])
         by_kind[kind] -= part

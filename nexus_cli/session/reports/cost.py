@@ -1,4 +1,4 @@
-"""What a session used so far: tokens and dollars by model, by kind of request, and for its newest turns."""
+"""Report the usage of a session: tokens and dollars by model, by kind of request, and of its newest turns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ AT_ONCE = 500
 """Entries that are read together while the newest turns are looked for."""
 WORDS = 80
 KINDS = {"main": "conversation", "compact": "compaction"}
-"""What requests of a lane are for, by the agent of the lane; others have the agent's name."""
+"""Kinds of requests by the agent of their lane; others are named after the agent."""
 
 
 def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
-    """The sums of a session's own requests, those that a fork shares with its source left out.
+    """Return the sums of a session's own requests, without those that a fork shares with its source.
 
-    A request that has no answer, because it was killed or still runs, is counted and adds nothing; an unknown price
-    makes its sums unknown.
+    An unanswered request is counted and adds nothing; an unknown price makes its sums unknown.
     """
     info = ledger.session(session)
     logs = ledger.logs(session)
@@ -70,8 +69,7 @@ def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
 
 
 def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) -> list[dict[str, Any]]:
-    """The newest turns, oldest first, each with the requests of every lane that were sent while it lasted: by the
-    entries of the main lane, as far as those tell it."""
+    """Return the newest turns, oldest first, each with the requests of every lane sent during it."""
     begun = _begun(main)
     starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
@@ -90,7 +88,7 @@ def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) 
 
 
 def _begun(log: LaneLog) -> list[Entry]:
-    """The entries that began the newest turns, oldest first."""
+    """Return the entries that began the newest turns, oldest first."""
     found: list[Entry] = []
     for last in range(log.last_id(), 0, -AT_ONCE):
         entries = log.read(max(1, last - AT_ONCE + 1), last)

@@ -1,7 +1,7 @@
-"""What changed in the working folder: git's diff against the last commit, bounded in time and size.
+"""Report changes in the working folder: git's diff against the last commit, bounded in time and size.
 
 Without git, or outside of a repository, the files that the session changed. Runs nothing that a repository's own
-configuration names, as far as git can be told so.
+configuration names, as far as git allows.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submod
 
 
 class _Unable(Exception):
-    """Git cannot tell, with the reason."""
+    """Git cannot be used, with the reason."""
 
 
 async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
-    """`source` is `git` (then `text`, `untracked`, `cut`) or `session` (then `files`, and `why`)."""
+    """Return `source`: `git` (with `text`, `untracked`, `cut`) or `session` (with `files`, `why`)."""
     try:
         return await run_in_thread(lambda stop: _by_git(folder, stop))
     except _Unable as reason:
@@ -66,7 +66,7 @@ def _by_git(folder: Path, stop: Stop) -> dict[str, Any]:
 
 
 def _git(git: str, folder: Path, stop: Stop, *arguments: str) -> tuple[bytes, int]:
-    """What git prints, and its exit status; `_Unable` where it cannot be started or takes too long."""
+    """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
     env = {name: value for name, value in os.environ.items() if name not in ALONE}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
@@ -81,5 +81,5 @@ def _git(git: str, folder: Path, stop: Stop, *arguments: str) -> tuple[bytes, in
 
 
 def _near(path: str, folder: Path) -> str:
-    """`path` as it is named from `folder`, where it lies in it."""
+    """Return `path` relative to `folder` if it is inside."""
     return os.path.relpath(path, folder) if Path(path).is_relative_to(folder) else path

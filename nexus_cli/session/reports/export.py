@@ -31,21 +31,21 @@ _WORD = re.compile(r"\w+")
 
 
 def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
-    """The session in pieces of text; `form` is one of `FORMATS`. JSON is `escaped` to ASCII, for a terminal, or not."""
+    """Yield the session as text in one of `FORMATS`; `escaped` limits JSON to ASCII, for a terminal."""
     return _markdown(record, info) if form == "md" else _lines(record, info, escaped)
 
 
 def default_file_name(info: SessionInfo, form: str) -> str:
-    """A file name for a session: its day, and its name or the end of its id."""
+    """Return a file name for a session: its day, and its name or the end of its id."""
     title = "-".join(_WORD.findall(info.name))[:60].strip("-") or info.id[-8:].lower()
     return f"nexus-{info.created[:10]}-{title}.{form}"
 
 
 def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
-    """Write `pieces` to a new file at `path` and give its path; blocking.
+    """Write `pieces` to a new file and return its path; blocking.
 
-    Where a file is there already, with `beside` one of the same name with -2, -3, ... is made, else it is an error.
-    Raises `NexusError("usage", ...)` when there can be no such file; what was written of it is taken away.
+    If the file exists, with `beside` write to the same name with -2, -3, ..., else fail. Raise `NexusError("usage",
+    ...)` if the file cannot be created; a partial file is deleted.
     """
     try:
         file = _new(path, beside)
@@ -64,7 +64,7 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
 
 
 def _new(path: Path, beside: bool) -> TextIO:
-    """A new file at `path`, or at the first free name beside it."""
+    """Open a new file at `path`, or at the first free name beside it."""
     names = chain([path], (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2)))
     for name in names:
         with suppress(*([FileExistsError] if beside else [])):
@@ -73,7 +73,7 @@ def _new(path: Path, beside: bool) -> TextIO:
 
 
 def _private(path: str, flags: int) -> int:
-    """A session is nobody else's business."""
+    """Open a file that only its owner can read."""
     return os.open(path, flags, 0o600)
 
 
@@ -84,7 +84,7 @@ def _entries(record: LaneLog) -> Iterator[Entry]:
 
 
 def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
-    """One object a line: the session, every entry, then every drop with its text where no entry holds it."""
+    """Yield one object a line: the session, every entry, every drop with its text if no entry holds it."""
 
     def line(kind: str, value: Mapping[str, Any]) -> str:
         return json_text({"type": kind, **value}, escaped=escaped, dense=True) + "\n"
@@ -128,6 +128,6 @@ def _entry(entry: Entry) -> Iterator[str]:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """`text` as a block of code that nothing in it can end."""
+    """Return `text` as a code block that nothing in it can end."""
     fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(text)), default=0))
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"

@@ -21,7 +21,7 @@ from nexus_cli.session.session_state import SessionState
 
 
 def live_report(parts: SessionState) -> dict[str, Any]:
-    """The report of what the next request of a session would hold that runs here."""
+    """Return the report of the next request of the running session."""
     if parts.lane_state.lane.is_recorded or parts.options is None:
         return request_value(_live_view(parts, prepare_next_request(parts)))
     options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
@@ -48,7 +48,7 @@ def _live_view(parts: SessionState, request: NextRequest) -> RequestView:
 
 
 def pins_report(parts: SessionState) -> dict[str, Any]:
-    """The pins of a session as it is now."""
+    """Return the session's pins with their tokens; `room` is their share after a compaction."""
     engine = parts.lane_state
     pins, count = list_pins(engine.lane.timeline), engine.context.counter.count
     rows: list[dict[str, Any]] = [
@@ -61,7 +61,7 @@ def pins_report(parts: SessionState) -> dict[str, Any]:
 
 
 def goals_report(parts: SessionState) -> dict[str, Any]:
-    """Every goal that was not dropped, with `id`, `text`, `done` and its `steps` of the same keys."""
+    """Return every goal that was not dropped with `id`, `text`, `done` and its `steps` with the same keys."""
     found = list_goals(parts.lane_state.lane.timeline)
     tops = [goal for goal in found if not goal.parent]
     return {
@@ -84,8 +84,10 @@ NAMES = tuple(f.name for f in fields(Limits))
 
 
 def limits_report(parts: SessionState, name: str = "") -> dict[str, Any]:
-    """The limit `name` as it is now, all that are in force without a name. `limits` has for each `name`, `value`,
-    `bound_by`, `said` (layer to value); `signals` tells the state that binds, where the recipe lets it."""
+    """Return the limit `name`, or all in force.
+
+    Each has `name`, `value`, `bound_by` and `said` (layer to value); `signals` is the state of the run that may bind.
+    """
     limits = parts.dispatcher.run_limits(parts.lane_state)
     _, bounds = parts.dispatcher.in_force(parts.lane_state, parts.bounds)
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
@@ -114,11 +116,11 @@ RUNS = {
     "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
     "all": "also commands and everything else: nothing asks",
 }
-"""What runs without asking at each of `LEVELS`."""
+"""Work that runs without asking at each of `LEVELS`."""
 
 
 def tools_report(session: Session) -> dict[str, Any]:
-    """The tools of a session by name, with what each does, its tokens, and when it asks at the present level."""
+    """Return the tools of a session with their effect, tokens, and when they ask at the present level."""
     report = session.look(live_report)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
@@ -148,7 +150,7 @@ def _asks(effect: Effect, level: str) -> str:
 
 
 def permissions_report(session: Session) -> dict[str, Any]:
-    """The level in force with the layer that set it, what each level means, what was allowed for the session."""
+    """Return the level in force with its layer, the meaning of each level, and what was allowed for the session."""
     bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.look(live_report).get("limits", [])}
     return {
         "version": 1,
@@ -160,7 +162,7 @@ def permissions_report(session: Session) -> dict[str, Any]:
 
 
 def _allowed(name: str, kind: str, *paths: str) -> str:
-    """One thing that was allowed for the rest of the session, in words."""
+    """Return one thing allowed for the rest of the session in words."""
     if paths:
         return f"{name} of {', '.join(paths)}"
     return f"every {name} command" if kind == "run" else f"every {name} call inside the project"

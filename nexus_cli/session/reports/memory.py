@@ -1,4 +1,4 @@
-"""What is remembered: the facts of a project and of its person, what waits for them first."""
+"""Report remembered facts of a project and of its person, proposals first."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NAME = 24
 def list_facts(
     ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
 ) -> dict[str, Any]:
-    """Everything that is remembered in `project` (None: in all of them), the newest first; `here` is the id of the
-    session that asks."""
+    """Return all facts in `project` (None: in all of them), the newest first; `here` is the id of the asking
+    session."""
     return facts_report(ledger, ledger.facts.list_facts(project, slots), here, project=project)
 
 
 def search_facts(
     ledger: Ledger, text: str, project: str | None, slots: Collection[MemorySlot] = (), here: str = ""
 ) -> dict[str, Any]:
-    """The kept facts that fit `text`, the best first, whole; `NexusError("usage", ...)` where it is empty."""
+    """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
     found = ledger.facts.search(text, project, slots, HITS + 1)
@@ -35,9 +35,9 @@ def search_facts(
 
 
 def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> dict[str, Any]:
-    """Facts as JSON, each with the words for where it comes from: `source`, and `place` without the message.
+    """Return facts as JSON with their origin in words: `source`, and `place` without the message.
 
-    What is forgotten also names the sessions in which it can still be read: `told_in`; `here` is one that is open.
+    A forgotten fact also names the sessions in which it can still be read (`told_in`); `here` is one that is open.
     """
     known: dict[str, str] = {}
     forgotten = more.get("done") == "forgotten"
@@ -53,13 +53,13 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
 
 
 def acceptance_report(ledger: Ledger, done: Accepted, here: str = "") -> dict[str, Any]:
-    """What the person accepted as JSON, with what was `forgotten` for it, as `value` has both."""
+    """Return the accepted facts as JSON, with the facts `forgotten` for them."""
     gone = facts_report(ledger, done.forgotten, here, done="forgotten")
     return facts_report(ledger, done.kept, here, done="kept") | {"here": here, "forgotten": gone["facts"]}
 
 
 def list_proposals(ledger: Ledger, project: str) -> list[str]:
-    """The ids of the facts that wait for the person, the oldest first."""
+    """Return the ids of the proposals, the oldest first."""
     return [fact.id for fact in reversed(ledger.facts.list_facts(project, state=FactState.PROPOSED))]
 
 
@@ -68,7 +68,7 @@ def _typed(fact: Fact) -> str:
 
 
 def _place(ledger: Ledger, session: str, here: str) -> str:
-    """The session in words: this one, by its name, else by its day and the end of its id."""
+    """Return the session in words: this one, by its name, else by its day and the end of its id."""
     if session == here:
         return "this session"
     try:

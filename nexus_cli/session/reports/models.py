@@ -1,6 +1,6 @@
-"""The models that are usable now, with window, price and cache support, and why each of them is.
+"""Report the models that are usable now, with window, price, cache support and why they are usable.
 
-Owns the listing; leaves choosing one to the front ends. Asks nobody but servers on loopback that answer.
+Front ends choose one. Only servers on loopback are queried.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ANSWER = 1024 * 1024
 def list_models(
     settings: Settings, environ: Mapping[str, str], servers: Sequence[Server] | None = None
 ) -> dict[str, Any]:
-    """The chosen model, aliases, the models of keys in the environment, and those of local servers.
+    """Return the chosen model, aliases, the models of keys in the environment, and those of local servers.
 
-    `servers` are those that answer on loopback; None looks for them.
+    `servers` are those that answer on loopback; None searches for them.
     """
     chosen = unnamed_model(environ, settings)
     rows: dict[str, dict[str, Any]] = {}
@@ -37,7 +37,7 @@ def list_models(
 
 
 def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> dict[str, Any]:
-    """One model by its name or an alias; `NexusError("usage", ...)` where no provider is known for it."""
+    """Return one model by its name or alias; raise `NexusError("usage", ...)` if its provider is unknown."""
     model = resolve_alias(name, settings)
     check_model(model)
     chosen = unnamed_model(environ, settings)
@@ -49,12 +49,12 @@ def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> dic
 
 
 def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """Aliases and the models of keys in the environment: what can be named without asking anybody."""
+    """Return aliases and the models of keys in the environment, without querying servers."""
     return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
 
 
 def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
-    """What is known of one model: tokens, and US dollars per million tokens."""
+    """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings)
     return {
         "name": name,
@@ -87,7 +87,7 @@ def _usable(
 
 
 def _served(url: str) -> list[str]:
-    """The names that a server on loopback lists; none when it does not speak as expected."""
+    """Return the names that a server on loopback lists; none if it does not answer as expected."""
     place = urlsplit(url)
     connection = HTTPConnection(place.hostname or "127.0.0.1", place.port or 80, timeout=1.0)
     try:

@@ -1,4 +1,4 @@
-"""What one request has more or less than the one before it: sections, entries, tools, and what began a new epoch."""
+"""Compare a request with the one before it: sections, entries, tools, and the cause of a new epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.session.reports.request_view import RequestView, describe_items
 
 SEEN = ("form", "tokens", "sha256")
-"""What is told of a section."""
+"""Reported keys of a section."""
 
 
 def compare_requests(before: RequestView | None, after: RequestView) -> dict[str, Any]:
@@ -53,13 +53,14 @@ def compare_requests(before: RequestView | None, after: RequestView) -> dict[str
 
 
 def _sections(view: RequestView | None) -> dict[str, Mapping[str, Any]]:
-    """Return those of the system text, by id; what was told is apart: it stays where it was told."""
+    """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
+    sent."""
     rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
     return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
 
 
 def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
-    """By what a section is compared: its tokens are what the provider makes of it, and differ with the request."""
+    """Return the key by which sections are compared. Their tokens follow the provider's count and differ by request."""
     return section["form"], section["sha256"], section["counted"]
 
 

@@ -51,7 +51,7 @@ class RequestView:
     row: RequestRow | None = None
     """None for the next request."""
     last_told: Sections = ()
-    """For the next request of a session: what was told last."""
+    """For the next request of a session: the event sections sent last."""
     notices: tuple[str, ...] = ()
     memos: Memos = lambda kind: ()
     """Those of its lane of one kind, by then."""
@@ -86,13 +86,12 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
 
 
 def _as_then(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
-    """The model with the window that it was taken to have when a request was sent; requests of before this was recorded
-    are shown in that of today."""
+    """Return the model with the window recorded with a request; older requests use today's."""
     return replace(info, **{name: noted[name] for name in ("window", "max_output") if name in noted})
 
 
 def _window_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the window that stood among the arguments of a request for a while, before it stood with the limits."""
+    """Return the window from the arguments of a request: older ledgers have it there, not with the limits."""
     return {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
 
 
@@ -161,7 +160,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
 
 
 def change_notice(before: Epoch, after: Epoch) -> str:
-    """Return what a person is told who looks at a request that begins with other words than the one before."""
+    """Return the notice for a request under another epoch than the one before."""
     if before.model != after.model:
         shown = f"this shows what {after.model} would be sent, after {before.model}"
         return f"a switch of model begins a new epoch; {shown}"
@@ -171,18 +170,18 @@ def change_notice(before: Epoch, after: Epoch) -> str:
 
 
 def _runs(options: Options, allow: str | None) -> bool:
-    """True if a command may run in a session with these, or somebody can be asked."""
+    """True if commands may run in a session with these options, or the person can be asked."""
     return options.interactive or allow == "all"
 
 
 def _told_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
-    """Return what was told with `row`: the plans of the entries that none of the earlier `rows` held."""
+    """Return the event sections sent with `row`: plans of the entries that no earlier row held."""
     before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
     return _told([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
 
 
 def last_told(memos: Memos, last: int) -> Sections:
-    """Return what was told last, up to entry `last`."""
+    """Return the event sections sent last, up to entry `last`."""
     plans = [memo for memo in memos(PLAN) if memo.entry <= last]
     return _told([memo for memo in plans if memo.entry == plans[-1].entry])
 
@@ -196,14 +195,16 @@ def _told(plans: Sequence[Memo]) -> Sections:
 
 MOST = 10
 WORDS = 60
-"""Characters of a message that tell a person which one it is."""
+"""Characters of a message that identify it for a person."""
 
 
 def largest_items(
     sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], items: Sequence[WindowItem], scale: float
 ) -> list[dict[str, Any]]:
-    """The `MOST` largest of all, the largest first: `what`, `tokens`, and `entry` where it is one of history. `scale`
-    is what a token of `items` is in that of the others."""
+    """Return the `MOST` largest parts, the largest first: `what`, `tokens`, and `entry` for history.
+
+    `scale` converts tokens of `items` to those of the others.
+    """
     found: list[tuple[int, str, WindowItem | None]] = [
         (int(one["tokens"]), f"section {one['id']}", None) for one in sections
     ]
@@ -219,7 +220,7 @@ def largest_items(
 
 
 def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) -> list[tuple[WindowItem, str]]:
-    """Each of `chosen` with the words that tell a person which one of `items` it is."""
+    """Return each of `chosen` with a description that identifies it among `items`."""
     chosen = list(chosen)
     wanted = {item.message.tool_call_id for item in chosen if item.message.role is Role.TOOL}
     calls = {call.id: call for call in _calls(items) if call.id in wanted} if wanted else {}

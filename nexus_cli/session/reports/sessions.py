@@ -20,19 +20,19 @@ from nexus_cli.session.session import Session
 
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
-    """The newest sessions, of one folder or of all."""
+    """Return the newest sessions, of one folder or of all."""
     return {"version": 1, "sessions": [session_value(info) for info in ledger.sessions(folder, limit)]}
 
 
 def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
-    """One session with every entry of its main lane."""
+    """Return one session with every entry of its main lane."""
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
     return {"version": 1, **session_value(info), "entries": [entry_value(entry) for entry in entries]}
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
-    """The newest entries that hold `text`, of one folder's sessions or of all; `NexusError("usage", ...)` for none."""
+    """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
     found = ledger.search(text, folder, limit)
@@ -43,7 +43,7 @@ def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit:
 
 
 def session_value(info: SessionInfo) -> dict[str, Any]:
-    """What a listing says of a session."""
+    """Return a session as JSON."""
     value = asdict(info)
     value["entry_count"] = value.pop("entries")
     del value["main_lane"]
@@ -51,7 +51,7 @@ def session_value(info: SessionInfo) -> dict[str, Any]:
 
 
 def entry_value(entry: Entry) -> dict[str, Any]:
-    """An entry as JSON; of images the names."""
+    """Return an entry as JSON; images by name."""
     message = entry.message
     return {
         "id": entry.id,
@@ -77,10 +77,10 @@ NOTHING: Mapping[str, Any] = {
 
 
 def last_exchange(session: Session) -> dict[str, Any]:
-    """The newest turn of `session`: the person's words, the newest text of the answer, the calls without a result.
+    """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
 
-    The words have the steering with them. `finished` is False where something is open or the answer broke off.
-    `NexusError` where the ledger fails.
+    Steering is part of the words. `finished` is False if something is open or the answer broke off. Raise `NexusError`
+    if the ledger fails.
     """
     if session.ledger is None or session.record is None:
         return dict(NOTHING)
@@ -89,7 +89,7 @@ def last_exchange(session: Session) -> dict[str, Any]:
 
 
 def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """The same from a record alone; `subjects` are the names of the tools' main arguments."""
+    """Return the same from a record; `subjects` are the names of the tools' main arguments."""
     turn = _newest_turn(record)
     said = [entry.message.content for entry in turn if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON]
     answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
@@ -118,7 +118,7 @@ def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, 
 
 
 def _newest_turn(record: LaneLog) -> list[Entry]:
-    """The entries from the newest words that began a turn on; all of them where none did."""
+    """Return the entries from the newest user message on; all of them if there is none."""
     found: list[Entry] = []
     for entry in _backwards(record):
         found.append(entry)

@@ -13,14 +13,17 @@ from nexus_cli.core.errors import NexusError
 
 
 def list_skills(cwd: Path) -> dict[str, Any]:
-    """Every skill with its one line and where it lies, and how many do not count because the project is not trusted."""
+    """Return every skill with its description and path, and how many do not count because the project is untrusted."""
     shown = [{key: value for key, value in asdict(skill).items() if key != "source"} for skill in find_skills(cwd)]
     return {"version": 1, "skills": shown, "untrusted": count_untrusted(cwd)}
 
 
 def skill_guide(name: str, cwd: Path) -> str:
-    """The guide of the skill `name`; `NexusError("usage", ...)` with the nearest name when there is none, and
-    `NexusError("config", ...)` when it cannot be read."""
+    """Return the guide of the skill `name`.
+
+    Raise `NexusError("usage", ...)` with the nearest name if there is none, `NexusError("config", ...)` if it cannot be
+    read.
+    """
     found = [skill for skill in find_skills(cwd) if not skill.shadowed]
     wanted = name.strip()
     chosen = next((skill for skill in found if skill.name == wanted), None)

@@ -1,4 +1,4 @@
-"""What the configuration of a project would do, as a value for `nexus trust`."""
+"""Report what the configuration of a project would do, for `nexus trust`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nexus_cli.session.recipes import INSIDE, folders
 
 
 def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
-    """`settings` (key, value, effect against the person's own), `refused` keys, `files`, `problems`, `state`.
+    """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `problems`, `state`.
 
     `loaded` are the person's settings without the project's.
     """
@@ -56,7 +56,7 @@ def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings
 
 
 def _recipes(found: Configuration) -> list[str]:
-    """What is wrong with the project's recipes."""
+    """Return problems of the project's recipes."""
     problems, taken = [], recipe_names(folders())
     for name, data in found.files.items():
         if name.startswith(INSIDE) and name.endswith(".toml"):

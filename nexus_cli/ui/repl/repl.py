@@ -32,7 +32,7 @@ from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports import FORMS
+from nexus_cli.ui.reports.forms import FORMS
 from nexus_cli.ui.reports.lines import shortened
 from nexus_cli.ui.reports.sessions import ANSWER, last_head, last_tail
 from nexus_cli.ui.terminal_sanitizer import sanitize

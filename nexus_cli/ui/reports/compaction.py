@@ -1,4 +1,4 @@
-"""What a compaction kept, what one would do, and what is pinned: lines for people."""
+"""Text of compactions: what one kept, what one would do, and pins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES = {
 
 
 def describe_kept(kept: Mapping[str, Any]) -> list[str]:
-    """Return what stands in the window after a compaction, and what is left out with its drop."""
+    """Return what the window keeps after a compaction, and what is left out with its drop."""
     drops = list(kept.get("drops") or ())
     parts = [f"your {plural(int(kept['words']), 'message')} word for word" + _left(kept["words_left"], drops[:1])]
     record = [plural(int(kept["files"]), "file")] if kept["files"] else []

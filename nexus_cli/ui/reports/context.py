@@ -136,8 +136,7 @@ LETTERS = {"system": "S", "history": "H", "event": "E"}
 
 
 def section_rows(value: Value, width: int) -> list[str]:
-    """Return every section, what of the layer is in none, what was told last where nothing is pending, and the
-    reasons."""
+    """Return every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value.get("sections", []), value.get("told", [])
     fixed = [one for one in sections if one["layer"] == "system"]
     rows = [_row(one, _layer(value, one), width) for one in fixed]
@@ -202,7 +201,7 @@ def _score(section: Value) -> str:
 SHORT_ID = 13
 """Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
 BACK = "back in the window"
-"""What is said of a drop whose messages stand in the window again."""
+"""Note for a drop whose messages are in the window again."""
 
 
 def drops_text(value: Value, width: int, session: str | None = None) -> str:

@@ -1,6 +1,6 @@
-"""Lines that fit: cells counted as a terminal counts them, text wrapped and cut to a width, tables.
+"""Lay out lines: cells as a terminal counts them, text wrapped and cut to a width, tables.
 
-What is written in them is the reports' business; they are sanitized where they are printed, and measured here.
+Reports sanitize texts when they are printed; here they are measured.
 """
 
 from __future__ import annotations
@@ -163,11 +163,11 @@ def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False
 def table(
     rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False
 ) -> list[str]:
-    """Return `rows` (the first is the heading) as aligned lines; the last column takes what is left of `width`, and is
-    cut to it, or goes on in lines of its own where it is to stand there `whole`.
+    """Return `rows` (the first is the heading) as aligned lines.
 
-    Where too little is left for it each row becomes a paragraph instead: its label (the first cell, or the last where
-    the first is a number), then the others by name, without those that say nothing.
+    The last column takes the rest of `width` and is cut to it, or wrapped if `whole`. If too little is left for it each
+    row becomes a paragraph: its label (the first cell, or the last if the first is a number), then the others by name,
+    without empty ones.
     """
     rows = [[" ".join(cell.split()) for cell in row] for row in rows]
     if not rows:
@@ -200,7 +200,7 @@ def _roomy(last: Sequence[str], room: int) -> bool:
 
 
 def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool) -> list[str]:
-    """Return a row below its label; a column without a name (a mark) stands before the label, or without a name."""
+    """Return a row below its label; a column without a name (a mark) goes before the label, or without a name."""
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
     head = " ".join(filter(None, row[: label + 1]))
     if label > 1:
@@ -213,7 +213,7 @@ def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool
 
 
 def block(title: str, rows: Sequence[Sequence[str]], width: int, *, whole: bool = False) -> list[str]:
-    """Return a titled table behind an empty line; nothing where it has only its heading. Numbers stand on the right."""
+    """Return a titled table after an empty line; nothing if it has only its heading. Numbers are right-aligned."""
     if len(rows) < 2:
         return []
     right = [index for index, name in enumerate(rows[0]) if name in NUMBERS]
@@ -224,7 +224,7 @@ NUMBERS = frozenset(
     {"tokens", "value", "requests", "input", "output", "cached", "cost", "turns", "window", "cold", "saved", "missed",
      "expected", "written"}
 )  # fmt: skip
-"""Headings of columns that stand on the right."""
+"""Headings of right-aligned columns."""
 
 
 def paragraphs(texts: Iterable[str], width: int, indent: str = "") -> list[str]:

@@ -43,7 +43,7 @@ def fact_text(value: Value, width: int) -> str:
 
 
 def describe_told_facts(plan: Value) -> str:
-    """Return the remembered facts that a request tells anew, on one line; "" for none."""
+    """Return the remembered facts that a request adds on one line; "" for none."""
     named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
     return f"told the model: {', '.join(named)}" if named else ""
 

@@ -34,7 +34,7 @@ def brief(plan: Value) -> str:
 
 
 def told_lines(plan: Value) -> list[str]:
-    """Return the sections that are told with this request."""
+    """Return the event sections of this request."""
     return [_section(one) for one in plan.get("sections", []) if one["layer"] == "event"]
 
 

@@ -1,4 +1,4 @@
-"""What there is to work with: status, checks, trust, tools, permissions, denials, skills, models, limits, help."""
+"""Text of status, checks, trust, tools, permissions, denials, skills, models, limits and help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nexus_cli.core.limits import LEVELS
 from nexus_cli.ui.reports.lines import Value, filled, number, plural, table
 
 WIDE = 50
-"""From so many columns on the names stand in a column of their own."""
+"""Least width at which names have a column of their own."""
 TRUST = {
     "trusted": "trusted",
     "changed": "not trusted any more: its configuration has changed (`nexus trust`)",
@@ -226,7 +226,7 @@ def _value(value: Any) -> str:
 
 
 NAMED = 5
-"""Calls, and reasons, that are told."""
+"""Named calls and reasons at most."""
 
 
 def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:

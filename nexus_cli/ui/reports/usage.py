@@ -15,7 +15,7 @@ FOR = {
     "reflection": "of looks back",
     "goal_decompose": "for goals",
 }
-"""What lanes beside the conversation ask for, by their agent; others have the agent's name."""
+"""Purposes of lanes beside the conversation, by their agent; others have the agent's name."""
 
 
 def cache_text(value: Value, width: int) -> str:

@@ -19,15 +19,15 @@ from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
 from nexus_cli.session.acts.compaction import pin, preview, uncompaction
-from nexus_cli.session.cache.expectation import REWRITE
 from nexus_cli.session.drop_list import returned_drops
 from nexus_cli.session.lane_forks import separate
+from nexus_cli.session.next_request.cache_expectation import REWRITE
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.reports.live import pins_report
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.reports.compaction import compacted
+from nexus_cli.ui.reports.forms import FORMS
 
 SMALL = Settings(models={MODEL: {**PRICES, "window": 24_000}})
 WIDE = Settings(models={MODEL: {**PRICES, "window": 64_000}})

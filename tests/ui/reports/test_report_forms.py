@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
-from nexus_cli.ui.reports import FORMS
 from nexus_cli.ui.reports.context import drops_text
+from nexus_cli.ui.reports.forms import FORMS
 from nexus_cli.ui.reports.lines import cells, cut, dollars, filled, folded, one_line, table
 from nexus_cli.ui.reports.plan import brief
 from nexus_cli.ui.reports.sessions import replay_text

@@ -1,7 +1,7 @@
-"""What a request may expect of the provider's cache, what came of it, and what a rewrite of the window costs there.
+"""Predict what the provider's cache holds of a request, compare it with the report, and price rewrites of the window.
 
-Owns the bookkeeping of a running session. Leaves the verdict to `nexus_cli.session.cache.diagnosis`, how long providers
-keep what to `nexus_cli.provider.prompt_cache`, and the arithmetic of prices to `nexus_cli.context.window.rewrite_cost`.
+Does the bookkeeping of a running session. `nexus_cli.session.cache.diagnosis` gives the verdict,
+`nexus_cli.provider.prompt_cache` knows the lifetimes, `nexus_cli.context.window.rewrite_cost` does the arithmetic.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
-from nexus_cli.session.cache.last_request import SentRequest, cache_life_of, prefix_hash
+from nexus_cli.session.cache.last_request import MOST_EPOCHS, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.next_request.request import Outlook
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
-MOST_EPOCHS = 4
-"""So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
 
 
 def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
@@ -57,7 +55,7 @@ def _fresh(engine: LaneState, sent: SentRequest, reported: int) -> int:
 
 
 def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
-    """The request that was just sent reached the provider; `usage` are its own figures, empty where it gave none."""
+    """Record that the request reached the provider; `usage` are the figures it reported, empty if none."""
     lane, cache = engine.lane, engine.cache
     cache.uses[lane.epoch.id] = ahead.at
     if usage.input:
@@ -74,7 +72,7 @@ def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
 
 
 def _cached(usage: Usage) -> bool:
-    """True if the provider told of a cache."""
+    """True if the provider reported use of a cache."""
     return bool(usage.cache_read or usage.cache_write)
 
 
@@ -85,7 +83,7 @@ def is_warm(engine: LaneState) -> bool:
 
 
 def _kept(engine: LaneState) -> bool:
-    """True if what the lane sent last may still be in a cache, for whichever model; also where nobody knows."""
+    """True if the provider may still cache the last request (any model), or its lifetime is unknown."""
     return engine.cache.last is None or _still(engine, engine.cache.last)
 
 
@@ -125,7 +123,7 @@ def _rewrite(engine: LaneState, priced: RewritePrice) -> tuple[str, dict[str, An
 
 
 def _priced(engine: LaneState, before: int, after: int) -> RewritePrice:
-    """`before` and `after` are estimates of the whole window, in tokens."""
+    """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
     lane = engine.lane
     still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
     held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
