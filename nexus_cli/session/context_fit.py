@@ -214,7 +214,7 @@ async def replan_sections(engine: LaneState) -> bool:
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
     engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
     engine.pending = ""
-    engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))
+    engine.emit(Notice(f"sections were planned again for a window of {engine.budget.window:,} tokens"))
     return True
 
 

@@ -132,7 +132,7 @@ def load_next_limits(
     except NexusError as error:
         if options.recipe:
             raise
-        why = f"{error.message}. {error.hint}. What is shown is the request with the limits that were noted last"
+        why = f"{error.message}. {error.hint}. The request is shown with the limits recorded last"
         return _last(log, found, why)
     return NextLimits(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
 

@@ -361,7 +361,7 @@ class Session:
         except NexusError as problem:
             error = problem
         except Deferred:
-            error = NexusError("denied", "the turn waits", "a call was put off by the person", "Resume to decide")
+            error = NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
         except asyncio.CancelledError:
             error = self._stopped()
         except Exception as bug:  # the last seam: a traceback never reaches a person
@@ -407,7 +407,7 @@ class Session:
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
             return self._timed_out()
-        return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")
+        return NexusError("aborted", "stopped", "the turn was interrupted; completed steps are kept")
 
     def _timed_out(self) -> NexusError:
         why = f"{self.state.limits.timeout} s have passed"

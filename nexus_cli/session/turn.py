@@ -123,7 +123,7 @@ def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
     if limits.is_one_step:
         most = min(most, next(acted, most))
     if len(batches) >= most + SPARE:
-        why = "the model goes on asking for calls that this run may not make any more"
+        why = "the model keeps requesting calls that this run no longer allows"
         more = "Ask in parts, or raise limits.max_iterations"
         hint = "Ask in parts" if limits.is_one_step else engine.spending.raised_by("max_iterations", more)
         raise NexusError("limit", "the turn was stopped", why, hint)

@@ -51,7 +51,7 @@ def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Pa
     (project / ".git").mkdir()
     assert recipe_for("careful", project / "deep")[0] == recipe
     (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
-    with pytest.raises(NexusError, match=r"not trusted any more: its \.nexus has changed") as raised:
+    with pytest.raises(NexusError, match=r"no longer trusted: its \.nexus has changed") as raised:
         recipe_for("careful", project)
     assert "nexus trust" in raised.value.hint
     with pytest.raises(NexusError, match="there is no such recipe"):

@@ -74,7 +74,7 @@ def check_facts(facts: Sequence[Fact]) -> None:
     """Raise `NexusError("usage", ...)` if these are too few facts to consolidate."""
     if len(facts) < 2:
         why = f"there {'is one fact' if facts else 'are no facts'} of this project and of the agent"
-        raise NexusError("usage", "nothing to put in order", why, "See nexus memory list")
+        raise NexusError("usage", "nothing to consolidate", why, "See nexus memory list")
 
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:

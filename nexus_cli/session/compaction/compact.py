@@ -97,13 +97,13 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
     plan = draft_plan(engine, cause, share)
     try:
         if plan is None:
-            raise Failed("too little can be summed up")
+            raise Failed("there is too little to summarize")
         if cause != "overflow":  # a fork of the lane would be refused as it was
             await _beforehand(engine)
         choice = choose_summary_source(engine, plan, cause)
         summary, source = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
-            choice = replace(choice, source=source, why=f"{choice.why}; that came to nothing")
+            choice = replace(choice, source=source, why=f"{choice.why}; that failed")
         kept = await _accept(engine, plan, summary, choice, cause)
     except Failed as reason:
         again = isinstance(reason, TooLong)
@@ -149,7 +149,7 @@ async def _beforehand(engine: LaneState) -> None:
         async with asyncio.timeout(seconds):
             await engine.before_summary(engine)
     except TimeoutError:
-        engine.emit(event.Notice(f"what comes before the compaction took more than {seconds:g} s"))
+        engine.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s"))
     except NexusError as error:
         engine.emit(event.Notice(f"before the compaction: {error.message}"))
 

@@ -69,7 +69,7 @@ def choose_source(
         said = round(words * engine.meter.scale(PLAIN).ratio)
         here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
-        why = "another model sums up" if not same else "a fork of the window would not fit"
+        why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
         here = Choice("transcript", why, model, fresh=_transcribed(engine, plan, model, counted))
     if not plan.summed:

@@ -63,21 +63,9 @@ def pins_report(parts: SessionState) -> dict[str, Any]:
 def goals_report(parts: SessionState) -> dict[str, Any]:
     """Return every goal that was not dropped with `id`, `text`, `done` and its `steps` with the same keys."""
     found = list_goals(parts.lane_state.lane.timeline)
-    tops = [goal for goal in found if not goal.parent]
-    return {
-        "version": 1,
-        "goals": [
-            {
-                **_one(goal.id, goal.text, goal.done),
-                "steps": [_one(step.id, step.text, step.done) for step in found if step.parent == goal.id],
-            }
-            for goal in tops
-        ],
-    }
-
-
-def _one(name: str, text: str, done: bool) -> dict[str, Any]:
-    return {"id": name, "text": text, "done": done}
+    rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
+    steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
+    return {"version": 1, "goals": [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]}
 
 
 NAMES = tuple(f.name for f in fields(Limits))

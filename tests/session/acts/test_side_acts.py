@@ -257,7 +257,7 @@ def test_a_goal_whose_model_fails_is_kept_without_steps(tmp_path: Path) -> None:
     session = opened(Played(answering(failing)), tmp_path)
     events = run(session, goal_setting("A parser"), goal_setting("Another"))
     assert [event.text for event in events if isinstance(event, Notice)] == [
-        "the goal is kept without steps: the model request failed: no route"
+        "goal saved without steps: the model request failed: no route"
     ] * 2
     assert [(goal.id, goal.text) for goal in kept(tmp_path, session.id)] == [("g1", "A parser"), ("g2", "Another")]
 
@@ -299,7 +299,7 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
     assert len(provider.seen) == 1 and not (tmp_path / "made").exists()
     told = [event.text for event in events if isinstance(event, Notice)]
     assert told == ([] if words else [
-        "the goal is kept without steps: goal_decompose has no answer: it called a tool and has none"
+        "goal saved without steps: goal_decompose has no answer: it called a tool and has none"
     ])  # fmt: skip
     assert [goal.text for goal in kept(tmp_path, session.id)] == ["A parser", *steps]
     with the_ledger() as ledger:
@@ -401,7 +401,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
 
 def test_one_fact_needs_no_order(tmp_path: Path) -> None:
     provider = Played(lambda request: "x")
-    with pytest.raises(NexusError, match="nothing to put in order"):
+    with pytest.raises(NexusError, match="nothing to consolidate"):
         run(opened(provider, tmp_path, recipe="sleep_consolidate"), consolidation(Consolidated()))
     assert not provider.seen
 
