@@ -33,7 +33,7 @@ def compaction(instructions: str) -> Act:
         if isinstance(engine.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
         await begin_pending_epoch(engine)
-        await compact(engine, "command", engine.compact.to, instructions)
+        await compact(engine, "command", engine.settings.compact.to, instructions)
 
     return act
 
@@ -68,7 +68,7 @@ def uncompaction() -> Act:
         same = old.model == engine.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
         _refuse_if_too_large(rewritten_request(engine, lane.epoch, head, anchor))
-        planned = await engine.frame()
+        planned = await engine.prompt.draft_epoch(engine)
         restored_request = rewritten_request(engine, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 

@@ -37,7 +37,7 @@ WORDS = 120
 
 def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
     """Return the plan as JSON data: `possible` says if there is one, `why` why not."""
-    plan = draft_plan(engine, "command", engine.compact.to)
+    plan = draft_plan(engine, "command", engine.settings.compact.to)
     request = next_request(engine)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {

@@ -162,8 +162,10 @@ class NextRequest:
 
     @cached_property
     def sections(self) -> tuple[dict[str, Any], ...]:
-        """Sections of layer 1, then of layer 3. Their `tokens` are in the scale of the budget and come to what their layer
-        uses; `counted` and `full_counted` are our own counts of each."""
+        """Sections of layer 1, then of layer 3, with `tokens` in the scale of the budget, summing to their layer.
+
+        `counted` and `full_counted` are our own counts of each.
+        """
         used, rows = self.budget.used, json.loads(self.epoch.sections)
         fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))

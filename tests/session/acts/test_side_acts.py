@@ -169,7 +169,7 @@ def test_there_is_nothing_to_look_back_at_before_the_first_turn(tmp_path: Path) 
 
 def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_compaction(tmp_path: Path) -> None:
     async def keep(parts: Any) -> None:
-        await extract_facts(parts.lane_state, parts.dispatcher)
+        await extract_facts(parts.dispatcher, parts.lane_state)
 
     said = {"text": "The person wants tabs.", "slot": "user", "quote": "I always want tabs"}
     provider = Played(answering(after_calls([("remember", said), ("search_memory", {"query": "x"})])))
@@ -418,7 +418,7 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
         budget, used = parts.lane_state.budget, window_request(parts.lane_state).tokens
         parts.lane_state.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
         assert window_request(parts.lane_state).budget.pressure == "critical"
-        await extract_facts(parts.lane_state, parts.dispatcher)
+        await extract_facts(parts.dispatcher, parts.lane_state)
         await reflection(lambda text: None)(parts)
 
     events = run(session, f"begin {'word ' * 3000}", full)

@@ -103,7 +103,7 @@ def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
             engine = session.state.lane_state
-            engine.compact = replace(engine.compact, at=0.3)
+            engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
             asked = len(script.asked)
             for number in range(3):
                 await turn(session, f"AFTER{number} make a list")
