@@ -403,7 +403,7 @@ def test_several_pastes_do_not_crowd_out_what_was_said_either() -> None:
     words = OwnWords(COUNT)
     pastes = [(entry, "x" * 5000) for entry in range(99, 9, -1)]
     rules = [(entry, f"rule {entry}: keep this in mind as well") for entry in range(9, 0, -1)]
-    assert words.chosen(pastes[:6] + rules, 1000)[:9] == tuple(Quote(*one) for one in reversed(rules))
+    assert words.choose_quotes(pastes[:6] + rules, 1000)[:9] == tuple(Quote(*one) for one in reversed(rules))
     assert len(words.newest(iter(pastes), 1000)) < 20, "and are not all read for it"
 
 
