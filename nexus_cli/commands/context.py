@@ -7,6 +7,7 @@ import asyncio
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.session.reports.context import difference_in_ledger, sent_request_report
+from nexus_cli.session.reports.live import live_report
 
 LONGEST = 15
 """Digits of a step."""
@@ -22,7 +23,7 @@ async def show_context(context: CommandContext, rest: str) -> None:
     """
     if not rest:
         warn_if_stale(context)
-        context.show("context", await asyncio.to_thread(context.session.report))
+        context.show("context", await asyncio.to_thread(context.session.look, live_report))
         return
     option, _, number = rest.partition(" ")
     number = number.strip()

@@ -13,7 +13,6 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
-from nexus_cli.session.opening import refuse_to_leave
 from nexus_cli.session.reports import sessions as reports
 
 
@@ -94,7 +93,7 @@ async def fork_session(context: CommandContext, rest: str) -> None:
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
         raise usage_error("fork", rest, "nothing was said in this session yet", "Say something first")
-    refuse_to_leave(context.session)
+    context.session.refuse_to_leave()
     made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=format_utc(local_now()))
     try:
         await context.reopen(resume_options(context, resume=made.id))

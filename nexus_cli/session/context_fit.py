@@ -61,11 +61,11 @@ async def _ensure_fits(engine: LaneState) -> None:
     _refuse_if_hopeless(engine)
     request = window_request(engine)
     fits = request.fits
-    if fits and request.tokens < engine.compact.at * engine.budget.available:
+    if fits and request.tokens < engine.settings.compact.at * engine.budget.available:
         return
-    hopeless = fits and refused_for_nothing(engine) and draft_plan(engine, "window", engine.compact.to) is None
+    hopeless = fits and refused_for_nothing(engine) and draft_plan(engine, "window", engine.settings.compact.to) is None
     if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
-        await compact(engine, "window", engine.compact.to)
+        await compact(engine, "window", engine.settings.compact.to)
     _truncate_until_fits(engine)
     _refuse_if_too_large(engine)
 
@@ -76,7 +76,7 @@ async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) ->
     await replan_sections(engine)
     _refuse_if_hopeless(engine)
     may = may_compact(engine, fits=False)
-    if not may or not await compact(engine, "overflow", engine.compact.overflow_to):
+    if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
         truncate(engine)
     _truncate_until_fits(engine)
     _refuse_if_too_large(engine)
@@ -204,7 +204,7 @@ async def replan_sections(engine: LaneState) -> bool:
     outgrown = _taken(epoch) > section_budget(engine.budget.available)
     if not hopeless and not (outgrown and not _looked_at(engine)):
         return False
-    planned = await engine.frame()
+    planned = await engine.prompt.draft_epoch(engine)
     saved = fixed - planned.fixed
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
@@ -214,7 +214,7 @@ async def replan_sections(engine: LaneState) -> bool:
     head, cause = flatten(lane.groups()), engine.pending or WINDOW
     engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
     engine.pending = ""
-    engine.emit(Notice(f"the sections were planned anew for a window of {engine.budget.window:,} tokens"))
+    engine.emit(Notice(f"sections were planned again for a window of {engine.budget.window:,} tokens"))
     return True
 
 

@@ -6,8 +6,8 @@ Its figures and drops are those of the report on the same session (`reports.cont
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nexus_cli.context.sections.collect import SectionCollector
@@ -35,17 +35,18 @@ class Kept(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ContextToolService:
-    """Implements `Assembly`; what it is made of exists only once the session is put together."""
+    """Implements `Assembly`."""
 
-    engine: Callable[[], LaneState]
-    collector: Callable[[], SectionCollector]
     kept: Kept
+    lane_state: LaneState = field(init=False)
+    collector: SectionCollector = field(init=False)
+    """Both are set once they are made: they depend on the tools, and so on this service."""
 
     def held(self) -> Mapping[str, Any]:
         """See `Assembly`."""
-        engine, drops = self.engine(), self.kept.drops()
+        engine, drops = self.lane_state, self.kept.drops()
         lane, request = engine.lane, next_request(engine)
         listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
@@ -70,7 +71,7 @@ class ContextToolService:
         if form == "full":
             return whole, drop
         layer = Layer(row["layer"])
-        found, _ = await self.collector().sections(layer, name.partition(".")[0])
+        found, _ = await self.collector.sections(layer, name.partition(".")[0])
         now = next((section for section in found if section.id == name), None)
         if now is None or now.digest != sha256(whole):
             return whole, drop
@@ -78,14 +79,14 @@ class ContextToolService:
 
     def _sections(self) -> list[dict[str, Any]]:
         """Return the sections of the system text, and the event sections sent last in the epoch."""
-        return [*json.loads(self.engine().lane.epoch.sections), *self._told(1.0)]
+        return [*json.loads(self.lane_state.lane.epoch.sections), *self._told(1.0)]
 
     def _told(self, scale: float) -> list[dict[str, Any]]:
         """Return the event sections that the epoch sent last, with their tokens at `scale`.
 
         Sections sent together are scaled to a common total, as in the report.
         """
-        lane = self.engine().lane
+        lane = self.lane_state.lane
         sections: dict[str, dict[str, Any]] = {}
         for memo in lane.timeline.memos(PLAN):
             if memo.value["epoch"] == lane.epoch.id:

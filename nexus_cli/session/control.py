@@ -1,16 +1,24 @@
-"""Control a running turn from outside: steer it, stop it."""
+"""The connection between a front end and the running turn: events come out; words and a stop go in."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from nexus_cli.core.entry import Drop
+from nexus_cli.core.event import Dropped, Event, Notice
 
 
 @dataclass
 class Control:
-    """The handle between a session and its running turn."""
+    """One per session, shared by all of its lanes."""
 
+    events: asyncio.Queue[Event | None] | None = None
+    """The events of the newest turn or act; None before the first one: nobody sees them."""
+    waiting_texts: Callable[[], Sequence[str]] = tuple
+    """Returns the texts that the front end will send with the person's next message."""
     steering: deque[str] = field(default_factory=deque)
     """Words that wait for the end of the current batch."""
     task: asyncio.Task[None] | None = None
@@ -23,6 +31,24 @@ class Control:
     def running(self) -> bool:
         """True if there is something to stop."""
         return self.task is not None and not self.task.done()
+
+    def emit(self, event: Event) -> None:
+        """Hand an event to the front end."""
+        if self.events is not None:
+            self.events.put_nowait(event)
+
+    def emit_notice(self, line: str) -> None:
+        """Hand a line for the person to the front end."""
+        self.emit(Notice(line))
+
+    def emit_drop(self, drop: Drop) -> None:
+        """Tell the front end what was left out, without its text."""
+        self.emit(Dropped(replace(drop, text=None)))
+
+    async def wait_until_shown(self) -> None:
+        """Wait until the front end has shown every event so far."""
+        if self.events is not None:
+            await self.events.join()
 
     def stop(self, why: str) -> None:
         """Stop the running turn; the first reason counts."""

@@ -243,7 +243,7 @@ class Dispatcher:
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
         question = Question(call, what, verdict.why, detail, _covered(scope))
         engine.emit(event.Asked(question))
-        await engine.shown()
+        await engine.control.wait_until_shown()
         answer = await self.approver.ask(question)
         engine.emit(event.Answered(call.id, answer))
         match answer:

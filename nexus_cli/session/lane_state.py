@@ -1,13 +1,16 @@
-"""The parts that one turn runs on, made by the factory; no behaviour of its own beyond counting."""
+"""The state of one lane: its window, model, budget and token estimate, and what its next request begins with.
+
+Owns what is shared with a fork and what is not; leaves building it to `factory`, opening side lanes to `lane_forks`.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from nexus_cli.config.settings import CompactSettings
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
@@ -18,21 +21,15 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, Epoch, WindowItem
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.event import Dropped, Event, Notice
+from nexus_cli.core.event import Event, Notice
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Calibrations, Log, SeenFile
+from nexus_cli.core.services import Calibrations
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.control import Control
 from nexus_cli.session.next_request.request import LimitsInForce, NextRequest
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
-
-Emit = Callable[[Event], None]
-
-
-async def _at_once() -> None:
-    """Nobody shows anything."""
 
 
 @dataclass
@@ -66,6 +63,32 @@ class NextEpoch:
     """Which contributor was skipped, and what is odd about a file that was read."""
 
 
+class PromptSource(Protocol):
+    """Assembles what we add to the requests of a lane."""
+
+    async def draft_epoch(self, lane_state: LaneState) -> EpochDraft:
+        """Return system text and tools as they would be now, for the next epoch."""
+        ...
+
+    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+        """Return the event preamble of the next request: what changed since this epoch last sent it."""
+        ...
+
+    def resume(self, lane_state: LaneState) -> None:
+        """Learn what the epoch of the lane has sent already."""
+
+
+class LimitsSource(Protocol):
+    """Knows the limits of a session with what the state of the run binds."""
+
+    def in_force(self, lane_state: LaneState) -> LimitsInForce:
+        """Return the limits of the next request."""
+        ...
+
+    def record(self, lane_state: LaneState) -> None:
+        """Record the limits of the next request, if others were recorded last."""
+
+
 @dataclass
 class LaneState:
     """One lane with everything that its turns need."""
@@ -74,22 +97,17 @@ class LaneState:
     model: Model
     budget: TokenBudget
     meter: TokenEstimator
-    compact: CompactSettings
-    clock: Clock
-    emit: Emit
     spending: Spending
     control: Control
-    side_log: Callable[[str, int | None], Log]
-    """`(agent, parent entry or None) -> log` of a side lane: a fork at that entry, or a lane of its own."""
-    gather: Callable[[], Awaitable[Preamble]]
-    """The event preamble of the next request: what changed since this epoch last sent it."""
-    frame: Callable[[], Awaitable[EpochDraft]]
-    """System text and tools as they would be now, for the next epoch."""
-    summarizer: Callable[[], Model]
-    """Who sums up when not the session's own model."""
+    clock: Clock
+    settings: Settings
+    prompt: PromptSource
     calibrations: Calibrations | None = None
-    shown: Callable[[], Awaitable[None]] = _at_once
-    """Waits until the front end has shown every event so far."""
+    """Where what is learned of a model's tokenizer is stored; None: it is forgotten with the lane."""
+    limits: LimitsSource | None = None
+    """None: what `spending` keeps to."""
+    before_summary: Callable[[LaneState], Awaitable[None]] | None = None
+    """Done before a summary is asked for: facts are extracted, where that is switched on."""
     step: int = 0
     """Number of the lane's newest request."""
     pending: str = ""
@@ -100,8 +118,6 @@ class LaneState:
     """The request that the window makes, with what it was made of; see `next_request.current`."""
     foreseen: tuple[tuple[object, ...], NextRequest] | None = None
     """The same with what waits, and under the epoch that is drafted."""
-    along: Callable[[], Sequence[str]] = tuple
-    """Texts that wait to be sent with the person's next message."""
     last_usage: Usage | None = None
     """What the lane's newest answered request used."""
     said: str = ""
@@ -114,33 +130,44 @@ class LaneState:
     """The window that a refusal in an earlier session named, while this one goes beyond it; else 0."""
     confirmed: bool = False
     """The window was asked of the provider in this session, and is not doubted any more."""
-    files: Callable[[], Sequence[SeenFile]] = tuple
-    """The files that the session read or changed, as the ledger has them."""
-    before_summary: Callable[[], Awaitable[None]] = _at_once
-    """What is done before a summary is asked for (facts are taken out, where that is switched on)."""
-    in_force: Callable[[], LimitsInForce] | None = None
-    """The limits by now, with what the state of the run binds; None: what `spending` keeps to."""
     event: Sequence[Mapping[str, Any]] = ()
     """The event sections of the next request, until it is sent: the `sections` of interface.md section 8."""
     facts: Sequence[Mapping[str, Any]] = ()
     """The remembered facts among them: `id`, `slot` and `text` of each."""
-
     work: WorkLog = field(default_factory=WorkLog)
     """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
         self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
 
+    def fork(self, context: ContextManager) -> LaneState:
+        """Return the state of a lane that begins with this one's lines, in the fork `context`.
+
+        Shared with this one: spending, control, clock, settings, prompt, calibrations. Equal at first, then its own:
+        model, budget, token estimate, cache history, event sections. Everything else is new, and no limits of the
+        session bind it but those of `spending`.
+        """
+        return LaneState(
+            context, self.model, self.budget, self.meter.fork(), self.spending, self.control, self.clock, self.settings,
+            self.prompt, self.calibrations, cache=self.cache.fork(), event=self.event,
+        )  # fmt: skip
+
+    def separate(self, context: ContextManager, model: Model, budget: TokenBudget, meter: TokenEstimator) -> LaneState:
+        """Return the state of a lane of `model` that has no lines in common with this one's.
+
+        Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one:
+        what other contents teach of the session's own model is forgotten. Everything else is new.
+        """
+        same = model.info.served_name == self.model.info.served_name
+        return LaneState(
+            context, model, budget, meter, self.spending, self.control, self.clock, self.settings, self.prompt,
+            None if same else self.calibrations, cache=CacheHistory(uses=self.cache.uses),
+        )  # fmt: skip
+
     @property
     def lane(self) -> Lane:
         """The lane of the turn."""
         return self.context.lane
-
-    @property
-    def asked(self) -> str:
-        """Return what the person said last in this lane, "" before they said anything."""
-        items = reversed(self.lane.items)
-        return next((s.message.content for s in items if is_request((s,))), "")
 
     @property
     def least_output(self) -> int:
@@ -173,10 +200,14 @@ class LaneState:
         self.meter.forget()
         self.emit_drops(every)
 
+    def emit(self, event: Event) -> None:
+        """Hand an event to the front end."""
+        self.control.emit(event)
+
     def emit_drops(self, drops: Iterable[Drop]) -> None:
         """Tell of what was left out, without its texts."""
         for drop in drops:
-            self.emit(Dropped(replace(drop, text=None)))
+            self.control.emit_drop(drop)
 
     def learn_from_overflow(self, counted: int, error: ProviderError) -> None:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
@@ -234,3 +265,8 @@ class LaneState:
         learned = self.meter.learn(self.lane.cursor, counted, reported, teaches=not images)
         if learned and self.calibrations:
             self.calibrations.calibrate(self.model.info.served_name, learned)
+
+
+def newest_words(lane: Lane) -> str:
+    """Return what the person said last in a lane, "" before they said anything."""
+    return next((item.message.content for item in reversed(lane.items) if is_request((item,))), "")

@@ -6,20 +6,21 @@ memo: settings and recipes may have changed since. If the state of a run binds l
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
-from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.denials import SIGNALS
+from nexus_cli.session.dispatch import Dispatcher
+from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.request import LimitsInForce
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.run_limits import Signals, tighten_by_signals
@@ -31,37 +32,34 @@ model in tokens, as then known. It holds for the requests that were sent from th
 
 
 @dataclass
-class LimitsRecorder:
-    """Notes the recipe, the limits and the window of one session before its next request, if others were noted last."""
+class SessionLimits:
+    """The limits of one session's requests; records them before the next request, if others were recorded last."""
 
-    timeline: Callable[[], Timeline]
-    info: Callable[[], ModelInfo]
+    dispatcher: Dispatcher
+    bounds: tuple[Bound, ...]
     recipe: Recipe
-    bounds: Callable[[], Sequence[Bound]]
-    """Those of the next request."""
-    _noted: dict[str, Any] | None = None
+    _recorded: dict[str, Any] | None = None
 
-    async def noted(self, work: Awaitable[T]) -> T:
-        """Return what `work`, a part of the next request, gives, with them recorded."""
-        self._note()
-        return await work
+    def in_force(self, lane_state: LaneState) -> LimitsInForce:
+        """Return the limits of the next request, with what the state of the run binds."""
+        return self.dispatcher.in_force(lane_state, self.bounds)
 
-    def _note(self) -> None:
-        info = self.info()
+    def record(self, lane_state: LaneState) -> None:
+        """Record recipe, limits and window in a memo of the lane, if others were recorded last."""
+        info, timeline = lane_state.model.info, lane_state.lane.timeline
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": [bound.to_json() for bound in self.bounds()],
+            "limits": [bound.to_json() for bound in self.in_force(lane_state)[1]],
             "window": info.window,
             "max_output": info.max_output,
         }
-        if self._noted == now:
+        if self._recorded == now:
             return
-        timeline = self.timeline()
         last = [memo.value for memo in timeline.memos(LIMITS)][-1:]
         if last != [now]:
             timeline.memo(LIMITS, now)
-        self._noted = now
+        self._recorded = now
 
 
 def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
@@ -134,7 +132,7 @@ def load_next_limits(
     except NexusError as error:
         if options.recipe:
             raise
-        why = f"{error.message}. {error.hint}. What is shown is the request with the limits that were noted last"
+        why = f"{error.message}. {error.hint}. The request is shown with the limits recorded last"
         return _last(log, found, why)
     return NextLimits(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
 

@@ -6,21 +6,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.services import Calibrations
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_from_env
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info, window_setting_key
 from nexus_cli.session.options import Options
-
-if TYPE_CHECKING:
-    from nexus_cli.session.session import Session
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
@@ -79,14 +76,7 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
         )
 
 
-def refuse_to_leave(session: Session) -> None:
-    """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
-    if session.ledger is not None and session.ledger.path is not None and not session.saved:
-        why = "its ledger cannot be written, so that it lives in this process alone"
-        raise NexusError("ledger", f"session {session.id} cannot be left", why, "/export keeps a copy; then /exit")
-
-
-def load_model_info(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
+def load_model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
     """Return the facts of a model at the address set in the environment.
 
     A window that a refusal there named applies unless the settings name one.
@@ -95,7 +85,7 @@ def load_model_info(ledger: Ledger, name: str, settings: Settings) -> ModelInfo:
     key = next((key for key in (name, split_model_name(name)[1]) if settings.models.get(key)), name)
     if "window" in settings.models.get(key, {}):
         return replace(info, window_key=window_setting_key(key))
-    learned = ledger.calibration(info.served_name).window
+    learned = calibrations.calibration(info.served_name).window
     return (
         replace(info, window=learned, window_refused=True, listed_window=info.window)
         if 0 < learned < info.window

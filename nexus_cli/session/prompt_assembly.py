@@ -37,25 +37,26 @@ class PromptAssembly:
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
-    async def frame(self, engine: LaneState | None = None) -> EpochDraft:
+    async def draft_epoch(self, engine: LaneState | None = None) -> EpochDraft:
         """Return system text and tools as of now, within the present budget of `engine`."""
         self._fit(engine)
+        model = engine.model if engine is not None else self.model
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         tools = tuple(self.tools)
         frame = EpochHeader(
-            self.model.info.name,
+            model.info.name,
             text,
             tools,
             self.rules,
-            self.model.effort,
+            model.effort,
             self.system_cost(text),
             self.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(frame, left)
 
-    async def gather(self, engine: LaneState) -> Preamble:
+    async def draft_preamble(self, engine: LaneState) -> Preamble:
         """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
 
         If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request

@@ -16,8 +16,8 @@ INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
 """Recipes of the front ends: a session that was begun in one of them goes on in the other."""
 NOT_TRUSTED: Mapping[State, str] = {
-    "changed": f"it is this project's, which is not trusted any more: its {FOLDER} has changed",
-    "untrusted": "it is this project's, which is not trusted",
+    "changed": f"it belongs to this project, which is no longer trusted: its {FOLDER} has changed",
+    "untrusted": "it belongs to this project, which is not trusted",
 }
 """Why a recipe that lies in the project does not count."""
 TRUST = "`nexus trust` shows what it holds and lets it count"

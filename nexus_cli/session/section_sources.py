@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.contributor import Sources, View, discover
 from nexus_cli.context.sections.identity_files import read_identity_files
@@ -32,9 +33,10 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.core.services import Footprint, Goal, Log, SeenFile
 from nexus_cli.session.capability_snapshot import snapshot
-from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.goals import list_goals
+from nexus_cli.session.lane_state import newest_words
 from nexus_cli.session.options import Options
 from nexus_cli.session.section_drops import SectionDrops
 from nexus_cli.session.user_input import TRIGGER
@@ -50,13 +52,22 @@ LISTING = 0.7
 """Seconds for git to list a project."""
 
 
+class SeenFiles(Protocol):
+    """Knows the files that the session read or changed."""
+
+    def seen_files(self) -> Sequence[SeenFile]:
+        """Return them, the newest first."""
+        ...
+
+
 @dataclass
 class SessionSources:
     """Reads from one running session. The methods are blocking and may be called in a thread."""
 
-    engine: Callable[[], LaneState]
-    seen: Callable[[], Sequence[SeenFile]]
-    """The ledger's records of the session's files, the newest first."""
+    context: ContextManager
+    log: SeenFiles
+    waiting: list[str]
+    """Lines for the model that wait for the next request."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Path, digest then, time of change and size now, to what came out of the comparison."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
@@ -64,12 +75,27 @@ class SessionSources:
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of `Sources` that this object fills."""
-        return {"files": self.files, "footprint": self.footprint, "trigger": self.trigger}
+        return {
+            "files": self.files, "footprint": self.footprint, "trigger": self.trigger, "notices": self.notices,
+            "about": self.about, "goals": self.goals,
+        }  # fmt: skip
+
+    def notices(self) -> Sequence[str]:
+        """Return the lines for the model that wait for the next request."""
+        return self.waiting
+
+    def about(self) -> str:
+        """Return what the person said last."""
+        return newest_words(self.context.lane)
+
+    def goals(self) -> Sequence[Goal]:
+        """Return the session's goals."""
+        return list_goals(self.context.lane.timeline)
 
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files as they are on disk now; none if the ledger fails."""
         try:
-            found = self.seen()
+            found = self.log.seen_files()
         except NexusError:
             return ()
         visible, left, looked = self._visible(), MOST, []
@@ -82,7 +108,7 @@ class SessionSources:
 
     def footprint(self) -> Footprint:
         """Return figures of the entries that the epoch's head no longer shows."""
-        lane = self.engine().lane
+        lane = self.context.lane
         epoch = lane.epoch
         if epoch.id not in self._footprints:
             calls, turns = Counter[str](), 0
@@ -105,7 +131,7 @@ class SessionSources:
 
     def trigger(self) -> str:
         """Return what started the newest turn; "" while the person typed every one."""
-        lane = self.engine().lane
+        lane = self.context.lane
         memos = lane.timeline.memos(TRIGGER)
         if not memos:
             return ""
@@ -115,7 +141,7 @@ class SessionSources:
 
     def _visible(self) -> set[int]:
         """Return the entries that the window shows."""
-        return {item.entry for item in self.engine().lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+        return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
     def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
         """Return the state of the file now, its time of change, and how many bytes were read for that."""
@@ -188,7 +214,7 @@ def make_collector(
     failed: Callable[[str], None],
     dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
-    tools: Callable[[], Sequence[str]],
+    tools: Sequence[str],
     runs: bool = True,
     **seams: Any,
 ) -> SectionCollector:
@@ -200,9 +226,9 @@ def make_collector(
     own = {
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
-        "tools": tools,
+        "tools": lambda: tools,
         "capabilities": lambda: _within_reach(
-            snapshot(options.cwd, settings, os.environ, info.name, tools()), runs and "bash" in tools()
+            snapshot(options.cwd, settings, os.environ, info.name, tools), runs and "bash" in tools
         ),
     }
     return SectionCollector(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import compaction
-from nexus_cli.session.control import Control
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.lane_state import LaneState
@@ -41,6 +40,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import SessionState, bare_state
 from nexus_cli.session.spending import Spending
+from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_drop, record_user_message
@@ -65,7 +65,7 @@ class Session:
     ) -> None:
         """Seed A's form takes a provider, a context, a logger and a registry; `state` is what the factory makes."""
         self.state = state or bare_state(provider, context, logger, registry)
-        self._control = Control()
+        self._control = self.state.lane_state.control
         self._opened = False
         self._work_tasks: list[asyncio.Task[None]] = []
         """Turns and acts that run or wait, in order."""
@@ -80,7 +80,7 @@ class Session:
     @property
     def saved(self) -> bool:
         """True if another process can resume this session."""
-        return self.state.saved()
+        return self.state.is_saved()
 
     @property
     def model(self) -> str:
@@ -117,6 +117,12 @@ class Session:
         """The provider of the main lane."""
         return self.state.lane_state.model.provider
 
+    def refuse_to_leave(self) -> None:
+        """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
+        if self.ledger is not None and self.ledger.path is not None and not self.saved:
+            why = "its ledger cannot be written, so that it lives in this process alone"
+            raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
+
     def take_over(self, other: Session) -> None:
         """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
         self.state.dispatcher.always |= other.state.dispatcher.always
@@ -139,10 +145,6 @@ class Session:
     def status(self) -> Status:
         """Return the figures of the status line."""
         return status(self.state)
-
-    def report(self) -> Mapping[str, Any]:
-        """Return the report of the next request (interface.md section 8); raise `NexusError` if the ledger fails."""
-        return self.state.report(self.state)
 
     def look(self, report: Callable[[SessionState], T]) -> T:
         """Return what a report says of the session as it is now."""
@@ -218,7 +220,7 @@ class Session:
             await asyncio.wait(ahead)
             self._control.task, self._control.stopped = asyncio.current_task(), ""
         engine = self.state.lane_state
-        engine.emit, engine.shown, engine.control = events.put_nowait, events.join, self._control
+        self._control.events = events
         engine.spending = Spending(self.state.limits, engine.spending.recipes)
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
@@ -266,7 +268,7 @@ class Session:
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
-        self.state.lane_state.along = texts
+        self._control.waiting_texts = texts
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
@@ -300,7 +302,7 @@ class Session:
 
         async def work() -> None:
             try:
-                await self._open(self.state.lane_state)
+                await self._open()
                 await act(self.state)
             except NexusError as error:
                 problem.append(error)
@@ -342,26 +344,24 @@ class Session:
             await asyncio.wait(tasks)
         await self.state.close()
 
-    async def _open(self, engine: Any) -> None:
+    async def _open(self) -> None:
         if not self._opened:
-            await self.state.open(engine)
+            await start_lane(self.state)
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        parts = self.state
-        known = frozenset(drop.id for drop in parts.drops())
-        parts.dispatcher.denied.clear()
-        parts.dispatcher.changed.clear()
-        engine = parts.lane_state
-        emit = engine.emit
+        engine, dispatcher = self.state.lane_state, self.state.dispatcher
+        known = frozenset(drop.id for drop in self.state.drops())
+        dispatcher.denied.clear()
+        dispatcher.changed.clear()
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(engine, trigger))
-            await turn(engine, parts.dispatcher)
+            await turn(engine, dispatcher)
         except NexusError as problem:
             error = problem
         except Deferred:
-            error = NexusError("denied", "the turn waits", "a call was put off by the person", "Resume to decide")
+            error = NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
         except asyncio.CancelledError:
             error = self._stopped()
         except Exception as bug:  # the last seam: a traceback never reaches a person
@@ -371,13 +371,13 @@ class Session:
         except NexusError as problem:
             error = error or problem
         ended = outcome(self.state, error)
-        self._ends.append((ended, [drop for drop in parts.drops() if drop.id not in known]))
-        emit(event.TurnEnd(ended))
+        self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
+        engine.emit(event.TurnEnd(ended))
 
     async def _begin(self, engine: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""
         engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
-        await self._open(engine)
+        await self._open()
         await self._admit(trigger)
         engine.emit(event.TurnStart(trigger.text))
 
@@ -407,7 +407,7 @@ class Session:
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
             return self._timed_out()
-        return NexusError("aborted", "stopped", "the turn was interrupted; what was done is kept")
+        return NexusError("aborted", "stopped", "the turn was interrupted; completed steps are kept")
 
     def _timed_out(self) -> NexusError:
         why = f"{self.state.limits.timeout} s have passed"

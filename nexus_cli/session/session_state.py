@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.settings import CompactSettings, Settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.estimator import TokenEstimator
-from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.event import Event
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
-from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
@@ -30,17 +29,9 @@ from nexus_cli.session.spending import Spending
 from nexus_cli.tools.registry import ToolRegistry
 
 
-async def _nothing(engine: LaneState) -> None:
-    """Nothing to do before the first turn."""
-
-
-async def _closed() -> None:
-    """Nothing to release."""
-
-
-@dataclass
+@dataclass(frozen=True)
 class SessionState:
-    """The members of one session."""
+    """The members of one session. What changes while it runs is in `lane_state` and `dispatcher`."""
 
     lane_state: LaneState
     dispatcher: Dispatcher
@@ -50,22 +41,43 @@ class SessionState:
     session_id: str = ""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
-    open: Callable[[LaneState], Awaitable[None]] = _nothing
-    """Before the first turn: the first epoch, or what a resumed one last sent."""
-    drops: Callable[[], Sequence[Drop]] = tuple
-    """Everything left out in the session so far."""
-    close: Callable[[], Awaitable[None]] = _closed
-    saved: Callable[[], bool] = bool
-    """Whether the session can be resumed by another process."""
-    cost: Callable[[], float | None] = lambda: None
-    """Dollars of all requests of the session so far, None when a price is unknown."""
-    report: Callable[[SessionState], Mapping[str, Any]] = lambda parts: {}
-    """What the next request would hold: interface.md section 8."""
-    record: LaneLog | None = None
+    """Lines for the person that came up outside a turn."""
+    record: FailoverLog | None = None
+    """The log of the main lane; None for a bare session."""
     ledger: Ledger | None = None
     options: Options | None = None
     """What the session was opened with."""
-    settings: Settings | None = None
+
+    def drops(self) -> Sequence[Drop]:
+        """Return everything left out in the session so far."""
+        return self.record.drops() if self.record is not None else ()
+
+    def is_saved(self) -> bool:
+        """True if another process can resume the session."""
+        on_disk = self.ledger is not None and self.ledger.path is not None
+        return on_disk and self.record is not None and self.record.is_saving
+
+    def cost(self) -> float | None:
+        """Return the dollars of all requests of the session so far, None if a price is unknown."""
+        if self.ledger is None:
+            return None
+        try:
+            return self.ledger.session(self.session_id).cost_usd
+        except NexusError:
+            return self.lane_state.spending.usage.cost_usd
+
+    async def close(self) -> None:
+        """Release the provider, the session's lock and the ledger. A bare session has opened none of them."""
+        if self.ledger is None or self.record is None:
+            return
+        provider = self.lane_state.model.provider
+        shut = getattr(getattr(provider, "inner", provider), "aclose", None)
+        if shut is not None:
+            await shut()
+        with suppress(NexusError):  # deleted or not writable: there is nothing left to release
+            self.ledger.release(self.session_id)
+        self.record.close()
+        self.ledger.close()
 
 
 class Ran:
@@ -83,8 +95,22 @@ class Ran:
         return call_id in self._ids
 
 
-def ignore(event: Event) -> None:
-    """Shows nobody."""
+@dataclass
+class _BarePrompt:
+    """Assembles what a session without contributors adds: the notices."""
+
+    context: ContextManager
+
+    async def draft_epoch(self, lane_state: LaneState) -> EpochDraft:
+        """See `PromptSource`."""
+        return EpochDraft(self.context.frame())
+
+    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
+        """See `PromptSource`."""
+        return Preamble("\n".join(lane_state.notices), lane_state.notices.clear)
+
+    def resume(self, lane_state: LaneState) -> None:
+        """See `PromptSource`."""
 
 
 def bare_state(
@@ -99,29 +125,10 @@ def bare_state(
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
 
-    async def frame() -> EpochDraft:
-        return EpochDraft(context.frame())
-
-    async def gather() -> Preamble:
-        return Preamble("\n".join(engine.notices), engine.notices.clear)
-
-    def side(agent: str, at_entry: int | None) -> Log:
-        return MemoryLog(at_entry or 0, epochs=context.lane.epoch.id + 1)
-
-    engine = LaneState(
-        context,
-        model,
-        TokenBudget(config.max_tokens, config.reserve_tokens, 0),
-        TokenEstimator(),
-        CompactSettings(),
-        local_now,
-        ignore,
-        Spending(limits),
-        Control(),
-        side,
-        gather,
-        frame,
-        lambda: model,
-    )
+    lane_state = LaneState(
+        context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator(), Spending(limits),
+        Control(), local_now, Settings(), _BarePrompt(context),
+    )  # fmt: skip
     dispatcher = Dispatcher(registry, Ran(), limits, folder, project_root(folder), services=registry.services)
-    return SessionState(engine, dispatcher, limits, session_id=str(getattr(getattr(logger, "session", None), "id", "")))
+    session_id = str(getattr(getattr(logger, "session", None), "id", ""))
+    return SessionState(lane_state, dispatcher, limits, session_id=session_id)

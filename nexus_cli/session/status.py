@@ -64,7 +64,7 @@ def status(parts: SessionState) -> Status:
         recalled=sum(1 for drop in drops if drop.recalls),
         cached=last.cache_read / last.input if last and last.input else None,
         cost_usd=parts.cost(),
-        saved=parts.saved(),
+        saved=parts.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
         settled=lane.is_recorded and (is_drafted(engine) or not begins_epoch(engine)),
     )

@@ -72,16 +72,17 @@ async def request(engine: LaneState) -> None:
 async def begin_pending_epoch(engine: LaneState) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
     if engine.pending:
-        head = flatten(engine.lane.groups())
-        before = unreported_tokens(engine)
-        planned = await engine.frame()
+        head, before = flatten(engine.lane.groups()), unreported_tokens(engine)
+        planned = await engine.prompt.draft_epoch(engine)
         engine.begin_epoch(head, engine.pending, planned, notes=lambda _: [rewrite_memo(engine, before)])
         engine.pending = ""
 
 
 async def attach_changes(engine: LaneState) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
-    preamble = await engine.gather()
+    if engine.limits is not None:
+        engine.limits.record(engine)
+    preamble = await engine.prompt.draft_preamble(engine)
     if preamble.text and engine.lane.attach_preamble(preamble.text):
         preamble.settle()
 
@@ -122,10 +123,9 @@ def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
     if limits.is_one_step:
         most = min(most, next(acted, most))
     if len(batches) >= most + SPARE:
-        why = "the model goes on asking for calls that this run may not make any more"
-        hint = "Ask in parts"
-        if not limits.is_one_step:
-            hint = engine.spending.raised_by("max_iterations", f"{hint}, or raise limits.max_iterations")
+        why = "the model keeps requesting calls that this run no longer allows"
+        more = "Ask in parts, or raise limits.max_iterations"
+        hint = "Ask in parts" if limits.is_one_step else engine.spending.raised_by("max_iterations", more)
         raise NexusError("limit", "the turn was stopped", why, hint)
 
 

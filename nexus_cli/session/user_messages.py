@@ -5,12 +5,13 @@ Attachments are left out: they are texts like a tool's result, not the person's 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.timeline import Timeline
-from nexus_cli.core.entry import ItemForm, Kind
+from nexus_cli.core.entry import Entry, ItemForm, Kind
 from nexus_cli.core.typed_text import split_attachments
 
 AT_ONCE = 200
@@ -38,12 +39,21 @@ def hidden_words(lane: Lane) -> Iterator[tuple[int, str]]:
 
 def newest_messages(timeline: Timeline, most: int) -> list[dict[str, Any]]:
     """Return `entry` and the first words of at most `most` messages of the person, oldest first."""
-    found: list[dict[str, Any]] = []
-    for last in range(timeline.last, max(0, timeline.last - FURTHEST), -AT_ONCE):
-        for entry in reversed(timeline.read(max(1, last - AT_ONCE + 1), last)):
-            if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == "person":
-                text = " ".join(entry.message.content[: 4 * WORDS].split())[:WORDS]
-                found.append({"entry": entry.id, "text": text})
-        if len(found) >= most:
-            break
-    return found[:most][::-1]
+    entries = islice(read_backwards(timeline.read, timeline.last), FURTHEST)
+    said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == "person")
+    return [
+        {"entry": entry.id, "text": first_words(entry.message.content, WORDS, end="")}
+        for entry in reversed(list(islice(said, most)))
+    ]
+
+
+def read_backwards(read: Callable[[int, int], Sequence[Entry]], last: int) -> Iterator[Entry]:
+    """Yield the entries of a log up to `last`, the newest first; `read` reads a range of them."""
+    for end in range(last, 0, -AT_ONCE):
+        yield from reversed(read(max(1, end - AT_ONCE + 1), end))
+
+
+def first_words(text: str, most: int, *, end: str = "…") -> str:
+    """Return the beginning of `text` as one line of at most `most` characters; `end` marks a cut."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else line[: most - len(end)] + end

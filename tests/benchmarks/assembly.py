@@ -74,7 +74,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
     """Seconds of CPU: of one request put together, and of `json.dumps` of its messages."""
     parts = session.state
     engine = parts.lane_state
-    await session._open(engine)
+    await session._open()
     fill(engine)
     found = []
     for number in range(times + 1):

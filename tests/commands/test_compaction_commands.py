@@ -38,7 +38,7 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
     done = context.fed[-1]
     assert isinstance(done, CompactionDone) and done.ok
     context.run("uncompact")
-    assert "is undone" in said(context) and "cache" in context.said[-1]
+    assert "compaction undone" in said(context) and "cache" in context.said[-1]
     assert abs(context.session.status().used - used) < used // 20
     with pytest.raises(NexusError, match="nothing to undo"):
         context.run("uncompact")
@@ -51,7 +51,7 @@ def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
     context.run("pin always use tabs").run("pin 1").run("pin")
     rows = context.shown[-1][1]["pins"]
     assert [(row["id"], row["entry"]) for row in rows] == [("p1", 0), ("p2", 1)]
-    assert "p2 is message 1" in said(context)
+    assert "pinned message 1 as p2" in said(context)
     complete = context.commands["unpin"].complete
     assert complete is not None and list(complete(context)) == ["p1", "p2"]
     context.run("unpin p1").run("pin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -138,7 +139,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
 
 def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     context.session.state.dispatcher.signals = True
-    context.session.state.bounds = ()
+    context.session.state = replace(context.session.state, bounds=())
     context.turn("begin")
     value = shown(context, "why mode")
     assert value["limits"] == [

@@ -16,6 +16,7 @@ from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts.compaction import uncompaction
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(5))
@@ -66,7 +67,7 @@ def test_its_figures_are_those_of_the_report(tmp_path: Path) -> None:
 
     async def live() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         async with living(tmp_path, None, "one", "two", window=60_000, provider=Dear(Summariser(work=work))) as session:
-            return held(session), session.report()
+            return held(session), session.look(live_report)
 
     own, report = asyncio.run(live())
     assert report["scale"] > 1.2

@@ -14,6 +14,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.compaction.summary_source import summarizer_model
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -50,7 +51,7 @@ def test_a_provider_of_ones_own_has_names_of_its_own(tmp_path: Path) -> None:
 def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
     settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=CompactSettings(model="small"))
     with opened(Options(tmp_path, "openai/m"), settings) as session:
-        assert session.state.lane_state.summarizer().info.name == "openai/gpt-4o-mini"
+        assert summarizer_model(session.state.lane_state).info.name == "openai/gpt-4o-mini"
 
 
 def test_an_effort_that_means_nothing_is_told(tmp_path: Path) -> None:

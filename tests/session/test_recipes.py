@@ -19,6 +19,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import own_recipe, recipe_for
 from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
@@ -50,7 +51,7 @@ def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Pa
     (project / ".git").mkdir()
     assert recipe_for("careful", project / "deep")[0] == recipe
     (project / ".nexus" / "recipes" / "careful.toml").write_text("signals = true\n")
-    with pytest.raises(NexusError, match=r"not trusted any more: its \.nexus has changed") as raised:
+    with pytest.raises(NexusError, match=r"no longer trusted: its \.nexus has changed") as raised:
         recipe_for("careful", project)
     assert "nexus trust" in raised.value.hint
     with pytest.raises(NexusError, match="there is no such recipe"):
@@ -106,7 +107,7 @@ def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that
 def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Path) -> None:
     trust.trust(project)
     session = made(project, recipe="careful", provider=Played(lambda request: "well"))
-    limits = {limit["name"]: limit for limit in session.report()["limits"]}
+    limits = {limit["name"]: limit for limit in session.look(live_report)["limits"]}
     assert limits["max_iterations"] == {
         "name": "max_iterations", "value": 1, "bound_by": "recipe", "said": {"recipe": 1},
     }  # fmt: skip

@@ -20,6 +20,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.reports.context import context_report, request_difference
+from nexus_cli.session.reports.live import live_report
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 LOCKED = '[limits]\nmax_steps = 2\ntools = []\nallow = "read"\n'
@@ -79,8 +80,8 @@ def test_a_session_of_one_front_end_goes_on_in_the_recipe_of_the_other(
     first = opened(Played(lambda request: "done"), tmp_path, front=begun)
     assert first.status().recipe == begun and say(first, "begin")[1].ok
     again = opened(Played(lambda request: "done"), tmp_path, first.id, front=goes_on)
-    assert again.status().recipe == goes_on and limits(dict(again.report()))["max_steps"][0] in (7, 8)
-    assert limits(dict(again.report()))["max_steps"][0] == (7 if goes_on == "ask" else 8)
+    assert again.status().recipe == goes_on and limits(dict(again.look(live_report)))["max_steps"][0] in (7, 8)
+    assert limits(dict(again.look(live_report)))["max_steps"][0] == (7 if goes_on == "ask" else 8)
     assert say(again, "go on")[1].ok
     assert shown(tmp_path, first.id, 2)["recipe"] == goes_on
 
@@ -138,7 +139,7 @@ def turn(options: Options) -> str:
 def test_a_request_of_before_limits_were_recorded_shows_none_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.session.limits_record.LimitsRecorder._note", lambda self: None)
+    monkeypatch.setattr("nexus_cli.session.limits_record.SessionLimits.record", lambda self, lane_state: None)
     session = opened(Played(lambda request: "done"), tmp_path)
     assert say(session, "words")[1].ok
     value = shown(tmp_path, session.id, 1)

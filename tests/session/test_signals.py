@@ -18,7 +18,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
-from nexus_cli.session.reports.live import limits_report
+from nexus_cli.session.reports.live import limits_report, live_report
 from nexus_cli.session.run_limits import TABLE, Signals, event_class, reasons, restrictions, tighten_by_signals
 
 SINGLE = "single_action"
@@ -136,7 +136,7 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     events, _ = say(session, "look")
     bound = [("single_action", "signals")]
     again = opened(Played(lambda request: "done"), tmp_path, session.id)
-    assert mode(limits_report(again.state, "mode")["limits"]) == mode(again.report()["limits"]) == bound
+    assert mode(limits_report(again.state, "mode")["limits"]) == mode(again.look(live_report)["limits"]) == bound
     asyncio.run(again.aclose())
     plans = [event.plan["limits"].get("mode") for event in events if isinstance(event, ContextPlan)]
     assert plans == ["single_action"] * 3

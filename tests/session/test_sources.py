@@ -8,9 +8,10 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from ledger.conftest import on
@@ -25,7 +26,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session import section_sources as module
-from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.section_sources import SessionSources, project_outline
 from nexus_cli.tools.files import Content, read_regular_file
 
@@ -45,8 +45,18 @@ def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> See
     return SeenFile(str(path), "read", hashlib.sha256(content).hexdigest(), at, entry)
 
 
+@dataclass
+class Seen:
+    """As much of a log as the sources look at."""
+
+    files: Sequence[SeenFile] = ()
+
+    def seen_files(self) -> Sequence[SeenFile]:
+        return self.files
+
+
 def looked(*found: SeenFile, visible: Sequence[int] = (1,)) -> SessionSources:
-    return SessionSources(lambda: cast(LaneState, engine(visible)), lambda: list(found))
+    return SessionSources(engine(visible), Seen(found), [])
 
 
 def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -> None:
@@ -115,25 +125,26 @@ def test_a_file_whose_call_is_out_of_the_window_is_hidden(tmp_path: Path) -> Non
 
 
 def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> None:
-    def broken() -> list[SeenFile]:
-        raise NexusError("ledger", "the ledger", "is gone")
+    class Broken:
+        def seen_files(self) -> Sequence[SeenFile]:
+            raise NexusError("ledger", "the ledger", "is gone")
 
-    assert SessionSources(lambda: cast(LaneState, engine(())), broken).files() == ()
+    assert SessionSources(engine(()), Broken(), []).files() == ()
 
 
 def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None:
     person, agent, tool = (Kind.USER, "person"), (Kind.ASSISTANT, "agent"), (Kind.TOOL, "tool:bash")
     made = engine([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
-    given = SessionSources(lambda: cast(LaneState, made), list)
+    given = SessionSources(made, Seen(), [])
     assert given.footprint() == Footprint(99, {"bash": 198})
     made.lane.timeline = None
     assert given.footprint() == Footprint(99, {"bash": 198}), "known for this epoch"
-    assert SessionSources(lambda: cast(LaneState, engine(())), list).footprint() == Footprint()
+    assert SessionSources(engine(()), Seen(), []).footprint() == Footprint()
 
 
 def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
     said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
-    given = SessionSources(lambda: cast(LaneState, engine([9], 4, said)), list)
+    given = SessionSources(engine([9], 4, said), Seen(), [])
     assert given.footprint() == Footprint(2, {})
 
 
@@ -156,7 +167,7 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
     with the_ledger() as ledger:
         timeline = Timeline(ledger.log(session.id), local_now)
         gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]
-        sources = SessionSources(lambda: cast(LaneState, SimpleNamespace(lane=lane)), list)
+        sources = SessionSources(session.context, Seen(), [])
         given = sources._gone(timeline, lane.epoch.base)
     assert given == Counter((entry.kind, entry.actor) for entry in gone) and len(gone) > 5
 

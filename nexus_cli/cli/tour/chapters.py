@@ -19,6 +19,7 @@ from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import miss_report
+from nexus_cli.session.reports.live import live_report
 
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
 TESTS = "python3 -m unittest"
@@ -120,7 +121,7 @@ async def kill_and_resume(tour: TourSession) -> None:
 async def show_window(tour: TourSession) -> None:
     """What the next request holds."""
     tour.begin_chapter("context")
-    tour.report("context", tour.session.report())
+    tour.report("context", tour.session.look(live_report))
     tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
 
 

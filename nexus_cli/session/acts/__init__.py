@@ -7,10 +7,9 @@ It changes the session through its lane and leaves memos.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session_state import SessionState
 
-Act: TypeAlias = "Callable[[SessionState], Awaitable[None]]"
-"""Raises `NexusError` for what the person can mend; emits through `parts.lane_state`."""
+Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
+"""Raises `NexusError` for what the person can mend; emits through `state.lane_state`."""

@@ -33,7 +33,7 @@ def compaction(instructions: str) -> Act:
         if isinstance(engine.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
         await begin_pending_epoch(engine)
-        await compact(engine, "command", engine.compact.to, instructions)
+        await compact(engine, "command", engine.settings.compact.to, instructions)
 
     return act
 
@@ -62,13 +62,13 @@ def uncompaction() -> Act:
         made = compaction_in_force(lane.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
-            raise NexusError("usage", "nothing to undo", why, "/compact sums up older history")
+            raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
         old, before, shown = log.epoch(made.parent), window_request(engine).tokens, next_request(engine).tokens
         head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
         same = old.model == engine.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
         _refuse_if_too_large(rewritten_request(engine, lane.epoch, head, anchor))
-        planned = await engine.frame()
+        planned = await engine.prompt.draft_epoch(engine)
         restored_request = rewritten_request(engine, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 
@@ -79,7 +79,7 @@ def uncompaction() -> Act:
         if anchor is not None:
             engine.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         engine.pending = ""
-        engine.emit(Notice(f"the compaction is undone: {shown:,} tokens became {next_request(engine).tokens:,}"))
+        engine.emit(Notice(f"compaction undone: {shown:,} -> {next_request(engine).tokens:,} tokens"))
 
     return act
 
@@ -113,13 +113,13 @@ def pin(what: str) -> Act:
         every = pins.list_pins(timeline)
         taken = sum(cost(one, count) for one in every)
         place = f"message {made.entry}" if made.entry else "these words"
-        said = f"{made.id} is {place}: {cost(made, count):,} tokens, all pins {taken:,} of {room:,}"
+        said = f"pinned {place} as {made.id}: {cost(made, count):,} tokens, all pins {taken:,} of {room:,}"
         crowded = fitting(every, room, count)[1]
         if crowded:
             said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
         new = made not in before and not made.entry
         if new and len(made.text) > TOLD:
-            said += "; too long to be told at once: the model has it word for word from the next summary on"
+            said += "; too long to be sent at once: the model gets it word for word with the next summary"
         engine.emit(Notice(said))
         if new and len(made.text) <= TOLD:
             engine.notices.append(f"the person pinned this, it holds from now on: {made.text}")
@@ -133,7 +133,7 @@ def unpin(what: str) -> Act:
     async def act(parts: SessionState) -> None:
         engine = parts.lane_state
         gone = pins.remove_pin(engine.lane.timeline, what)
-        engine.emit(Notice(f"{gone.id} is no longer pinned; where it stands now it stays until the next compaction"))
+        engine.emit(Notice(f"{gone.id} is no longer pinned; it stays in the window until the next compaction"))
 
     return act
 

@@ -55,7 +55,7 @@ def goal_setting(text: str) -> Act:
             raise
         set_goal(timeline, words, [] if steps == [words] else steps)
         if problem:
-            engine.emit(Notice(f"the goal is kept without steps: {problem}"))
+            engine.emit(Notice(f"goal saved without steps: {problem}"))
 
     return act
 

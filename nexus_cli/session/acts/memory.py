@@ -18,7 +18,7 @@ from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.lane_state import LaneState, newest_words
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.turn import begin_pending_epoch
@@ -74,7 +74,7 @@ def check_facts(facts: Sequence[Fact]) -> None:
     """Raise `NexusError("usage", ...)` if these are too few facts to consolidate."""
     if len(facts) < 2:
         why = f"there {'is one fact' if facts else 'are no facts'} of this project and of the agent"
-        raise NexusError("usage", "nothing to put in order", why, "See nexus memory list")
+        raise NexusError("usage", "nothing to consolidate", why, "See nexus memory list")
 
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:
@@ -111,7 +111,7 @@ def _line(fact: Fact) -> str:
 TOOL = "remember"
 
 
-async def extract_facts(engine: LaneState, dispatcher: Dispatcher) -> None:
+async def extract_facts(dispatcher: Dispatcher, engine: LaneState) -> None:
     """Let a fork of the lane store facts. An error is a notice: the compaction goes on. Does nothing without a
     memory."""
     if dispatcher.registry.get(TOOL) is None:
@@ -130,7 +130,7 @@ def reflection(tell: Callable[[str], None]) -> Act:
 
     async def act(parts: SessionState) -> None:
         engine = parts.lane_state
-        if not engine.asked:
+        if not newest_words(engine.lane):
             raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
         if not isinstance(engine.lane.next_step(), Done):
             raise NexusError("usage", "no reflection", "the last turn is not finished", "Go on first")

@@ -70,7 +70,8 @@ async def _work(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     try:
         return await _steps(side, dispatcher, recipe)
     except Deferred:
-        raise NexusError("denied", f"{recipe.name} was stopped", "a call was put off", "Start it anew") from None
+        why = "a tool approval was deferred"
+        raise NexusError("denied", f"{recipe.name} was stopped", why, "Start it again") from None
     finally:
         spending.usage = side.spending.usage
 

@@ -28,7 +28,7 @@ CAUSES: Mapping[str, str] = {
     "pruned": "stale results were taken out",
     "model": "a switch of model or effort",
     "reload": "a reload",
-    "window": "the sections were planned anew for a smaller window",
+    "window": "sections were planned again for a smaller window",
     "undo": "a compaction was undone",
 }
 """Causes of an epoch in words; others are named as they are."""

@@ -7,13 +7,11 @@ drops an undo brought back.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Memo
-
-if TYPE_CHECKING:
-    from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.lane_state import LaneState
 
 Memos = Callable[[str], Sequence[Memo]]
 """The memos of a lane of one kind, oldest first."""

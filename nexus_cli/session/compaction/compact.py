@@ -56,7 +56,7 @@ def draft_plan(engine: LaneState, cause: str, share: float) -> planning.Compacti
     for _ in read_log(lane, engine.work):
         pass
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
-    record = render_record(make_record(lane, engine.work, engine.files), beyond.record, count, _no_way)
+    record = render_record(make_record(lane, engine.work), beyond.record, count, _no_way)
     reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
     if not full:  # what was pinned by hand does not yield to a target that the window is far from
         target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
@@ -97,13 +97,13 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
     plan = draft_plan(engine, cause, share)
     try:
         if plan is None:
-            raise Failed("too little can be summed up")
+            raise Failed("there is too little to summarize")
         if cause != "overflow":  # a fork of the lane would be refused as it was
             await _beforehand(engine)
         choice = choose_summary_source(engine, plan, cause)
         summary, source = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
-            choice = replace(choice, source=source, why=f"{choice.why}; that came to nothing")
+            choice = replace(choice, source=source, why=f"{choice.why}; that failed")
         kept = await _accept(engine, plan, summary, choice, cause)
     except Failed as reason:
         again = isinstance(reason, TooLong)
@@ -114,7 +114,7 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, TooLong):
             engine.learn_from_overflow(reason.counted, reason.error)
-            return await compact(engine, "overflow", engine.compact.overflow_to, instructions)
+            return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
         return False
     after, paid = next_request(engine).tokens, _since(spent, engine)
     engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
@@ -142,11 +142,14 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
 
 async def _beforehand(engine: LaneState) -> None:
     """Run the work before a summary; if it fails the compaction goes on without it."""
+    if engine.before_summary is None:
+        return
+    seconds = engine.settings.compact.seconds
     try:
-        async with asyncio.timeout(engine.compact.seconds):
-            await engine.before_summary()
+        async with asyncio.timeout(seconds):
+            await engine.before_summary(engine)
     except TimeoutError:
-        engine.emit(event.Notice(f"what comes before the compaction took more than {engine.compact.seconds:g} s"))
+        engine.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s"))
     except NexusError as error:
         engine.emit(event.Notice(f"before the compaction: {error.message}"))
 
@@ -156,7 +159,7 @@ async def _accept(
 ) -> dict[str, Any]:
     """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
     lane, count, before = engine.lane, engine.context.counter.count, window_request(engine).tokens
-    record = await look_at_files(make_record(lane, engine.work, engine.files), engine.files)
+    record = await look_at_files(make_record(lane, engine.work), lane)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
@@ -174,7 +177,7 @@ async def _accept(
     )  # fmt: skip
     items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
     _require_smaller(items, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
-    planned = await engine.frame()
+    planned = await engine.prompt.draft_epoch(engine)
     _require_smaller(items, engine, planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if rendered.left:
@@ -191,12 +194,13 @@ async def _accept(
 
 
 def _kept(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
-    """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
-    last, log = plan.entries[1], engine.work
-    here = {item.entry for item in plan.kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
+    last, log, items = plan.entries[1], engine.work, (*flatten(plan.gone), *plan.kept)
+    cut = {item.entry for item in items if item.form is ItemForm.ELIDED}
+    here = {item.entry for item in plan.kept if item.form is ItemForm.FULL}
     pinned = {pin.entry for pin in plan.pins}
-    words = {quote.entry for quote in plan.quotes if quote.whole} | here | pinned
-    answers = {quote.entry for quote in plan.answers if quote.whole} | here | pinned
+    words = ({quote.entry for quote in plan.quotes if quote.whole} - cut) | here | pinned
+    answers = ({quote.entry for quote in plan.answers if quote.whole} - cut) | here | pinned
     commands = [item for item in rendered.items if item.command]
     return {
         "words": sum(entry in words for entry in log.words),

@@ -53,7 +53,7 @@ def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: in
     what = what.strip()
     number, entry = what.removeprefix("#"), _number(what)
     if not what or (number.isdigit() and not entry):
-        why = "it names neither words nor a message"
+        why = "it has no words and no message number"
         raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
     if not entry and NUMBERED.fullmatch(what):
         raise NexusError("usage", f"/pin {what[:40]}", "this is no number of a message", FIND)

@@ -27,6 +27,7 @@ from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.tool_selection import can_recall
+from nexus_cli.session.user_messages import first_words
 
 AHEAD = (1, 10)
 """Numbers of further requests that are priced."""
@@ -36,7 +37,7 @@ WORDS = 120
 
 def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
     """Return the plan as JSON data: `possible` says if there is one, `why` why not."""
-    plan = draft_plan(engine, "command", engine.compact.to)
+    plan = draft_plan(engine, "command", engine.settings.compact.to)
     request = next_request(engine)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
@@ -47,7 +48,7 @@ def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
-        "why": "" if plan else "too little can be summed up",
+        "why": "" if plan else "there is too little to summarize",
         "pins": _pins(engine, plan),
     }
     if plan is None:
@@ -118,7 +119,7 @@ def _newest(items: Iterable[WindowItem]) -> list[dict[str, Any]]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text[: 4 * WORDS].split())[:WORDS]
+    return first_words(text, WORDS, end="")
 
 
 def _kind(item: WindowItem) -> str:

@@ -58,7 +58,7 @@ async def prune(engine: LaneState) -> bool:
     """Replace stale results by their stubs where that pays; True when a new epoch began."""
     lane = engine.lane
     still_warm = is_warm(engine)
-    if not engine.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
+    if not engine.settings.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
         return False
     least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
     if _largest(lane.items) < max(least, LEAST):
@@ -80,13 +80,13 @@ def prune_instead(engine: LaneState) -> bool:
     Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
     window comes down well below the mark, for not more per token that becomes free. Never both.
     """
-    if not engine.compact.prune or not can_recall(engine):
+    if not engine.settings.compact.prune or not can_recall(engine):
         return False
     groups = engine.lane.groups()
     found = _unpinned(engine, find_stale(groups))
     order = {item.entry: tokens for item, tokens in _behind(groups, engine.lane.cursor)}
     share = INSTEAD if is_warm(engine) else math.inf
-    most = (engine.compact.at - MARGIN) * engine.budget.available
+    most = (engine.settings.compact.at - MARGIN) * engine.budget.available
     best, saved = 0, 0
     for start in reversed(range(len(found))):
         saved += _freed(engine, found[start])
@@ -175,7 +175,7 @@ def _largest(items: Sequence[WindowItem]) -> int:
 
 def _compaction_follows(engine: LaneState, saved: int) -> bool:
     """True if the window would be compacted anyway: then it is rewritten once, not twice."""
-    return _after(engine, saved) >= engine.compact.at * engine.budget.available
+    return _after(engine, saved) >= engine.settings.compact.at * engine.budget.available
 
 
 def _after(engine: LaneState, saved: int) -> int:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nexus_cli.context.file_outline import outline
@@ -20,6 +20,7 @@ from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.ledger import LaneLog
 from nexus_cli.session.goals import list_goals
 
 SECONDS = 2.0
@@ -54,9 +55,9 @@ def read_texts(lane: Lane, entries: Sequence[int], own: bool) -> Iterator[tuple[
         yield number, split_attachments(text)[0] if own else text.strip()
 
 
-def make_record(lane: Lane, log: WorkLog, files: Callable[[], Sequence[SeenFile]]) -> WorkRecord:
+def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
     """Return the record as the ledger has it, without a look at the disk."""
-    seen = _seen(files)
+    seen = _seen(lane)
     folder = _common_folder(seen)
     items = [WorkItem(file.entry, _file_line(file, folder, file.how)) for file in seen]
     items += command_items(log.commands.values())
@@ -64,9 +65,9 @@ def make_record(lane: Lane, log: WorkLog, files: Callable[[], Sequence[SeenFile]
     return WorkRecord(_goal_lines(list_goals(lane.timeline)), newest, safe_line(folder))
 
 
-async def look_at_files(record: WorkRecord, files: Callable[[], Sequence[SeenFile]]) -> WorkRecord:
+async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:
     """Return `record` with what has become of its files: deleted or changed by others since, and the names in them."""
-    seen = sorted(_seen(files), key=lambda file: (-file.entry, file.path))
+    seen = sorted(_seen(lane), key=lambda file: (-file.entry, file.path))
     folder, found = _common_folder(seen), dict[str, WorkItem]()
 
     def look() -> None:
@@ -81,10 +82,11 @@ async def look_at_files(record: WorkRecord, files: Callable[[], Sequence[SeenFil
     return replace(record, items=[looked.get(item.text, item) for item in record.items])
 
 
-def _seen(files: Callable[[], Sequence[SeenFile]]) -> Sequence[SeenFile]:
+def _seen(lane: Lane) -> Sequence[SeenFile]:
     """Return what the ledger has of files; nothing where it fails: a summary does not hang on it."""
+    log = lane.timeline.log
     try:
-        return files()
+        return log.seen_files() if isinstance(log, LaneLog) else ()
     except NexusError:
         return ()
 

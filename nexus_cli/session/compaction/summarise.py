@@ -100,7 +100,7 @@ def _ways(
 
 async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
     """Return the summary that a side lane answers with."""
-    seconds = side.compact.seconds
+    seconds = side.settings.compact.seconds
     paid.requests += 1
     try:
         output = answer_cap(side)

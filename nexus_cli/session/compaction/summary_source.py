@@ -15,10 +15,12 @@ from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
+from nexus_cli.session.available_models import resolve_alias
 from nexus_cli.session.lane_forks import sized
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import most_with, window_request
+from nexus_cli.session.opening import load_model_info
 from nexus_cli.session.spending import left_over
 
 ASKED_SHARE = 0.75
@@ -57,17 +59,17 @@ def choose_source(
     engine: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> Choice:
     """Return the source of the summary. `originals` reads the messages that go from the log, each with its tokens."""
-    model = engine.summarizer()
+    model = summarizer_model(engine)
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
-    forks = not engine.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
+    forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
     words = engine.context.counter.count(fork_instruction(plan, ""))
     if forks:
         why, tokens = "its own lines are in the cache", window_request(engine).tokens
         said = round(words * engine.meter.scale(PLAIN).ratio)
         here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
-        why = "another model sums up" if not same else "a fork of the window would not fit"
+        why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
         here = Choice("transcript", why, model, fresh=_transcribed(engine, plan, model, counted))
     if not plan.summed:
@@ -88,6 +90,14 @@ def choose_source(
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
     why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
     return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
+
+
+def summarizer_model(engine: LaneState) -> Model:
+    """Return the model that sums up a plain transcript: `compact.model`, else the session's own."""
+    name = resolve_alias(engine.settings.compact.model, engine.settings)
+    if not name or engine.calibrations is None:
+        return engine.model
+    return replace(engine.model, info=load_model_info(engine.calibrations, name, engine.settings), effort="")
 
 
 def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:

@@ -36,7 +36,7 @@ def window_request(engine: LaneState) -> NextRequest:
 def next_request(engine: LaneState) -> NextRequest:
     """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
     it begins where that is drafted."""
-    now, texts = window_request(engine), tuple(engine.along())
+    now, texts = window_request(engine), tuple(engine.control.waiting_texts())
     draft = engine.draft if is_drafted(engine) else None
     if draft is None and not texts:
         return now
@@ -59,7 +59,7 @@ def _earlier(engine: LaneState) -> Earlier:
 
 
 def _in_force(engine: LaneState) -> LimitsInForce:
-    return engine.in_force() if engine.in_force else (engine.spending.limits, ())
+    return engine.limits.in_force(engine) if engine.limits else (engine.spending.limits, ())
 
 
 def begins_epoch(engine: LaneState) -> bool:

@@ -93,7 +93,7 @@ class Drafting:
         began = datetime.fromisoformat(log.session.created).astimezone()
         registry = lambda services: ToolRegistry(None, services)  # noqa: E731
         with self._frames(log, _Unwritten(log), began, effort, registry, before) as (frames, _, _):
-            planned = run_to_end(frames.frame())
+            planned = run_to_end(frames.draft_epoch())
         new = replace(
             before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id()
         )
@@ -120,7 +120,7 @@ class Drafting:
             tools = select_tools(registry(services), recipe, before)
             gathers = make_collector(
                 options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=began,
-                failed=self.failed, settings=self.settings, tools=lambda: tool_names(tools), facts=facts,
+                failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
                 runs=self.runs,
             )  # fmt: skip
             model, rules = Model(info, Nobody(), effort), rules_for(info.provider, info.name).dumps()
@@ -148,7 +148,7 @@ class Nobody:
 
 
 async def _draft_and_told(frames: PromptAssembly, gathers: SectionCollector) -> tuple[EpochDraft, Sections]:
-    return await frames.frame(), (await gathers.changed_sections()).to_json()
+    return await frames.draft_epoch(), (await gathers.changed_sections()).to_json()
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -167,7 +167,7 @@ def prepare_next_request(parts: SessionState) -> NextRequest:
     engine, ledger, options = parts.lane_state, parts.ledger, parts.options
     if ledger is None or options is None:
         return next_request(engine)
-    log, settings = ledger.log(parts.session_id), parts.settings or Settings()
+    log, settings = ledger.log(parts.session_id), engine.settings
     if engine.cache.last is None:
         engine.cache = load_history(engine, ledger, log, settings)
     if engine.lane.is_recorded and begins_epoch(engine):

@@ -6,6 +6,7 @@ A session's own epoch is shown as it was sent; without a session the first reque
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from nexus_cli.config.paths import places
@@ -30,24 +31,18 @@ def context_report(
     """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist."""
     if session is None:
         return request_value(first_view(options, settings))
-    ledger = Ledger.look(places().ledger)
-    try:
+    with closing(Ledger.look(places().ledger)) as ledger:
         found = ledger.find_session(session)
         if step is not None:
             return request_value(sent_view(ledger, found, settings, step))
         return request_value(recorded_view(ledger, found, options, settings))
-    finally:
-        ledger.close()
 
 
 def request_difference(settings: Settings, session: str, step: int | None = None) -> dict[str, Any]:
     """Return the difference of request `step` (default: the newest) from the one before; errors as in
     `context_report`."""
-    ledger = Ledger.look(places().ledger)
-    try:
+    with closing(Ledger.look(places().ledger)) as ledger:
         return difference_in_ledger(ledger, session, settings, step)
-    finally:
-        ledger.close()
 
 
 def difference_in_ledger(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:

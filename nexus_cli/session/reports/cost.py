@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.request_history import was_answered
+from nexus_cli.session.user_messages import first_words, read_backwards
 
 TURNS = 10
-AT_ONCE = 500
-"""Entries that are read together while the newest turns are looked for."""
 WORDS = 80
 KINDS = {"main": "conversation", "compact": "compaction"}
 """Kinds of requests by the agent of their lane; others are named after the agent."""
@@ -37,13 +37,9 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
             "unanswered": sum(1 for row in every if not was_answered(row)),
         },
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
-        "kinds": _by((_kind(log.agent), row) for log in logs for row in rows[log.lane]),
+        "kinds": _by((KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]),
         "turns": _turns(logs[0], info.turns, rows),
     }
-
-
-def _kind(agent: str) -> str:
-    return KINDS.get(agent, agent)
 
 
 def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
@@ -82,22 +78,12 @@ def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) 
                 sent[place].append(row)
     first = count - len(begun) + 1
     return [
-        {"turn": number, "at": entry.at, "text": _words(entry), **_sum(requests)}
+        {"turn": number, "at": entry.at, "text": first_words(entry.message.content, WORDS), **_sum(requests)}
         for number, (entry, requests) in enumerate(zip(begun, sent, strict=True), first)
     ]
 
 
 def _begun(log: LaneLog) -> list[Entry]:
     """Return the entries that began the newest turns, oldest first."""
-    found: list[Entry] = []
-    for last in range(log.last_id(), 0, -AT_ONCE):
-        entries = log.read(max(1, last - AT_ONCE + 1), last)
-        found += [entry for entry in reversed(entries) if entry.kind is Kind.USER]
-        if len(found) >= TURNS:
-            break
-    return found[:TURNS][::-1]
-
-
-def _words(entry: Entry) -> str:
-    line = " ".join(entry.message.content[: 4 * WORDS].split())
-    return line if len(line) <= WORDS else line[: WORDS - 1] + "…"
+    begun = (entry for entry in read_backwards(log.read, log.last_id()) if entry.kind is Kind.USER)
+    return list(islice(begun, TURNS))[::-1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.context.compaction_plan import cost
 from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.tool import Effect
@@ -26,7 +25,8 @@ def live_report(parts: SessionState) -> dict[str, Any]:
     if parts.lane_state.lane.is_recorded or parts.options is None:
         return request_value(_live_view(parts, prepare_next_request(parts)))
     options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
-    return request_value(first_view(options, parts.settings or Settings(), tuple(parts.lane_state.along())))
+    waiting = tuple(parts.lane_state.control.waiting_texts())
+    return request_value(first_view(options, parts.lane_state.settings, waiting))
 
 
 def _live_view(parts: SessionState, request: NextRequest) -> RequestView:
@@ -63,21 +63,9 @@ def pins_report(parts: SessionState) -> dict[str, Any]:
 def goals_report(parts: SessionState) -> dict[str, Any]:
     """Return every goal that was not dropped with `id`, `text`, `done` and its `steps` with the same keys."""
     found = list_goals(parts.lane_state.lane.timeline)
-    tops = [goal for goal in found if not goal.parent]
-    return {
-        "version": 1,
-        "goals": [
-            {
-                **_one(goal.id, goal.text, goal.done),
-                "steps": [_one(step.id, step.text, step.done) for step in found if step.parent == goal.id],
-            }
-            for goal in tops
-        ],
-    }
-
-
-def _one(name: str, text: str, done: bool) -> dict[str, Any]:
-    return {"id": name, "text": text, "done": done}
+    rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
+    steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
+    return {"version": 1, "goals": [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]}
 
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -121,7 +109,7 @@ RUNS = {
 
 def tools_report(session: Session) -> dict[str, Any]:
     """Return the tools of a session with their effect, tokens, and when they ask at the present level."""
-    report = session.report()
+    report = session.look(live_report)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
     level, only = session.status().allow, limits.get("tools")
@@ -151,7 +139,7 @@ def _asks(effect: Effect, level: str) -> str:
 
 def permissions_report(session: Session) -> dict[str, Any]:
     """Return the level in force with its layer, the meaning of each level, and what was allowed for the session."""
-    bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.report().get("limits", [])}
+    bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.look(live_report).get("limits", [])}
     return {
         "version": 1,
         "level": session.status().allow,

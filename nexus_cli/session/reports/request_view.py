@@ -27,6 +27,7 @@ from nexus_cli.session.next_request.request import PLAN, NextRequest, Sections, 
 from nexus_cli.session.opening import load_model_info, readonly_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
+from nexus_cli.session.user_messages import first_words
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
@@ -243,18 +244,13 @@ def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
         return f"result of {_called(call) if call else 'a call'}{shortened}"
     if message.role is Role.USER:
         images = f" with {len(message.parts)} images" if message.parts else ""
-        return f"message{images}{shortened}: {_words(message.content)}"
+        return f"message{images}{shortened}: {first_words(message.content, WORDS)}"
     if message.tool_calls and not message.content:
         return f"call of {_called(message.tool_calls[0])}{shortened}"
-    return f"answer{shortened}: {_words(message.content)}"
+    return f"answer{shortened}: {first_words(message.content, WORDS)}"
 
 
 def _called(call: ToolCall) -> str:
     """Return a call by its name and its first argument that is a text."""
     subject = next((text for text in call.arguments.values() if isinstance(text, str)), "")
-    return f"{call.name} {_words(subject)}".rstrip()
-
-
-def _words(text: str) -> str:
-    line = " ".join(text[: 4 * WORDS].split())
-    return line if len(line) <= WORDS else line[: WORDS - 1] + "…"
+    return f"{call.name} {first_words(subject, WORDS)}".rstrip()

@@ -5,7 +5,7 @@ Read from the ledger, so that a compacted window hides nothing. Sends nothing an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +17,7 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.session import Session
+from nexus_cli.session.user_messages import read_backwards
 
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
@@ -67,8 +68,6 @@ def entry_value(entry: Entry) -> dict[str, Any]:
     }
 
 
-AT_ONCE = 200
-"""Entries that are read together."""
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
     "version": 1, "session": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True, "at": "",
@@ -120,13 +119,8 @@ def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, 
 def _newest_turn(record: LaneLog) -> list[Entry]:
     """Return the entries from the newest user message on; all of them if there is none."""
     found: list[Entry] = []
-    for entry in _backwards(record):
+    for entry in read_backwards(record.read, record.last_id()):
         found.append(entry)
         if entry.kind is Kind.USER:
             break
     return found[::-1]
-
-
-def _backwards(record: LaneLog) -> Iterator[Entry]:
-    for last in range(record.last_id(), 0, -AT_ONCE):
-        yield from reversed(record.read(max(1, last - AT_ONCE + 1), last))

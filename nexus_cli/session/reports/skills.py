@@ -31,7 +31,7 @@ def skill_guide(name: str, cwd: Path) -> str:
     if chosen is None:
         raise _unknown(wanted, [skill.name for skill in found], count_untrusted(cwd))
     if chosen.problem:
-        raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Mend {chosen.path}")
+        raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Fix {chosen.path}")
     return read_guide(chosen)
 
 

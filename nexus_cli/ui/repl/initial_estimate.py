@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 
@@ -43,7 +44,7 @@ class InitialEstimate:
             await asyncio.sleep(LATER)
             if session.busy or session.status().settled:
                 return
-            value = await asyncio.to_thread(session.report)
+            value = await asyncio.to_thread(session.look, live_report)
         except (NexusError, asyncio.CancelledError):  # /context says why; the end of the REPL is no news
             return
         self._tokens[key] = int(value["budget"]["used"]["total"]) if value else 0

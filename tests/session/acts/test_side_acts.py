@@ -169,7 +169,7 @@ def test_there_is_nothing_to_look_back_at_before_the_first_turn(tmp_path: Path) 
 
 def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_compaction(tmp_path: Path) -> None:
     async def keep(parts: Any) -> None:
-        await extract_facts(parts.lane_state, parts.dispatcher)
+        await extract_facts(parts.dispatcher, parts.lane_state)
 
     said = {"text": "The person wants tabs.", "slot": "user", "quote": "I always want tabs"}
     provider = Played(answering(after_calls([("remember", said), ("search_memory", {"query": "x"})])))
@@ -257,7 +257,7 @@ def test_a_goal_whose_model_fails_is_kept_without_steps(tmp_path: Path) -> None:
     session = opened(Played(answering(failing)), tmp_path)
     events = run(session, goal_setting("A parser"), goal_setting("Another"))
     assert [event.text for event in events if isinstance(event, Notice)] == [
-        "the goal is kept without steps: the model request failed: no route"
+        "goal saved without steps: the model request failed: no route"
     ] * 2
     assert [(goal.id, goal.text) for goal in kept(tmp_path, session.id)] == [("g1", "A parser"), ("g2", "Another")]
 
@@ -299,7 +299,7 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
     assert len(provider.seen) == 1 and not (tmp_path / "made").exists()
     told = [event.text for event in events if isinstance(event, Notice)]
     assert told == ([] if words else [
-        "the goal is kept without steps: goal_decompose has no answer: it called a tool and has none"
+        "goal saved without steps: goal_decompose has no answer: it called a tool and has none"
     ])  # fmt: skip
     assert [goal.text for goal in kept(tmp_path, session.id)] == ["A parser", *steps]
     with the_ledger() as ledger:
@@ -401,7 +401,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
 
 def test_one_fact_needs_no_order(tmp_path: Path) -> None:
     provider = Played(lambda request: "x")
-    with pytest.raises(NexusError, match="nothing to put in order"):
+    with pytest.raises(NexusError, match="nothing to consolidate"):
         run(opened(provider, tmp_path, recipe="sleep_consolidate"), consolidation(Consolidated()))
     assert not provider.seen
 
@@ -418,7 +418,7 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
         budget, used = parts.lane_state.budget, window_request(parts.lane_state).tokens
         parts.lane_state.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
         assert window_request(parts.lane_state).budget.pressure == "critical"
-        await extract_facts(parts.lane_state, parts.dispatcher)
+        await extract_facts(parts.dispatcher, parts.lane_state)
         await reflection(lambda text: None)(parts)
 
     events = run(session, f"begin {'word ' * 3000}", full)

@@ -117,7 +117,7 @@ def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: 
         if resumed:
             await session.aclose()
             session = opened(provider, tmp_path, session.id)
-            await session._open(session.state.lane_state)
+            await session._open()
         compaction(session, tmp_path)
         now = len(provider.seen) + 1
         provider.forgets = lambda number: number == now

@@ -37,6 +37,7 @@ from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.cache.diagnosis import tolerated_miss
 from nexus_cli.session.lane_forks import forked
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.session import Session
 
@@ -86,16 +87,16 @@ def by_section(session: Session, provider: Remembering, folder: Path, patch: pyt
 
 
 def by_tool(session: Session, provider: Remembering, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    engine = session.state.lane_state
-    frame = engine.frame
+    prompt = session.state.lane_state.prompt
+    draft_epoch = prompt.draft_epoch
 
-    async def another() -> Any:
-        now = (await frame()).frame
+    async def another(lane_state: LaneState) -> Any:
+        now = (await draft_epoch(lane_state)).frame
         tools = json.loads(json.dumps(now.tools))
         next(tool for tool in tools if tool["function"]["name"] == "grep")["function"]["description"] += " Quick."
         return EpochDraft(replace(now, tools=tuple(tools)))
 
-    patch.setattr(engine, "frame", another)
+    patch.setattr(prompt, "draft_epoch", another)
     session.reload()
 
 
@@ -230,12 +231,12 @@ def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothin
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)
 
-    async def small() -> EpochDraft:
+    async def small(lane_state: LaneState) -> EpochDraft:
         return EpochDraft(EpochHeader(MODEL, "be brief", ()))
 
     async def live() -> list[Event]:
         try:
-            session.state.lane_state.frame = small
+            session.state.lane_state.prompt.draft_epoch = small  # type: ignore[method-assign]
             await lived(session, "hi")
             session.reload()
             return await lived(session, "again", "and again")

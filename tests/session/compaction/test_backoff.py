@@ -11,7 +11,7 @@ import pytest
 from session.played import Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, turn
 
-from nexus_cli.config.settings import CompactSettings
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.request import Request
@@ -113,7 +113,7 @@ def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_i
             script.summary = lambda request: SUMMARY if len(script.asked) > 1 else ""
             made = ended(await session.compact())
             assert made.ok and made.kept is not None
-            assert made.kept["source"] == "window" and "came to nothing" in made.kept["source_why"]
+            assert made.kept["source"] == "window" and "that failed" in made.kept["source_why"]
 
     asyncio.run(live())
 
@@ -142,7 +142,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             assert f"; and 1 to {marker.entry}, left out before" in drop.what
             record = session.record
             assert record is not None and "TURN1 says so" in (record.original(drop.id) or "")
-            session.state.lane_state.compact = CompactSettings(model="")
+            session.state.lane_state.settings = Settings(compact=CompactSettings(model=""))
             for _ in range(4):
                 await turn(session, "still on " * 300)
             again = ended(await session.compact())

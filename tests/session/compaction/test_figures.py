@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from session.played import Answer
 from session.prefix_cache import MODEL, PRICES, Remembering, lived, opened, results
 from session.summed import SUMMARY, asks_for_summary, done, ended, noted
 
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.request import Request
@@ -96,7 +97,7 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
             engine = session.state.lane_state
             while engine.meter.countable(engine.room) > engine.lane.counted:
                 number += 1
-                engine.compact = type(engine.compact)(at=2.0)
+                engine.settings = replace(engine.settings, compact=CompactSettings(at=2.0))
                 await lived(session, f"TURN{number} make a list")
                 assert number < 60
             assert window_request(engine).fits
@@ -232,7 +233,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
             engine = session.state.lane_state
             side = separate(engine, "goals", engine.model)
             assert engine.cache.last is not None and engine.cache.earlier
-            assert side.cache.last is None and not side.event and not side.files() and not side.cache.earlier
+            assert side.cache.last is None and not side.event and not side.cache.earlier
         finally:
             await session.aclose()
 

@@ -87,7 +87,7 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
                     await done(session, pin(what))
                 assert no.value.exit_status == 2 and len(no.value.line) < 250 and "Pin only the part" in no.value.hint
             assert pins.list_pins(session.context.lane.timeline) == () and not session.state.lane_state.notices
-            assert "p1 is these words" in noted(await done(session, pin("short words")))
+            assert "pinned these words as p1" in noted(await done(session, pin("short words")))
 
     asyncio.run(live())
 
@@ -168,7 +168,7 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
             for word in ("old", "new"):
                 said = noted(await done(session, pin(f"{word} words " * 220)))
             assert "a summary has no room for p1, which can be recalled" in said
-            assert "too long to be told at once" in said
+            assert "too long to be sent at once" in said
             assert ended(await session.compact()).ok
             text = summary_of(session)
             assert "> new words" in text and "> old words" not in text

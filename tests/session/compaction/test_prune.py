@@ -17,6 +17,7 @@ from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
 from nexus_cli.session.compaction.pins import add_pin
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.replay import check
 from nexus_cli.session.reports.cache import cache_report
 
@@ -163,18 +164,18 @@ def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     _, events = live(reading(24), tmp_path, "look at it", settings=off)
     assert not pruned(events)
     session = opened(reading(24), tmp_path, settings=SMALL)
-    engine = session.state.lane_state
-    frame = engine.frame
+    prompt = session.state.lane_state.prompt
+    draft_epoch = prompt.draft_epoch
 
-    async def without() -> EpochDraft:
-        now = (await frame()).frame
+    async def without(lane_state: LaneState) -> EpochDraft:
+        now = (await draft_epoch(lane_state)).frame
         tools = tuple(tool for tool in now.tools if tool["function"]["name"] != "recall")
         return EpochDraft(replace(now, tools=tools))
 
     async def turns() -> list[Event]:
         try:
             await lived(session, "hello")
-            engine.frame = without
+            prompt.draft_epoch = without  # type: ignore[method-assign]
             session.reload()
             return await lived(session, "look at it")
         finally:

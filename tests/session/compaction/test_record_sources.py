@@ -53,8 +53,8 @@ def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None) ->
             engine = session.state.lane_state
             await record_sources.read_log_in_pieces(engine.lane, engine.work)
             act()
-            record = record_sources.make_record(engine.lane, engine.work, engine.files)
-            return await record_sources.look_at_files(record, engine.files)
+            record = record_sources.make_record(engine.lane, engine.work)
+            return await record_sources.look_at_files(record, engine.lane)
         finally:
             await session.aclose()
 

@@ -18,6 +18,7 @@ from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.compaction.summarise import fenced, find_headings
 from nexus_cli.session.goals import set_goal
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.replay import check
 
@@ -225,10 +226,10 @@ def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> Non
 
 
 def test_what_comes_before_a_summary_may_fail_or_hang_and_changes_nothing(tmp_path: Path) -> None:
-    async def refuses() -> None:
+    async def refuses(lane_state: LaneState) -> None:
         raise NexusError("provider", "no facts", "the model was away")
 
-    async def hangs() -> None:
+    async def hangs(lane_state: LaneState) -> None:
         await asyncio.sleep(60)
 
     async def live() -> None:

@@ -42,7 +42,7 @@ def test_undo_gives_back_every_message_and_what_came_since(tmp_path: Path) -> No
             await turn(session, "SINCE make a list")
             since = [item.message.content for item in session.context.lane.tail]
             said = noted(await done(session, uncompaction()))
-            assert "is undone" in said and shown(session) == before + since
+            assert "compaction undone" in said and shown(session) == before + since
             epoch = session.context.lane.epoch
             assert epoch.cause == "undo" and not any(item.form is ItemForm.SUMMARY for item in epoch.head)
             await turn(session, "go on")
@@ -103,7 +103,7 @@ def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
             engine = session.state.lane_state
-            engine.compact = replace(engine.compact, at=0.3)
+            engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
             asked = len(script.asked)
             for number in range(3):
                 await turn(session, f"AFTER{number} make a list")

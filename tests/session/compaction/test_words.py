@@ -11,13 +11,15 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
 
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import CompactSettings, Settings
+from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
 from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -167,16 +169,30 @@ def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model(tmp_path: Pa
     assert made.ok and 'recall("d' in text
 
 
-def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(tmp_path: Path) -> None:
+def test_a_ledger_that_cannot_tell_of_files_ends_no_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken() -> Sequence[object]:
         raise NexusError("ledger", "the ledger cannot be read", "it is locked")
 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *(f"TURN{n} make a list" for n in range(6))) as session:
-            session.state.lane_state.files = broken  # type: ignore[assignment]
+            monkeypatch.setattr(session.state.record, "seen_files", broken)
             assert ended(await session.compact()).ok
 
     asyncio.run(live())
+
+
+def count_drafts(session: Session, asked: list[int]) -> None:
+    """Note in `asked` each time when an epoch is drafted."""
+    prompt = session.state.lane_state.prompt
+    draft_epoch = prompt.draft_epoch
+
+    async def counting(lane_state: LaneState) -> EpochDraft:
+        asked.append(1)
+        return await draft_epoch(lane_state)
+
+    prompt.draft_epoch = counting  # type: ignore[method-assign]
 
 
 def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
@@ -184,17 +200,10 @@ def test_nothing_is_read_for_an_epoch_that_never_begins(tmp_path: Path) -> None:
 
     async def live() -> None:
         async with living(tmp_path, lambda request: "ok", "hello") as session:
-            engine = session.state.lane_state
-            frame = engine.frame
-
-            async def counting() -> object:
-                asked.append(1)
-                return await frame()
-
-            engine.frame = counting  # type: ignore[assignment]
+            count_drafts(session, asked)
             assert not ended(await session.compact()).ok and not asked
         async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
-            session.state.lane_state.frame = counting  # type: ignore[assignment]
+            count_drafts(session, asked)
             assert not ended(await session.compact()).ok and not asked
 
     asyncio.run(live())
@@ -216,5 +225,24 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             assert engine.lane.counted > 0.35 * engine.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
+
+    asyncio.run(live())
+
+
+def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_word(tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(4500))
+    several: Answer = [("bash", {"command": f"seq 1 {3000 + number}"}) for number in range(12)]
+    work = iter(["first", several, several, "done"])
+
+    async def live() -> None:
+        async with living(
+            tmp_path, Summariser(SUMMARY, lambda request: next(work)), "one", f"ALPHA {long}", window=20_000,
+            compact=CompactSettings(at=0.98, to=0.5),
+        ) as session:
+            (request,) = [one for one in session.context.lane.items if one.message.content.startswith("ALPHA")]
+            assert request.form is ItemForm.ELIDED
+            done = ended(await session.compact())
+            assert done.ok and done.kept and (done.kept["words"], done.kept["words_left"]) == (1, 1), done
+            assert "without" not in summary_of(session).partition("\n---\n")[0]
 
     asyncio.run(live())

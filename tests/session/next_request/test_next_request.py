@@ -33,6 +33,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 
 OTHER = "openai/another"
@@ -103,7 +104,7 @@ def on_record(session: Session, folder: Path, model: str) -> int:
 
 async def agrees(session: Session, *, other: bool = True) -> int:
     """The figure that every place says; with `other` also a process that has only the record."""
-    value, found = session.report(), list[Mapping[str, Any]]()
+    value, found = session.look(live_report), list[Mapping[str, Any]]()
     parts, status = session.state, session.status()
     ended = Outcome(True, 0, "", "stop", None, 1, Usage(), 0.0)
     await done(session, preview("", found.append))
@@ -255,15 +256,15 @@ def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
         provider = Provider(script)
         async with living(provider, tmp_path) as session:
             session.goes_along(lambda: waiting)
-            empty = session.report()["budget"]["used"]["total"]
+            empty = session.look(live_report)["budget"]["used"]["total"]
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
-            assert session.report()["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
+            assert session.look(live_report)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
             waiting.clear()
             await turn(session, "list")
             before = await agrees(session)
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
             with_it = await agrees(session, other=False)
-            value = session.report()
+            value = session.look(live_report)
             assert with_it > before + 1000 and value["waiting"]["texts"] == 1
             assert abs(value["waiting"]["tokens"] - (with_it - before)) < with_it // 100
             assert any(one["what"].startswith("message: <shell") for one in value["largest"])

@@ -20,6 +20,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report, request_difference
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.ui.reports.context import context_text
 
 OTHER = "anthropic/other"
@@ -139,7 +140,7 @@ def test_a_switch_of_model_shows_the_epoch_that_it_begins_with_the_lines_that_it
     asked = Options(tmp_path, OTHER, resume=made.id, allow="all", limits=Limits(max_steps=9))
     provider = Played(lambda request: "well")
     session = open_session(asked, SETTINGS, approver=None, provider=provider)
-    assert session.report()["prefix_sha256"] == then["prefix_sha256"]
+    assert session.look(live_report)["prefix_sha256"] == then["prefix_sha256"]
     assert say(session, "two")[1].ok
     sent = shown(tmp_path, made.id, 2)
     assert sent["epoch"] == 1

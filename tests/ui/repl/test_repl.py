@@ -17,6 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -260,7 +261,7 @@ def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) ->
         assert "-/" in stage.repl.status(80)
         stage.repl.refresh_status()
         await stage.until(lambda: "-/" not in stage.repl.status(80))
-        used = int(stage.repl.session.report()["budget"]["used"]["total"])
+        used = int(stage.repl.session.look(live_report)["budget"]["used"]["total"])
         assert used > 1000 and f"{short(used)}/" in stage.repl.status(80)
         assert not stage.text and stage.repl.session.status().used == 0, "nothing was sent or written"
         stage.type("begin")

@@ -1,0 +1,53 @@
+"""Before the first turn of a process: the first epoch of a new session, or what a resumed one sent last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nexus_cli.core.event import Notice
+from nexus_cli.session.cache.request_history import load_history
+from nexus_cli.session.context_fit import replan_sections
+from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
+from nexus_cli.session.session_state import SessionState
+
+
+async def start_lane(state: SessionState) -> None:
+    """Begin the main lane, or take it up where an earlier process left it; nothing to do in a bare session."""
+    if state.record is None:
+        return
+    if state.record.current_epoch() is None:
+        await _begin(state)
+    else:
+        await _resume(state)
+
+
+async def _begin(state: SessionState) -> None:
+    lane_state = state.lane_state
+    planned = await lane_state.prompt.draft_epoch(lane_state)
+    lane_state.lane.replace_header(planned.frame)
+    lane_state.lane.begin(planned.drops, [one.note for one in planned.left])
+    lane_state.emit_drops(planned.drops)
+
+
+async def _resume(state: SessionState) -> None:
+    lane_state, log, ledger, options = state.lane_state, state.record, state.ledger, state.options
+    if log is None or ledger is None or options is None:
+        return
+    lane = lane_state.lane
+    if not lane_state.model.effort:
+        lane_state.model = replace(lane_state.model, effort=lane.epoch.effort)
+    lane_state.prompt.resume(lane_state)
+    last = log.last_request()
+    lane_state.last_usage = last.usage if last else None
+    lane_state.cache = load_history(lane_state, ledger, log, lane_state.settings)
+    head, entries = log.line_hashes(lane.epoch.id, lane.cursor)
+    if (lane.epoch.model, lane.epoch.effort) != (lane_state.model.info.name, lane_state.model.effort):
+        lane_state.pending = "model"
+    elif not lane.renders_to(head, dict(entries)):
+        lane_state.pending = "reload"
+        lane_state.emit(Notice("another version of nexus wrote this session; its next request is sent anew"))
+    await replan_sections(lane_state)
+    if log.session.folder != str(options.cwd):
+        lane_state.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
+    if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds):
+        lane_state.notices.append(changed)
