@@ -121,8 +121,11 @@ class CompactionPlan:
         """Return the messages that go, without the ranges in `unseen`: `18 to 40 without 25`."""
         first, last = self.entries
         staying = [entry for entry in self.staying if not any(a <= entry <= b for a, b in unseen)]
-        names = ", ".join(map(str, staying[:NAMED])) + (", ..." if len(staying) > NAMED else "")
-        return format_ranges(subtract_ranges(first, last, unseen)) + (f" without {names}" if names else "")
+        ranges = subtract_ranges(first, last, unseen)
+        alone = {a for a, b in ranges if a == b and a in staying}
+        inside = [entry for entry in staying if entry not in alone]
+        names = ", ".join(map(str, inside[:NAMED])) + (", ..." if len(inside) > NAMED else "")
+        return format_ranges([one for one in ranges if one[0] not in alone]) + (f" without {names}" if names else "")
 
     @property
     def leaving(self) -> tuple[WindowItem, ...]:

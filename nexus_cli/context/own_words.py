@@ -15,6 +15,10 @@ WORTH_CUTTING = 64
 """Tokens of a message below which a part of it says nothing."""
 LONG_SHARE = 0.25
 """Share of the room that is left of a message which exceeds all of it."""
+LONG_TOGETHER = 0.5
+"""Share of the room that all such messages may take: several pastes do not crowd out what was said either."""
+MOST_LONG = 16
+"""So many such messages are read at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,13 @@ class OwnWords:
 
     def newest(self, said: Iterable[tuple[int, str]], room: int) -> list[tuple[int, str]]:
         """Return the first of `said` up to the one that has no place in `room` tokens; the rest is not read."""
-        found, left = [], room
+        found, left, long = [], room, 0
         for entry, text in said:
             found.append((entry, text))
             cost = self.cost(text)
-            left -= cost if cost <= room else int(room * LONG_SHARE)
-            if left < 0:
+            long += cost > room
+            left -= cost if cost <= room else 0
+            if left < 0 or long > MOST_LONG:
                 break
         return found
 
@@ -54,10 +59,10 @@ class OwnWords:
         A text larger than the whole room is cut to its share of it. The first other one that does not fit is cut to the
         rest of the room, and is the last.
         """
-        found, left = list[Quote](), room
+        found, left, left_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
         for entry, text in sorted(said, reverse=True):
             cost = self.cost(text)
-            most = left if cost <= room else min(left, int(room * LONG_SHARE))
+            most = left if cost <= room else min(left, int(room * LONG_SHARE), left_of_long)
             if cost <= most:
                 found.append(Quote(entry, text))
                 left -= cost
@@ -65,6 +70,7 @@ class OwnWords:
             if short := self._cut(text, most):
                 found.append(Quote(entry, short, whole=False))
                 left -= self.cost(short)
+                left_of_long -= self.cost(short)
             if cost <= room:
                 break
         return tuple(reversed(found))

@@ -25,7 +25,8 @@ def start(
         words = [scenario, *arguments] if scenario else arguments
         pipes = {"stdin": subprocess.DEVNULL if stdin is None else subprocess.PIPE}
         pipes |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-        child = born(words, cwd=cwd, env={**os.environ, **(env or {})}, code=engine, kind="light", **pipes)
+        kind = "whole" if "consolidate" in arguments else "light"  # it alone asks a model
+        child = born(words, cwd=cwd, env={**os.environ, **(env or {})}, code=engine, kind=kind, **pipes)
         stdout, stderr = child.communicate(stdin, timeout=60)
         for stream in filter(None, (child.stdout, child.stderr)):
             stream.close()

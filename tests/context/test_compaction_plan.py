@@ -22,7 +22,7 @@ from nexus_cli.context.compaction_plan import (
     own_words_room,
     plan,
 )
-from nexus_cli.context.own_words import OwnWords
+from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.summary_head import Additions, head
 from nexus_cli.context.window.groups import Group, flatten, group_tokens
@@ -397,6 +397,14 @@ def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     ]
     assert sum(words.cost(quote.text) for quote in quotes) <= 1000
     assert len(words.newest(iter(said_), 1000)) == 5, "and does not keep from reading on"
+
+
+def test_several_pastes_do_not_crowd_out_what_was_said_either() -> None:
+    words = OwnWords(COUNT)
+    pastes = [(entry, "x" * 5000) for entry in range(99, 9, -1)]
+    rules = [(entry, f"rule {entry}: keep this in mind as well") for entry in range(9, 0, -1)]
+    assert words.choose_quotes(pastes[:6] + rules, 1000)[:9] == tuple(Quote(*one) for one in reversed(rules))
+    assert len(words.newest(iter(pastes), 1000)) < 20, "and are not all read for it"
 
 
 @pytest.mark.parametrize("line", ["x", "a line of a log", ""])

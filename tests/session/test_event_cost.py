@@ -26,7 +26,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
 
-SESSIONS = 20
+SESSIONS = 12
 TURNS = 3
 MOST = 150
 """Tokens that we may add to a turn on average."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, Resulted, TurnEnd
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.request import Request
+from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.export import session_pieces
@@ -149,8 +150,17 @@ def test_what_waits_in_a_session_goes_over_to_its_successor(tmp_path: Path) -> N
     assert "Say moin." in str(provider.seen[-1][0]), "the reload was not forgotten"
 
 
+class Silent(Played):
+    """A provider that never answers."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Wait until the request is given up."""
+        await asyncio.Event().wait()
+        yield TextDelta("")
+
+
 def test_words_are_kept_however_early_the_turn_is_stopped(tmp_path: Path) -> None:
-    provider = Played(lambda request: "fine")
+    provider = Silent(lambda request: "")
 
     async def run(steps: int) -> str:
         session = _open(tmp_path, provider)
@@ -158,12 +168,13 @@ def test_words_are_kept_however_early_the_turn_is_stopped(tmp_path: Path) -> Non
         for _ in range(steps):
             await asyncio.sleep(0)
         session.cancel()
-        seen = await events
+        async with asyncio.timeout(30):
+            seen = await events
         assert isinstance(seen[-1], TurnEnd) and not seen[-1].outcome.ok
         await session.aclose()
         return session.id
 
-    for steps in (2, 3, 5, 8, 13):
+    for steps in (2, 3, 5, 8, 13, 40):
         kept = asyncio.run(run(steps))
         with the_ledger() as ledger:
             (entry, *_) = ledger.log(kept).read(1, 9)

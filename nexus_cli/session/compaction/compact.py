@@ -195,11 +195,12 @@ async def _accept(
 
 def _kept_figures(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
     """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
-    last, log = plan.entries[1], engine.work
-    here = {item.entry for item in plan.kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    last, log, items = plan.entries[1], engine.work, (*flatten(plan.gone), *plan.kept)
+    cut = {item.entry for item in items if item.form is ItemForm.ELIDED}
+    here = {item.entry for item in plan.kept if item.form is ItemForm.FULL}
     pinned = {pin.entry for pin in plan.pins}
-    words = {quote.entry for quote in plan.quotes if quote.whole} | here | pinned
-    answers = {quote.entry for quote in plan.answers if quote.whole} | here | pinned
+    words = ({quote.entry for quote in plan.quotes if quote.whole} - cut) | here | pinned
+    answers = ({quote.entry for quote in plan.answers if quote.whole} - cut) | here | pinned
     commands = [item for item in rendered.items if item.command]
     return {
         "words": sum(entry in words for entry in log.words),

@@ -11,7 +11,7 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
 
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
@@ -225,5 +225,24 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             assert engine.lane.counted > 0.35 * engine.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
+
+    asyncio.run(live())
+
+
+def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_word(tmp_path: Path) -> None:
+    long = " ".join(f"word{number}" for number in range(4500))
+    several: Answer = [("bash", {"command": f"seq 1 {3000 + number}"}) for number in range(12)]
+    work = iter(["first", several, several, "done"])
+
+    async def live() -> None:
+        async with living(
+            tmp_path, Summariser(SUMMARY, lambda request: next(work)), "one", f"ALPHA {long}", window=20_000,
+            compact=CompactSettings(at=0.98, to=0.5),
+        ) as session:
+            (request,) = [one for one in session.context.lane.items if one.message.content.startswith("ALPHA")]
+            assert request.form is ItemForm.ELIDED
+            done = ended(await session.compact())
+            assert done.ok and done.kept and (done.kept["words"], done.kept["words_left"]) == (1, 1), done
+            assert "without" not in summary_of(session).partition("\n---\n")[0]
 
     asyncio.run(live())

@@ -29,10 +29,9 @@ def test_the_answer_is_rendered_in_a_terminal() -> None:
 
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_control_code_where_none_is_wanted(environ: dict[str, str]) -> None:
-    for scenario in ("answer", "tools", "escapes"):
-        text = screen(scenario, columns=80, **environ)
-        assert "\x1b" not in text
-    assert "> bash ls" in screen("tools", columns=80, **environ)
+    texts = {scenario: screen(scenario, columns=80, **environ) for scenario in ("answer", "tools", "escapes")}
+    assert not any("\x1b" in text for text in texts.values())
+    assert "> bash ls" in texts["tools"]
 
 
 def test_escapes_of_a_model_are_shown_not_obeyed() -> None:
@@ -46,7 +45,7 @@ def test_progress_has_tools_times_and_errors() -> None:
     assert "> bash" not in screen("tools", "-q", NO_COLOR="1")
 
 
-@pytest.mark.parametrize("columns", [12, 20, 40])
+@pytest.mark.parametrize("columns", [12, 40])
 def test_progress_stays_on_one_line_of_a_narrow_terminal(columns: int) -> None:
     lines = [
         line for line in screen("tools", NO_COLOR="1", columns=columns).split("\r\n") if line.startswith(("> ", "  "))
