@@ -32,14 +32,14 @@ from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import words_before
 
 NAMED = 3
-"""So many of the largest parts, or of the images, are named in a refusal."""
+"""Largest parts, or images, named in a refusal."""
 CUTS = 3
-"""So often a window is cut before one request at most."""
+"""Cuts of a window before one request, at most."""
 FEWER = "Send less at once, or use a model with a larger window"
 WINDOW = "window"
-"""Cause of the epoch; also the memo that says for which `window` an `epoch` that fits was looked at without gain."""
+"""Cause of the epoch; also the memo of an `epoch` and a `window` for which planning again gained nothing."""
 WORTH = 0.1
-"""Share of system text and tools that has to become free, where they fit as they are: the cache goes cold for it."""
+"""Share of system text and tools that has to become free if they already fit: the cache goes cold for it."""
 
 
 async def ensure_fits(engine: LaneState) -> None:
@@ -83,7 +83,7 @@ async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) ->
 
 
 def _truncate_until_fits(engine: LaneState) -> None:
-    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    """Truncate up to three times: after a cut, provider tokens per counted token can rise."""
     for _ in range(CUTS):
         before = engine.lane.counted
         if window_request(engine).fits:
@@ -124,12 +124,12 @@ def _refuse_if_hopeless(engine: LaneState) -> None:
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
-        raise _too_large(engine, what, engine.fixed_parts(), hint, _needed(engine, fixed))
+        raise _too_large(engine, what, engine.fixed_parts(), hint, _sum_needed(engine, fixed))
     images = _images(engine)
     if images and fixed + sum(images.values()) > most:
         parts = engine.fixed_parts() | images
         what = "the images of the request do not fit the budget"
-        raise _too_large(engine, what, parts, FEWER, _needed(engine, sum(parts.values())))
+        raise _too_large(engine, what, parts, FEWER, _sum_needed(engine, sum(parts.values())))
 
 
 def _refuse_if_too_large(engine: LaneState) -> None:
@@ -151,7 +151,7 @@ def _refuse_if_too_large(engine: LaneState) -> None:
     raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))
 
 
-def _needed(engine: LaneState, counted: int) -> str:
+def _sum_needed(engine: LaneState, counted: int) -> str:
     """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
     tokens = ceil(engine.meter.scale().tokens(counted))
     sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
@@ -201,8 +201,8 @@ async def replan_sections(engine: LaneState) -> bool:
     epoch = lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
     hopeless = fixed > engine.meter.countable(engine.room)
-    outgrown = _taken(epoch) > section_budget(engine.budget.available)
-    if not hopeless and not (outgrown and not _looked_at(engine)):
+    outgrown = _section_tokens(epoch) > section_budget(engine.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(engine)):
         return False
     planned = await engine.prompt.draft_epoch(engine)
     saved = fixed - planned.fixed
@@ -218,13 +218,13 @@ async def replan_sections(engine: LaneState) -> bool:
     return True
 
 
-def _taken(epoch: Epoch) -> int:
+def _section_tokens(epoch: Epoch) -> int:
     """Return tokens of the sections in the system text, with what joins them."""
     rows = json.loads(epoch.sections)
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
-def _looked_at(engine: LaneState) -> bool:
+def _is_replanned(engine: LaneState) -> bool:
     """True if a plan for this window was no better than the epoch's own."""
     seen = {"epoch": engine.lane.epoch.id, "window": engine.budget.window}
     return any(memo.value == seen for memo in engine.lane.timeline.memos(WINDOW))

@@ -1,4 +1,4 @@
-"""How a turn ended, from what its last step said and its figures show; as a value, and as the object of `--json`."""
+"""The outcome of a turn, from its last step and its figures: as a value, and as the object of `--json`."""
 
 from __future__ import annotations
 

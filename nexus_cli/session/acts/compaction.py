@@ -95,7 +95,7 @@ def _refuse_if_too_large(request: NextRequest) -> None:
 TOLD = 500
 """Characters of pinned words that the model is sent at once; longer ones wait for the summary."""
 NAMED = 5
-"""So many of the pins without room are named."""
+"""Pins without room that are named."""
 
 
 def pin(what: str) -> Act:

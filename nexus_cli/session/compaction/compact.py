@@ -58,7 +58,7 @@ def draft_plan(engine: LaneState, cause: str, share: float) -> planning.Compacti
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
     record = render_record(make_record(lane, engine.work), beyond.record, count, _no_way)
     reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
-    if not full:  # what was pinned by hand does not yield to a target that the window is far from
+    if not full:  # pins do not yield to the low target of a compaction on command
         target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
     return planning.plan(
         lane.groups(),
@@ -98,8 +98,8 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
     try:
         if plan is None:
             raise Failed("there is too little to summarize")
-        if cause != "overflow":  # a fork of the lane would be refused as it was
-            await _beforehand(engine)
+        if cause != "overflow":  # a fork of the lane would be refused too
+            await _run_before_summary(engine)
         choice = choose_summary_source(engine, plan, cause)
         summary, source = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
@@ -140,7 +140,7 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
         yield from (entry for entry in read if entry.id not in kept)
 
 
-async def _beforehand(engine: LaneState) -> None:
+async def _run_before_summary(engine: LaneState) -> None:
     """Run the work before a summary; if it fails the compaction goes on without it."""
     if engine.before_summary is None:
         return
@@ -170,7 +170,7 @@ async def _accept(
             record, plan.record_room, count, lambda number: missing_line(number, "older item", record_drop, recalls)
         )
     unseen = () if choice.source == "originals" else plan.unseen
-    kept = _kept(engine, plan, rendered) | {"source": choice.source, "source_why": choice.why}
+    kept = _kept_figures(engine, plan, rendered) | {"source": choice.source, "source_why": choice.why}
     more = Additions(
         rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
         kept["words_left"], kept["answers_left"],
@@ -193,8 +193,8 @@ async def _accept(
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _kept(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
-    """Return how much of what was said and done stands in the window that `plan` makes, and how much does not."""
+def _kept_figures(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
+    """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
     last, log, items = plan.entries[1], engine.work, (*flatten(plan.gone), *plan.kept)
     cut = {item.entry for item in items if item.form is ItemForm.ELIDED}
     here = {item.entry for item in plan.kept if item.form is ItemForm.FULL}

@@ -41,7 +41,7 @@ class Failed(Exception):
 
 
 class TooSlow(Failed):
-    """It did not come in time: another try would take as long."""
+    """No summary came in time: another try would take as long."""
 
 
 class TooLong(Failed):
@@ -160,7 +160,7 @@ async def _from_transcript(
         side.context.add_user_message(text)
         try:
             summary = await _answer(side, plan.summary_cap, paid)
-        except TooLong as reason:  # says nothing of the window of the session's own model
+        except TooLong as reason:  # not about the window of the session's own model
             raise Failed(str(reason)) from None
     return summary
 

@@ -32,8 +32,8 @@ def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult
     if sent is None or not usage.input:
         return made
     facts = CacheFacts(
-        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=sent.cached or _cached(usage),
-        fresh=_fresh(engine, sent, usage.input), former=sent.life,
+        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age,
+        proven=sent.cached or _reports_cache(usage), fresh=_fresh_tokens(engine, sent, usage.input), former=sent.life,
     )  # fmt: skip
     verdict = diagnose(_life(engine), facts)
     if verdict.missed and sent.epoch is not engine.lane.epoch:
@@ -46,7 +46,7 @@ def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def _fresh(engine: LaneState, sent: SentRequest, reported: int) -> int:
+def _fresh_tokens(engine: LaneState, sent: SentRequest, reported: int) -> int:
     """Return tokens of the request, of which so many were reported, that no request before it held, where it began an
     epoch."""
     lane = engine.lane
@@ -61,7 +61,7 @@ def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
     if usage.input:
         cache.cold += max(0, usage.input - usage.cache_read)
         before, mine = cache.last, (usage.input, lane.counted)
-        cached = _cached(usage) or (before is not None and before.cached)
+        cached = _reports_cache(usage) or (before is not None and before.cached)
         begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
         least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
         cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
@@ -71,7 +71,7 @@ def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
             del cache.earlier[next(iter(cache.earlier))]
 
 
-def _cached(usage: Usage) -> bool:
+def _reports_cache(usage: Usage) -> bool:
     """True if the provider reported use of a cache."""
     return bool(usage.cache_read or usage.cache_write)
 
@@ -79,15 +79,15 @@ def _cached(usage: Usage) -> bool:
 def is_warm(engine: LaneState) -> bool:
     """True if the provider's cache may still hold what the lane sent last, for the model that is asked now."""
     last = engine.cache.last
-    return _kept(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
+    return _is_cached(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
 
 
-def _kept(engine: LaneState) -> bool:
+def _is_cached(engine: LaneState) -> bool:
     """True if the provider may still cache the last request (any model), or its lifetime is unknown."""
-    return engine.cache.last is None or _still(engine, engine.cache.last)
+    return engine.cache.last is None or _may_be_cached(engine, engine.cache.last)
 
 
-def _still(engine: LaneState, sent: SentRequest) -> bool:
+def _may_be_cached(engine: LaneState, sent: SentRequest) -> bool:
     """True if a request may still be in a cache."""
     life = _life(engine)
     if life is None:
@@ -125,8 +125,8 @@ def _rewrite(engine: LaneState, priced: RewritePrice) -> tuple[str, dict[str, An
 def _priced(engine: LaneState, before: int, after: int) -> RewritePrice:
     """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
     lane = engine.lane
-    still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
-    held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
+    still_warm = _is_cached(engine) if lane.epoch.cause == "model" else is_warm(engine)
+    held = (one for one, _ in engine.cache.candidates() if _may_be_cached(engine, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
     tokens = engine.meter.scale().tokens

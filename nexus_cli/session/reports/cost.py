@@ -66,7 +66,7 @@ def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
 
 def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) -> list[dict[str, Any]]:
     """Return the newest turns, oldest first, each with the requests of every lane sent during it."""
-    begun = _begun(main)
+    begun = _turn_starts(main)
     starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
     for lane, several in rows.items():
@@ -83,7 +83,7 @@ def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) 
     ]
 
 
-def _begun(log: LaneLog) -> list[Entry]:
+def _turn_starts(log: LaneLog) -> list[Entry]:
     """Return the entries that began the newest turns, oldest first."""
     begun = (entry for entry in read_backwards(log.read, log.last_id()) if entry.kind is Kind.USER)
     return list(islice(begun, TURNS))[::-1]

@@ -145,11 +145,11 @@ def permissions_report(session: Session) -> dict[str, Any]:
         "level": session.status().allow,
         "bound_by": bounds.get("allow", "defaults"),
         "levels": [{"name": level, "runs": RUNS[level]} for level in LEVELS],
-        "allowed": [_allowed(*scope) for scope in session.allowed],
+        "allowed": [_scope_text(*scope) for scope in session.allowed],
     }
 
 
-def _allowed(name: str, kind: str, *paths: str) -> str:
+def _scope_text(name: str, kind: str, *paths: str) -> str:
     """Return one thing allowed for the rest of the session in words."""
     if paths:
         return f"{name} of {', '.join(paths)}"

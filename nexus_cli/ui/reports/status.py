@@ -20,7 +20,7 @@ TRUST = {
 
 def status_text(value: Value, width: int) -> str:
     """Return a line for each kind of thing, skills with one line each."""
-    lines = [line for name, said in _said(value) for line in _line(name, said, width)]
+    lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
     notes = [line for notice in value["notices"] for line in filled(notice, width, "  ", "note: ")]
@@ -32,7 +32,7 @@ def _line(name: str, said: str, width: int) -> list[str]:
     return filled(said if wide else f"{name}: {said}", width, "    ", f"{name:<13}" if wide else "")
 
 
-def _said(value: Value) -> Iterator[tuple[str, str]]:
+def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what helps"
     yield "host", value["host"]
     yield "tools", _names(value["tools"])
