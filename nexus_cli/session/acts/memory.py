@@ -28,6 +28,7 @@ SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
 """Slots that are consolidated; facts about the person are not."""
 SHARE = 0.5
 """Of the budget, for the list of facts."""
+TOOL = "remember"
 
 
 @dataclass
@@ -106,9 +107,6 @@ def _line(fact: Fact) -> str:
     kind = "waits for the person" if fact.state is FactState.PROPOSED else "kept"
     kind += f" in the place of {', '.join(fact.replaces)}" if fact.replaces else ""
     return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.text)}"
-
-
-TOOL = "remember"
 
 
 async def extract_facts(dispatcher: Dispatcher, engine: LaneState) -> None:

@@ -28,6 +28,11 @@ from nexus_cli.session.cache.last_request import SentRequest, cache_life_of
 from nexus_cli.session.cache.request_history import read_requests, reported_tokens, smallest_like, was_answered
 from nexus_cli.session.opening import load_model_info
 
+Value = dict[str, Any]
+BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
+"""Kinds of verdicts that are misses."""
+ELSEWHERE = "the first here; another session had sent the same beginning"
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -184,12 +189,6 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
     used = times[before.manifest.epoch]
     place = bisect_left(used, row.manifest.at)
     return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
-
-
-Value = dict[str, Any]
-BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
-"""Kinds of verdicts that are misses."""
-ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:

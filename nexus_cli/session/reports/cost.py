@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -53,15 +54,7 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
 
 def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
     usage = sum((row.usage for row in rows if row.usage), Usage())
-    return {
-        "requests": len(rows),
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "reasoning": usage.reasoning,
-        "cost_usd": usage.cost_usd,
-    }
+    return {"requests": len(rows), **asdict(usage)}
 
 
 def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) -> list[dict[str, Any]]:

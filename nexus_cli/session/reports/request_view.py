@@ -32,6 +32,9 @@ from nexus_cli.session.user_messages import first_words
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
 Memos = Callable[[str], Sequence[Memo]]
+MOST = 10
+WORDS = 60
+"""Characters of a message that identify it for a person."""
 
 
 @dataclass(frozen=True)
@@ -194,11 +197,6 @@ def _merge_plans(plans: Sequence[Memo]) -> Sections:
     for memo in plans:
         sections.update({one["id"]: one for one in memo.value["sections"]})
     return tuple(sections.values())
-
-
-MOST = 10
-WORDS = 60
-"""Characters of a message that identify it for a person."""
 
 
 def largest_items(

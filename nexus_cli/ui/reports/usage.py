@@ -16,6 +16,7 @@ FOR = {
     "goal_decompose": "for goals",
 }
 """Purposes of lanes beside the conversation, by their agent; others have the agent's name."""
+FIGURES = ("requests", "input", "cached", "output", "cost")
 
 
 def cache_text(value: Value, width: int) -> str:
@@ -118,9 +119,6 @@ def _row(row: Value) -> tuple[str, ...]:
 def _rewrite(one: Value) -> tuple[str, ...]:
     pays = "" if one["pays"] else " (not for its price)"
     return number(one["cold"]), number(one["saved"]), dollars(one["cost"]), f"{one['cause']}: {one['why']}{pays}"
-
-
-FIGURES = ("requests", "input", "cached", "output", "cost")
 
 
 def cost_text(value: Value, width: int) -> str:
