@@ -12,8 +12,9 @@ from nexus_cli.context.pinned_marker import Kept, near, with_pins
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.counter import IMAGE_TOKENS
-from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING
+from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tokens
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import MARKER_ROOM
 from nexus_cli.context.window.truncation import run_requests
 from nexus_cli.core.entry import Epoch
@@ -24,7 +25,7 @@ from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothin
 from nexus_cli.session.compaction.compact import compact, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.prune import prune_instead
-from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
@@ -124,12 +125,12 @@ def _refuse_if_hopeless(engine: LaneState) -> None:
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
-        raise _too_large(engine, what, engine.fixed_parts(), hint, _sum_needed(engine, fixed))
-    images = _images(engine)
+        raise _too_large(engine.model, what, engine.fixed_parts(), hint, _sum_needed(engine, fixed))
+    images = _images(engine.lane)
     if images and fixed + sum(images.values()) > most:
         parts = engine.fixed_parts() | images
         what = "the images of the request do not fit the budget"
-        raise _too_large(engine, what, parts, FEWER, _sum_needed(engine, sum(parts.values())))
+        raise _too_large(engine.model, what, parts, FEWER, _sum_needed(engine, sum(parts.values())))
 
 
 def _refuse_if_too_large(engine: LaneState) -> None:
@@ -140,21 +141,22 @@ def _refuse_if_too_large(engine: LaneState) -> None:
     estimate, expected, info = window_request(engine).tokens, window_request(engine).most, engine.model.info
     if left_over(info, expected) >= engine.least_output:
         return
-    images, groups = _images(engine), engine.lane.groups()
+    images, groups = _images(engine.lane), engine.lane.groups()
     requests = run_requests(groups, engine.lane.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
     parts = {**engine.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
     answer = engine.least_output + info.window - left_over(info, 0)
-    sums = {"for the request": estimate, _margin(engine): expected - estimate, "for the answer": answer}
-    raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))
+    sums = {"for the request": estimate, _margin(engine.meter): expected - estimate, "for the answer": answer}
+    why = _sum(sums, info.window, "window")
+    raise _too_large(engine.model, "the request does not fit the window", parts, FEWER, why)
 
 
 def _sum_needed(engine: LaneState, counted: int) -> str:
     """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
     tokens = ceil(engine.meter.scale().tokens(counted))
-    sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
+    sums = {"for these": tokens, _margin(engine.meter): ceil(tokens * engine.meter.error) + ROUNDING}
     return _sum(sums, engine.room, "budget")
 
 
@@ -164,28 +166,28 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(engine: LaneState) -> str:
+def _margin(meter: TokenEstimator) -> str:
     """Return what the known error of our count is called."""
-    until = f" until {ENOUGH} replies reported theirs" if engine.meter.calibration.reports < ENOUGH else ""
-    return f"margin ({engine.meter.error:.0%} for the error of our count{until})"
+    until = f" until {ENOUGH} replies reported theirs" if meter.calibration.reports < ENOUGH else ""
+    return f"margin ({meter.error:.0%} for the error of our count{until})"
 
 
-def _images(engine: LaneState) -> dict[str, int]:
+def _images(lane: Lane) -> dict[str, int]:
     """Return the images of the current request, under a name that names them, in tokens."""
-    if not any(item.message.parts for item in engine.lane.items):
+    if not any(item.message.parts for item in lane.items):
         return {}
-    groups = engine.lane.groups()
-    parts = [part for index in run_requests(groups, engine.lane.run) for part in groups[index][0].message.parts]
+    groups = lane.groups()
+    parts = [part for index in run_requests(groups, lane.run) for part in groups[index][0].message.parts]
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
     return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
-def _too_large(engine: LaneState, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
+def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
-    info = engine.model.info
+    info = model.info
     if info.window_refused and not info.window_key:
         hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
