@@ -133,7 +133,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-FIRST = ("cli/test_tour", "terminal/", "laws/", "program/", "ui/repl/test_outside", "ui/screen/test_screen")
+FIRST = (
+    "laws/test_sessions",
+    "program/test_blocked_loop",
+    "cli/test_tour",
+    "terminal/",
+    "program/",
+    "laws/",
+    "ui/screen/test_screen",
+    "ui/repl/test_outside",
+    "tools/test_search",
+    "tools/test_bash",
+    "provider/",
+    "session/",
+)
 """Files that wait for terminals and processes, or are long: what begins last ends last."""
 
 
