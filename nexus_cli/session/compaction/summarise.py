@@ -147,7 +147,8 @@ async def _from_transcript(
     room = room_for(engine, plan, model)
     if room < LEAST_PIECE:
         raise Failed(f"the window of {model.info.name} is too small to sum up in")
-    pieces = list(_pieces(transcript_lines(messages), room, engine.context))
+    # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.context)))
     if len(pieces) > MOST_PIECES:
         raise Failed(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:
