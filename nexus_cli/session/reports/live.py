@@ -21,7 +21,10 @@ from nexus_cli.session.session_state import SessionState
 
 
 def live_report(parts: SessionState) -> dict[str, Any]:
-    """Return the report of the next request of the running session."""
+    """Return the report of the next request of a session that runs here (interface.md section 8).
+
+    Raises `NexusError` if the ledger fails.
+    """
     if parts.lane_state.lane.is_recorded or parts.options is None:
         return request_value(_live_view(parts, prepare_next_request(parts)))
     options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
