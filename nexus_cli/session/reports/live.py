@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from nexus_cli.context.compaction_plan import cost
 from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.tool import Effect
 from nexus_cli.session.compaction.compact import pins_room
@@ -55,7 +54,7 @@ def pins_report(parts: SessionState) -> dict[str, Any]:
     engine = parts.lane_state
     pins, count = list_pins(engine.lane.timeline), engine.context.counter.count
     rows: list[dict[str, Any]] = [
-        {"id": pin.id, "entry": pin.entry, "tokens": cost(pin, count), "text": pin.text} for pin in pins
+        {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
     ]
     tokens = sum(int(row["tokens"]) for row in rows)
     return {
