@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.ui.reports.lines import (
+    SHORT_ID,
     Value,
     block,
     cells,
@@ -198,8 +199,6 @@ def _score(section: Value) -> str:
     return "-" if score is None else f"{score:g}" + ("" if multiplier == 1.0 else f" (x{multiplier:g})")
 
 
-SHORT_ID = 13
-"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
 BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""
 
