@@ -60,7 +60,7 @@ def draft_plan(engine: LaneState, cause: str, share: float) -> planning.Compacti
     record = render_record(make_record(lane, engine.work), beyond.record, count, _no_way)
     reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
-        target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
+        target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
     return planning.plan(
         lane.groups(),
         available=available,
