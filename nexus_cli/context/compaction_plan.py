@@ -182,7 +182,7 @@ def plan(
     reserved = min(record, beyond.record)
     again = (
         (_by_group(groups, said, words.cost), beyond.words), (_by_group(groups, finals, words.cost), beyond.answers),
-        (_pinned(groups, pins, count), beyond.pins),
+        (_pin_tokens(groups, pins, count), beyond.pins),
     )  # fmt: skip
     beside = _Beside(list(map(group_tokens, groups)), requests, current, again)
     total = sum(beside.sizes)
@@ -198,7 +198,7 @@ def plan(
     if most < SUMMARY_FLOOR:
         return None
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
-    stay, crowded = fitting(_hidden(pins, kept), max(0, min(beyond.pins, free)), count)
+    stay, crowded = fitting(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
     free -= sum(cost(pin, count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
     shown = {s.entry for s in kept if s.form in (ItemForm.FULL, ItemForm.ELIDED)} | {pin.entry for pin in stay}
@@ -285,7 +285,7 @@ def cost(pin: Pin, count: Callable[[str], int]) -> int:
     return count(pin.quotation) + 2
 
 
-def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
+def _pin_tokens(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
     """Return the tokens of the pins by the group that shows them; those that no group shows count with the first."""
     places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
@@ -294,7 +294,7 @@ def _pinned(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str],
     return tokens
 
 
-def _hidden(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
+def _without_shown(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]:
     """Return the pins that no kept message shows whole."""
     shown = {item.entry for item in kept if item.form is ItemForm.FULL}
     return [pin for pin in pins if pin.entry not in shown]

@@ -50,7 +50,7 @@ class PinningTruncator(LaneTruncator):
     @property
     def reserved(self) -> int:
         """Tokens that pins and words may take, to be kept free for them."""
-        fitting, crowded = self._fitting(self.keeps.pins)
+        fitting, crowded = self._split_pins(self.keeps.pins)
         pins = sum((self.count(pin.quotation) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
@@ -66,13 +66,13 @@ class PinningTruncator(LaneTruncator):
         ways = [(pin.id, "d9999") for pin in crowded]
         return self.count(crowded_line(ways, self.keeps.recalls)) + 2 if crowded else 0
 
-    def _fitting(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
+    def _split_pins(self, pins: Sequence[Pin]) -> tuple[list[Pin], list[Pin]]:
         """Return the pins that fit and the others, both in their order. The newest get room first, and the line that
         names the others takes room too."""
-        fitting, crowded = self._chosen(pins, 0)
-        return self._chosen(pins, self._line(crowded)) if crowded else (fitting, crowded)
+        fitting, crowded = self._split_by_room(pins, 0)
+        return self._split_by_room(pins, self._line(crowded)) if crowded else (fitting, crowded)
 
-    def _chosen(self, pins: Sequence[Pin], taken: int) -> tuple[list[Pin], list[Pin]]:
+    def _split_by_room(self, pins: Sequence[Pin], taken: int) -> tuple[list[Pin], list[Pin]]:
         room, found = self.keeps.pins_room - self.count(PINNED) - 2 - taken, set()
         for pin in reversed(pins):
             cost = self.count(pin.quotation) + 2
@@ -95,23 +95,23 @@ class PinningTruncator(LaneTruncator):
             if not gone:
                 return head
             place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
-            head.insert(place, self._shortened(head[place - 1].entry if place else 0))
+            head.insert(place, self._short_marker(head[place - 1].entry if place else 0))
             words: list[str] = []
         else:
-            words = self._words(kept, texts, {pin.entry for pin in self._fitting(gone)[0]})
+            words = self._words(kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
         parts = [head[place].message.content]
         if words:
             parts.append("\n\n".join([SAID, *map(quote_lines, words)]))
-        parts += self._pinned(lane, gone, (texts, before), drops)
+        parts += self._pin_texts(lane, gone, (texts, before), drops)
         message = replace(head[place].message, content="\n\n".join(parts))
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head
 
-    def _shortened(self, entry: int) -> WindowItem:
+    def _short_marker(self, entry: int) -> WindowItem:
         """Return the marker for pins that were cut short although no message went."""
         return WindowItem(entry, ItemForm.MARKER, Message(Role.USER, SHORTENED))
 
-    def _pinned(
+    def _pin_texts(
         self, lane: Lane, gone: Sequence[Pin], texts: tuple[Sequence[str], Sequence[str]], drops: list[Drop]
     ) -> list[str]:
         """Return the quotations of the `gone` pins that fit, and the line for the others.
@@ -119,7 +119,7 @@ class PinningTruncator(LaneTruncator):
         Each of the others has a drop: one that our `texts` name already (as they are now, or were before), else a new
         one.
         """
-        fitting, crowded = self._fitting(gone)
+        fitting, crowded = self._split_pins(gone)
         parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
         told, known = map(named_ways, texts)
         ways = []

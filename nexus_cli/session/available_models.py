@@ -32,7 +32,7 @@ class Server(Protocol):
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """Return the key variables of the settings that are set in the environment, each with its model."""
     models = settings.default_models.items()
-    return {name: _meant(model, settings) for name, model in models if environ.get(name, "").strip()}
+    return {name: _resolve_or_redact(model, settings) for name, model in models if environ.get(name, "").strip()}
 
 
 def find_local_servers() -> Sequence[Server]:
@@ -43,15 +43,15 @@ def find_local_servers() -> Sequence[Server]:
 def resolve_alias(name: str, settings: Settings) -> str:
     """Return the model of an alias in the settings, else `name`; raise `NexusError("config", ...)` if it looks like a
     key."""
-    from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (see `_meant`)
+    from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (see `_resolve_or_redact`)
 
-    model = _meant(name, settings)
+    model = _resolve_or_redact(name, settings)
     if model == REDACTED:
         raise misplaced_key_error("the model", "`nexus config show --origin` shows one in the settings")
     return model
 
 
-def _meant(name: str, settings: Settings) -> str:
+def _resolve_or_redact(name: str, settings: Settings) -> str:
     """Return the same, or `[redacted]` if it looks like a key."""
     from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (slow, and a start may name no model)
 
@@ -60,7 +60,7 @@ def _meant(name: str, settings: Settings) -> str:
 
 def named_model(environ: Mapping[str, str], settings: Settings) -> str:
     """Return the model in `NEXUS_MODEL` or the settings: "" if neither names one, `[redacted]` for a key."""
-    return _meant(environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
+    return _resolve_or_redact(environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
 
 
 def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:

@@ -12,8 +12,9 @@ from nexus_cli.context.pinned_marker import Kept, near, with_pins
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.counter import IMAGE_TOKENS
-from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING
+from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tokens
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import MARKER_ROOM
 from nexus_cli.context.window.truncation import run_requests
 from nexus_cli.core.entry import Epoch
@@ -24,7 +25,7 @@ from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothin
 from nexus_cli.session.compaction.compact import compact, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.prune import prune_instead
-from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
@@ -32,14 +33,14 @@ from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import words_before
 
 NAMED = 3
-"""So many of the largest parts, or of the images, are named in a refusal."""
+"""Largest parts, or images, named in a refusal."""
 CUTS = 3
-"""So often a window is cut before one request at most."""
+"""Cuts of a window before one request, at most."""
 FEWER = "Send less at once, or use a model with a larger window"
 WINDOW = "window"
-"""Cause of the epoch; also the memo that says for which `window` an `epoch` that fits was looked at without gain."""
+"""Cause of the epoch; also the memo of an `epoch` and a `window` for which planning again gained nothing."""
 WORTH = 0.1
-"""Share of system text and tools that has to become free, where they fit as they are: the cache goes cold for it."""
+"""Share of system text and tools that has to become free if they already fit: the cache goes cold for it."""
 
 
 async def ensure_fits(engine: LaneState) -> None:
@@ -83,7 +84,7 @@ async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) ->
 
 
 def _truncate_until_fits(engine: LaneState) -> None:
-    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    """Truncate up to three times: after a cut, provider tokens per counted token can rise."""
     for _ in range(CUTS):
         before = engine.lane.counted
         if window_request(engine).fits:
@@ -124,12 +125,12 @@ def _refuse_if_hopeless(engine: LaneState) -> None:
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
-        raise _too_large(engine, what, engine.fixed_parts(), hint, _needed(engine, fixed))
-    images = _images(engine)
+        raise _too_large(engine.model, what, engine.fixed_parts(), hint, _sum_needed(engine, fixed))
+    images = _images(engine.lane)
     if images and fixed + sum(images.values()) > most:
         parts = engine.fixed_parts() | images
         what = "the images of the request do not fit the budget"
-        raise _too_large(engine, what, parts, FEWER, _needed(engine, sum(parts.values())))
+        raise _too_large(engine.model, what, parts, FEWER, _sum_needed(engine, sum(parts.values())))
 
 
 def _refuse_if_too_large(engine: LaneState) -> None:
@@ -140,21 +141,22 @@ def _refuse_if_too_large(engine: LaneState) -> None:
     estimate, expected, info = window_request(engine).tokens, window_request(engine).most, engine.model.info
     if left_over(info, expected) >= engine.least_output:
         return
-    images, groups = _images(engine), engine.lane.groups()
+    images, groups = _images(engine.lane), engine.lane.groups()
     requests = run_requests(groups, engine.lane.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
     parts = {**engine.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
     answer = engine.least_output + info.window - left_over(info, 0)
-    sums = {"for the request": estimate, _margin(engine): expected - estimate, "for the answer": answer}
-    raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))
+    sums = {"for the request": estimate, _margin(engine.meter): expected - estimate, "for the answer": answer}
+    why = _sum(sums, info.window, "window")
+    raise _too_large(engine.model, "the request does not fit the window", parts, FEWER, why)
 
 
-def _needed(engine: LaneState, counted: int) -> str:
+def _sum_needed(engine: LaneState, counted: int) -> str:
     """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
     tokens = ceil(engine.meter.scale().tokens(counted))
-    sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
+    sums = {"for these": tokens, _margin(engine.meter): ceil(tokens * engine.meter.error) + ROUNDING}
     return _sum(sums, engine.room, "budget")
 
 
@@ -164,28 +166,28 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(engine: LaneState) -> str:
+def _margin(meter: TokenEstimator) -> str:
     """Return what the known error of our count is called."""
-    until = f" until {ENOUGH} replies reported theirs" if engine.meter.calibration.reports < ENOUGH else ""
-    return f"margin ({engine.meter.error:.0%} for the error of our count{until})"
+    until = f" until {ENOUGH} replies reported theirs" if meter.calibration.reports < ENOUGH else ""
+    return f"margin ({meter.error:.0%} for the error of our count{until})"
 
 
-def _images(engine: LaneState) -> dict[str, int]:
+def _images(lane: Lane) -> dict[str, int]:
     """Return the images of the current request, under a name that names them, in tokens."""
-    if not any(item.message.parts for item in engine.lane.items):
+    if not any(item.message.parts for item in lane.items):
         return {}
-    groups = engine.lane.groups()
-    parts = [part for index in run_requests(groups, engine.lane.run) for part in groups[index][0].message.parts]
+    groups = lane.groups()
+    parts = [part for index in run_requests(groups, lane.run) for part in groups[index][0].message.parts]
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
     return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
-def _too_large(engine: LaneState, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
+def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
-    info = engine.model.info
+    info = model.info
     if info.window_refused and not info.window_key:
         hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
@@ -201,8 +203,8 @@ async def replan_sections(engine: LaneState) -> bool:
     epoch = lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
     hopeless = fixed > engine.meter.countable(engine.room)
-    outgrown = _taken(epoch) > section_budget(engine.budget.available)
-    if not hopeless and not (outgrown and not _looked_at(engine)):
+    outgrown = _section_tokens(epoch) > section_budget(engine.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(engine)):
         return False
     planned = await engine.prompt.draft_epoch(engine)
     saved = fixed - planned.fixed
@@ -218,13 +220,13 @@ async def replan_sections(engine: LaneState) -> bool:
     return True
 
 
-def _taken(epoch: Epoch) -> int:
+def _section_tokens(epoch: Epoch) -> int:
     """Return tokens of the sections in the system text, with what joins them."""
     rows = json.loads(epoch.sections)
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
-def _looked_at(engine: LaneState) -> bool:
+def _is_replanned(engine: LaneState) -> bool:
     """True if a plan for this window was no better than the epoch's own."""
     seen = {"epoch": engine.lane.epoch.id, "window": engine.budget.window}
     return any(memo.value == seen for memo in engine.lane.timeline.memos(WINDOW))

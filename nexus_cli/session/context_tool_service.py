@@ -51,7 +51,7 @@ class ContextToolService:
         listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
             "budget": request.budget.described(),
-            "sections": [*request.sections, *self._told(request.messages_scale)],
+            "sections": [*request.sections, *self._event_sections(request.messages_scale)],
             "drops": [one for one in listed if not one["back"]],
         }
 
@@ -79,9 +79,9 @@ class ContextToolService:
 
     def _sections(self) -> list[dict[str, Any]]:
         """Return the sections of the system text, and the event sections sent last in the epoch."""
-        return [*json.loads(self.lane_state.lane.epoch.sections), *self._told(1.0)]
+        return [*json.loads(self.lane_state.lane.epoch.sections), *self._event_sections(1.0)]
 
-    def _told(self, scale: float) -> list[dict[str, Any]]:
+    def _event_sections(self, scale: float) -> list[dict[str, Any]]:
         """Return the event sections that the epoch sent last, with their tokens at `scale`.
 
         Sections sent together are scaled to a common total, as in the report.

@@ -26,7 +26,7 @@ _LAYERS = {
     "project": ("the limits.{limit} in this project's .nexus/config.toml", "change it there, or nexus trust --revoke"),
     OPTION: ("--no-tools", "leave it away"),
 }
-"""How a layer is named, and how the person has it otherwise."""
+"""Name of a layer, and how the person changes it."""
 _PLAIN = {
     SAID_NO: "you said no",
     SIGNALS: "the state of the run forbade it; ask again",
@@ -63,7 +63,7 @@ def _hint(row: Mapping[str, str], bound: Bound | None, by: Sequence[str], recipe
     if limit in _PLAIN:
         return _PLAIN[limit]
     again = "" if limit in SETS or limit == "allow" else "ask again, or "
-    if limit == "allow":  # no level that is in reach lets it run
+    if limit == "allow":  # no reachable level is enough
         by, says = ["recipe"], "allows too little for that"
     elif limit in SETS:
         says = _LEFT_OUT[limit].format(tool=row["tool"])

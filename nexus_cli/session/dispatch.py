@@ -44,7 +44,7 @@ ERRORS = 2
 
 @runtime_checkable
 class Starts(Protocol):
-    """Remembers which calls began to run, over processes."""
+    """Records which calls began to run, across processes."""
 
     def record_start(self, call_id: str, name: str) -> None:
         """Record, before the tool runs."""
@@ -55,7 +55,7 @@ class Starts(Protocol):
 
 
 class Deferred(Exception):
-    """The person wants to decide later: the turn ends with the call open."""
+    """The person deferred an approval: the turn ends with the call open."""
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Dispatcher:
         return tighten_by_signals(bounds, self.run_limits(engine).now) if self.signals else (self.limits, bounds)
 
     def _limit(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Settle what the limits say of `calls` before any of them runs."""
+        """Check `calls` against the limits before any of them runs."""
         if engine.lane.run != self._began:
             self._began, self.errors = engine.lane.run, 0
         limits = self.run_limits(engine)
@@ -217,7 +217,7 @@ class Dispatcher:
         )
         try:
             return await tool.run(checked, context)
-        except Exception as error:  # a seam: the bug of one tool is a result for the model, never the end of the turn
+        except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     async def _permission(
@@ -238,10 +238,10 @@ class Dispatcher:
             why = f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})"
             if self._confirm and tool.effect in CHANGES:
                 return self._refuse(call, tool, why, "confirm")
-            return self._refuse(call, tool, why, "allow", self._needed(tool, checked))
+            return self._refuse(call, tool, why, "allow", self._level_needed(tool, checked))
         what = f"{tool.name} {self._subject(tool, call)}"
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
-        question = Question(call, what, verdict.why, detail, _covered(scope))
+        question = Question(call, what, verdict.why, detail, _scope_text(scope))
         engine.emit(event.Asked(question))
         await engine.control.wait_until_shown()
         answer = await self.approver.ask(question)
@@ -258,7 +258,7 @@ class Dispatcher:
             case Defer():
                 raise Deferred
 
-    def _needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
+    def _level_needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
         where: dict[str, Any] = {"cwd": self.cwd, "project": self.project, "config_dirs": self.config_dirs}
@@ -273,7 +273,7 @@ class Dispatcher:
     async def _record(self, engine: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         self.changed.update(dict.fromkeys(result.changed))
-        if not result.denied:  # what a limit or the person held back says nothing of how the calls fare
+        if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         log = engine.lane.timeline.log
         clipped, drop_id = await clip_with_drop(
@@ -322,7 +322,7 @@ def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: Ask) -> tuple[str,
     return (tool.name, verdict.kind, *paths)
 
 
-def _covered(scope: tuple[str, ...]) -> str:
+def _scope_text(scope: tuple[str, ...]) -> str:
     """Return the scope of "always" in words."""
     name, kind, *paths = scope
     if paths:
@@ -335,15 +335,15 @@ def _detail(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> str:
     if tool.effect is Effect.RUN:
         return str(arguments.get(tool.subject, ""))
     diff = tool.preview(arguments, cwd) if tool.preview else ""
-    return diff or "\n".join(f"{key}: {_readable(value)}" for key, value in arguments.items())
+    return diff or "\n".join(f"{key}: {_value_text(value)}" for key, value in arguments.items())
 
 
-def _readable(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """Return a text as it is, on lines of its own if it has several; anything else as JSON with such texts."""
     if isinstance(value, str):
         return f"\n{value}" if "\n" in value else value
     if isinstance(value, Mapping):
-        return "".join(f"\n  {key}: {_readable(item)}" for key, item in value.items())
+        return "".join(f"\n  {key}: {_value_text(item)}" for key, item in value.items())
     if isinstance(value, list | tuple):
-        return "".join(f"\n- {_readable(item)}" for item in value)
+        return "".join(f"\n- {_value_text(item)}" for item in value)
     return json.dumps(value, ensure_ascii=False)

@@ -32,7 +32,7 @@ def list_drops(
 
     `returned` are the ids of drops that are back in the window. Drops of an epoch's `sections` have their present size.
     """
-    now = _short(sections)
+    now = _left_out_tokens(sections)
     drops = [
         replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
         for drop in drops
@@ -90,7 +90,7 @@ def returned_drops(
     whole = {item.entry for item in items if item.form is ItemForm.FULL}
     found = {name for name, span in spans.items() if span and all(entry in whole for entry in _range(span))}
     if any(span is None for span in spans.values()):
-        sent = _whole(sections)
+        sent = _full_sections(sections)
         values = [memo.value for memo in memos(LEFT_OUT)] if sent else ()
         found.update(str(one["drop"]) for one in values if (one["section"], one["sha256"]) in sent)
     taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE)]
@@ -98,13 +98,13 @@ def returned_drops(
         return frozenset(found)
     there = sorted({item.entry for item in items if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER)})
     with_it: dict[str, tuple[str, ...]] = {}
-    for names in taken_back:  # the pins that a compaction had no room for share the lot of its messages
+    for names in taken_back:  # pins without room in a compaction are back with its messages
         main = next((name for name in names if spans.get(name)), "")
         with_it[main] = (*with_it.get(main, ()), *names)
     found.update(with_it.get("", ()))
     out_since: list[EntryRange] = []
     for name, span in reversed(spans.items()):
-        if span and name in with_it and _standing(there, span) and not _missing(there, span, out_since):
+        if span and name in with_it and _count_present(there, span) and not _is_missing(there, span, out_since):
             found.update(with_it[name])
         if span and name not in found:
             out_since.append(span)
@@ -112,14 +112,14 @@ def returned_drops(
 
 
 @lru_cache(maxsize=8)
-def _whole(sections: str) -> frozenset[tuple[str, str]]:
+def _full_sections(sections: str) -> frozenset[tuple[str, str]]:
     """Return the sections that an epoch sends in full, with the hashes of their texts; older epochs have none."""
     rows = [one for one in json.loads(sections or "[]") if one.get("form") == "full" and not one.get("drop")]
     return frozenset((one["id"], one["sha256"]) for one in rows if one.get("sha256"))
 
 
 @lru_cache(maxsize=8)
-def _short(sections: str) -> dict[str, int]:
+def _left_out_tokens(sections: str) -> dict[str, int]:
     """Return by drop the counted tokens that an epoch leaves out of a section."""
     rows = [row for row in json.loads(sections or "[]") if row.get("drop") and "full_tokens" in row]
     return {str(row["drop"]): max(1, int(row["full_tokens"]) - int(row["tokens"])) for row in rows}
@@ -129,12 +129,12 @@ def _range(span: EntryRange) -> range:
     return range(span[0], span[1] + 1)
 
 
-def _standing(there: Sequence[int], span: EntryRange) -> int:
+def _count_present(there: Sequence[int], span: EntryRange) -> int:
     """Return how many messages of `span` are among these, which are in order."""
     return bisect_right(there, span[1]) - bisect_left(there, span[0])
 
 
-def _missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
+def _is_missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
     """True if a message of `span` that is not among `there` is in one of the spans that are `out`."""
     both = ((max(span[0], first), min(span[1], last)) for first, last in out)
-    return any(len(_range(one)) > _standing(there, one) for one in both if one[0] <= one[1])
+    return any(len(_range(one)) > _count_present(there, one) for one in both if one[0] <= one[1])

@@ -17,16 +17,18 @@ def take_anchor(meter: TokenEstimator, log: LaneLog, epoch: Epoch, items: Sequen
     where a compaction was undone, on what had been reported of the window before it."""
     newest = log.last_request()
     if newest is not None and newest.manifest.epoch == epoch.id:
-        if _anchored(meter, [newest], epoch, items):
+        if _anchor_on_any(meter, [newest], epoch, items):
             return
         rows = [row for row in log.requests() if row.manifest.epoch == epoch.id and row.usage and row.reported]
-        if _anchored(meter, reversed(rows[-DISTRUST:]), epoch, items):
+        if _anchor_on_any(meter, reversed(rows[-DISTRUST:]), epoch, items):
             return
     if epoch.cause == UNDO:
-        _former(meter, log, epoch)
+        _anchor_on_former(meter, log, epoch)
 
 
-def _anchored(meter: TokenEstimator, rows: Iterable[RequestRow], epoch: Epoch, items: Sequence[WindowItem]) -> bool:
+def _anchor_on_any(
+    meter: TokenEstimator, rows: Iterable[RequestRow], epoch: Epoch, items: Sequence[WindowItem]
+) -> bool:
     """True if one of `rows`, the newest first, could be believed."""
     return any(anchor_on(meter, row, epoch, items) for row in rows)
 
@@ -39,7 +41,7 @@ def anchor_on(meter: TokenEstimator, row: RequestRow, epoch: Epoch, items: Seque
     return meter.set_anchor(row.manifest.last, epoch.system_tokens + epoch.tools_tokens + sent, row.usage.input)
 
 
-def _former(meter: TokenEstimator, log: LaneLog, epoch: Epoch) -> None:
+def _anchor_on_former(meter: TokenEstimator, log: LaneLog, epoch: Epoch) -> None:
     """Anchor `meter` on what had been reported of the window that the undone compaction had replaced."""
     undone = next((int(memo.value["epoch"]) for memo in reversed(list(log.memos(UNDONE)))), None)
     parent = None if undone is None else log.epoch(undone).parent

@@ -71,7 +71,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> s
         return ""
     before, now = _set_by_layers(memos[-1].value["limits"]), Limits(**{one.name: one.value for one in bounds})
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
-    told = (f"{name} {_spoken(getattr(now, name))} (was {_spoken(getattr(before, name))})" for name in names)
+    told = (f"{name} {_value_text(getattr(now, name))} (was {_value_text(getattr(before, name))})" for name in names)
     return f"the limits have changed: {'; '.join(told)}" if names else ""
 
 
@@ -86,7 +86,7 @@ def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
     return made
 
 
-def _spoken(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return "without limit"
     if isinstance(value, frozenset):

@@ -28,7 +28,7 @@ INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 KEPT = "What came was kept"
-"""How a hint begins that holds only where the session is saved."""
+"""Beginning of a hint that is true only if the session is saved."""
 GO_ON = "Go on from where you broke off."
 """Message that a resumed session without a prompt sends after one of these."""
 
@@ -80,7 +80,7 @@ async def call_model(engine: LaneState, cap: int, *, main: bool = True) -> Reply
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
-    return _received(engine, fold.finish(), main, ahead)
+    return _accept_reply(engine, fold.finish(), main, ahead)
 
 
 def _send(engine: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
@@ -119,13 +119,13 @@ def _send(engine: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
     )
 
 
-def _received(engine: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
+def _accept_reply(engine: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = engine.lane
     counted = lane.counted
     possible = reply.usage and engine.meter.is_possible(counted, reply.usage.input, engine.model.info.window)
     reported = reply.usage if possible else None
-    usage = reported or _estimated(engine, reply.message)
+    usage = reported or _estimate_usage(engine, reply.message)
     told = reported or Usage()
     cached = cache_result(engine, ahead, told)
     record_use(engine, ahead, told)
@@ -135,20 +135,20 @@ def _received(engine: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Re
     message = reply.message
     engine.said = message.content
     if reply.finish == "length" and not message.tool_calls:
-        message = _marked(message, CUT_OFF)
+        message = _with_mark(message, CUT_OFF)
     elif reply.finish in ("none", "refused"):
-        message = _marked(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
+        message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or reply.message.content else None
     _record(engine, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
         engine.last_usage = usage
         engine.emit(cached)
         engine.emit(event.StepEnd(engine.step, reply.finish, usage))
-    _judge(reply)
+    _raise_unless_finished(reply)
     return reply
 
 
-def _judge(reply: Reply) -> None:
+def _raise_unless_finished(reply: Reply) -> None:
     """Raise what a reply that is no finished answer amounts to."""
     match reply.finish:
         case "empty":
@@ -166,7 +166,7 @@ def _judge(reply: Reply) -> None:
             )
 
 
-def _estimated(engine: LaneState, message: Message) -> Usage:
+def _estimate_usage(engine: LaneState, message: Message) -> Usage:
     """Return the usage of an unreported request, by our count and the known prices."""
     said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
     usage = Usage(window_request(engine).tokens, said)
@@ -177,11 +177,11 @@ def _keep_partial(engine: LaneState, fold: ReplyFold, mark: str, why: str, began
     """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
     engine.said = message.content
-    usage = _estimated(engine, message) if began else Usage(cost_usd=usage_cost(Usage(), engine.model.info))
+    usage = _estimate_usage(engine, message) if began else Usage(cost_usd=usage_cost(Usage(), engine.model.info))
     engine.spending.add(usage)
     if began:
         record_use(engine, began, Usage())
-    return _record(engine, _marked(message, mark) if message.content else None, usage, why, False)
+    return _record(engine, _with_mark(message, mark) if message.content else None, usage, why, False)
 
 
 def _record(
@@ -196,7 +196,7 @@ def _record(
     return entry
 
 
-def _marked(message: Message, mark: str) -> Message:
+def _with_mark(message: Message, mark: str) -> Message:
     text = f"{message.content}\n\n{mark}" if message.content else mark
     return Message(Role.ASSISTANT, text)
 

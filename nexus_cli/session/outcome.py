@@ -1,8 +1,9 @@
-"""How a turn ended, from what its last step said and its figures show; as a value, and as the object of `--json`."""
+"""The outcome of a turn, from its last step and its figures: as a value, and as the object of `--json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 from nexus_cli.core.entry import Drop
@@ -72,11 +73,4 @@ def result_object(parts: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
 
 def _usage(usage: Usage) -> dict[str, Any]:
     """Return usage with the keys of interface.md section 6."""
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "reasoning": usage.reasoning,
-        "cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd),
-    }
+    return asdict(usage) | {"cost_usd": None if usage.cost_usd is None else round_dollars(usage.cost_usd)}

@@ -68,7 +68,7 @@ class PromptAssembly:
             if lane.timeline.last == self._last:
                 engine.notices[:0] = self._noted
             lane.detach_preamble()
-            # What a head keeps is not told again: a switch of model keeps all of it, a compaction the newest part.
+            # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
             self.resume(engine)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing

@@ -43,7 +43,7 @@ def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
         try:
             return own_recipe(name), ()
         except NexusError as error:
-            why = NOT_TRUSTED.get(_waiting(name, cwd)) if error.kind == "usage" else None
+            why = NOT_TRUSTED.get(_trust_of(name, cwd)) if error.kind == "usage" else None
             if why is None:
                 raise
             raise NexusError("usage", error.what, why, TRUST) from error
@@ -72,17 +72,17 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:
     """Return the recipes of the project around `cwd`, None if it has none or is not trusted."""
-    found, where = _in_project(cwd)
+    found, where = _read_project(cwd)
     return found if where == "trusted" else None
 
 
-def _waiting(name: str, cwd: Path) -> State:
+def _trust_of(name: str, cwd: Path) -> State:
     """Return the trust state of the project around `cwd` if it has a recipe `name`, else `nothing`."""
-    found, where = _in_project(cwd)
+    found, where = _read_project(cwd)
     return where if found and name in found.names() else "nothing"
 
 
-def _in_project(cwd: Path) -> tuple[ProjectRecipes | None, State]:
+def _read_project(cwd: Path) -> tuple[ProjectRecipes | None, State]:
     """Return the recipes in the project around `cwd` (None without any), and its trust state."""
     root = project_root(cwd)
     found = read_configuration(root)

@@ -30,16 +30,16 @@ def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
         rows = log.requests()
         if step is not None:
             rows = [pick_request(rows, step)]
-        difference, count = _lane(log, rows)
+        difference, count = _check_lane(log, rows)
         checked += count
         if difference:
             where = "" if log.lane == info.main_lane else f"side lane {log.lane}, "
             return {"version": 1, "ok": False, "requests": checked, "first_difference": where + difference}
-    damage = _unsent(logs) if step is None else ""
+    damage = _check_unsent(logs) if step is None else ""
     return {"version": 1, "ok": not damage, "requests": checked, "first_difference": damage or None}
 
 
-def _unsent(logs: list[LaneLog]) -> str:
+def _check_unsent(logs: list[LaneLog]) -> str:
     """Return damage outside of requests, "" for none: unsent entries and epochs, the texts of drops."""
     try:
         for number in range(logs[0].next_epoch()):
@@ -65,7 +65,7 @@ def _look_at(log: LaneLog, epoch: int) -> None:
             raise
 
 
-def _lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
+def _check_lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
     """Return the first difference among the requests of one lane, and the number compared."""
     epoch: Epoch | None = None
     wire: Wire | None = None

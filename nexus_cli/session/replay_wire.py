@@ -42,7 +42,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
         )
         again = _Again(catcher, through)
         try:
-            found = [await _compared(again, _requests(log, step)) for log in logs]
+            found = [await _compare_bodies(again, _requests(log, step)) for log in logs]
         finally:
             await through.aclose()
     named = [{"lane": log.lane, "agent": log.agent, **one} for log, one in zip(logs, found, strict=True)]
@@ -50,7 +50,7 @@ async def check_wire(ledger: Ledger, session: str, settings: Settings, step: int
     return {"library": http_library(), **found[0], "beside": beside}
 
 
-async def _compared(again: _Again, requests: Iterator[tuple[RequestRow, Request]]) -> dict[str, Any]:
+async def _compare_bodies(again: _Again, requests: Iterator[tuple[RequestRow, Request]]) -> dict[str, Any]:
     """Compare the bodies of one lane."""
     equal, differ, skipped = 0, [], dict[str, list[int]]()
     for row, request in requests:
@@ -77,7 +77,7 @@ class _Again:
     async def unable(self) -> str:
         """Return why no body can be made, or ""."""
         if self._loaded is None:
-            self._loaded = await _loaded(self.backend)
+            self._loaded = await _load_library(self.backend)
         return "" if self._loaded else UNLOADED
 
     async def body(self, request: Request) -> str:
@@ -85,7 +85,7 @@ class _Again:
         return await hash_rebuilt_body(request, self.catcher, self.backend)
 
 
-async def _loaded(backend: LitellmBackend) -> bool:
+async def _load_library(backend: LitellmBackend) -> bool:
     """True if the model library was loaded, or failed to, in time."""
     loading = DaemonTask(backend.prepare, SECONDS)
     await run_tasks([loading])

@@ -21,6 +21,18 @@ from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 
+SINGLE = "single_action"
+LAYERS = ("settings", "project", "recipe")
+"""Layers that speak before all others: the first that names a value is the one that bound it."""
+NOTICE_AT = 3
+END_AT = 5
+ANSWER = "Answer now with what you have."
+CHANGES = (Effect.EDIT, Effect.RUN)
+"""Effects that a run with `confirm` asks for, and that make a run a building one."""
+OFF = "tools are switched off for this run"
+SPARE = 2
+"""Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Signals:
@@ -45,7 +57,6 @@ class Row:
     """For the model: what is the case."""
 
 
-SINGLE = "single_action"
 TABLE = (
     Row("token_pressure", lambda now: now.token_pressure == "critical", Limits(mode=SINGLE), "the window is 80 % full"),
     Row("token_pressure", lambda now: now.token_pressure == "high", Limits(max_iterations=2), "the window fills up"),
@@ -55,8 +66,6 @@ TABLE = (
     Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "files or systems are changed"),
 )
 """Seed D's table of signals, in its order."""
-LAYERS = ("settings", "project", "recipe")
-"""Layers that speak before all others: the first that names a value is the one that bound it."""
 
 
 def restrictions(now: Signals) -> Limits:
@@ -92,10 +101,6 @@ def event_class(began: Entry | None, *, changed: bool) -> str:
     return "building" if changed else ""
 
 
-NOTICE_AT = 3
-END_AT = 5
-
-
 def repeated_calls(items: Sequence[WindowItem], call: ToolCall) -> list[ToolCall]:
     """Return `call` and the same calls directly before it in this turn, the newest first; none if it is not in the
     window."""
@@ -123,14 +128,6 @@ def repeat_notice(call: ToolCall, times: int) -> str:
 
 def _key(call: ToolCall) -> tuple[str, bytes, str]:
     return call.name, canonical(call.arguments), call.raw
-
-
-ANSWER = "Answer now with what you have."
-CHANGES = (Effect.EDIT, Effect.RUN)
-"""Effects that a run with `confirm` asks for, and that make a run a building one."""
-OFF = "tools are switched off for this run"
-SPARE = 2
-"""Requests beyond the steps that may call tools: one for the answer, one for a model that asks once more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ KIND = "left_out"
 """Memo: `section`, `sha256` of its whole text, and the `drop` that holds it."""
 
 
-def _nobody(drop: Drop) -> None:
+def _ignore(drop: Drop) -> None:
     """Ignore a new drop."""
 
 
@@ -29,7 +29,7 @@ class SectionDrops:
 
     log: Log
     clock: Clock
-    told: Callable[[Drop], None] = _nobody
+    told: Callable[[Drop], None] = _ignore
     """Is given each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
@@ -37,7 +37,7 @@ class SectionDrops:
         """See `LeftOut`. The drop is counted as what the form leaves out the first time."""
         section = chosen.section
         key = (section.id, section.digest)
-        names = self._known()
+        names = self._load_names()
         if key in names:
             return names[key]
         name, at = self.log.next_drop(), format_utc(self.clock())
@@ -47,14 +47,14 @@ class SectionDrops:
             what, cause = section.full, Cause.LIMIT
         elif section.source:
             what += f" ({section.source})"
-        if chosen.form == 0:  # what is missing of it was never read
+        if chosen.form == 0:  # the missing part was never read
             cause = Cause.LIMIT
         left = max(1, chosen.full_tokens - chosen.tokens)
         drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
         note = KIND, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
             later.append(PendingDrop(drop, note))
-            self._names = None  # they are on record once that epoch has begun
+            self._names = None  # recorded when that epoch begins
             return name
         self.log.record_drop(drop)
         self.log.record_memo(Memo(KIND, at, self.log.last_id(), note[1]))
@@ -64,10 +64,10 @@ class SectionDrops:
 
     def drop_id_of(self, section: Section) -> str:
         """See `LeftOut`."""
-        names = self._known()
+        names = self._load_names()
         return names.get((section.id, section.digest), "") if names else ""
 
-    def _known(self) -> dict[tuple[str, str], str]:
+    def _load_names(self) -> dict[tuple[str, str], str]:
         """Return the drops of the lane by section and text, read once."""
         if self._names is None:
             values = [memo.value for memo in self.log.memos(KIND)]

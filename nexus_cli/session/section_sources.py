@@ -101,7 +101,7 @@ class SessionSources:
         visible, left, looked = self._visible(), MOST, []
         for one in found:
             hidden = one.entry > 0 and one.entry not in visible
-            disk, moment, used = self._looked(one, left)
+            disk, moment, used = self._look_at(one, left)
             left -= used
             looked.append(replace(one, disk=disk, moment=moment, hidden=hidden))
         return looked
@@ -112,7 +112,7 @@ class SessionSources:
         epoch = lane.epoch
         if epoch.id not in self._footprints:
             calls, turns = Counter[str](), 0
-            for (kind, actor), count in self._gone(lane.timeline, epoch.base).items():
+            for (kind, actor), count in self._count_hidden(lane.timeline, epoch.base).items():
                 if kind in (Kind.USER, Kind.STEER) and actor != "nexus":
                     turns += count
                 elif kind is Kind.TOOL:
@@ -120,7 +120,7 @@ class SessionSources:
             self._footprints = {epoch.id: Footprint(turns, dict(calls.most_common()))}
         return self._footprints[epoch.id]
 
-    def _gone(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
+    def _count_hidden(self, timeline: Timeline, last: int) -> Mapping[tuple[Kind, str], int]:
         """Return how many entries up to `last` the window does not show, by kind and actor."""
         found = Counter[tuple[Kind, str]]()
         for kind, actor, count in timeline.log.count_entries(last):
@@ -143,7 +143,7 @@ class SessionSources:
         """Return the entries that the window shows."""
         return {item.entry for item in self.context.lane.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
 
-    def _looked(self, one: SeenFile, left: int) -> tuple[str, str, int]:
+    def _look_at(self, one: SeenFile, left: int) -> tuple[str, str, int]:
         """Return the state of the file now, its time of change, and how many bytes were read for that."""
         try:
             status = os.stat(one.path)
@@ -158,13 +158,13 @@ class SessionSources:
         if key not in self._known:
             small = status.st_size <= min(LARGEST, left)
             used = status.st_size if small else 0
-            self._known[key] = _compared(one, status.st_ctime, status.st_mtime, small)
+            self._known[key] = _compare_file(one, status.st_ctime, status.st_mtime, small)
         disk = self._known[key]
         moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
         return disk, moment, used
 
 
-def _compared(one: SeenFile, touched: float, changed: float, small: bool) -> str:
+def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) -> str:
     """Return `same` or `changed`. An untouched file is not read."""
     at = datetime.fromisoformat(one.at).timestamp()
     if touched <= at:
@@ -180,14 +180,14 @@ def _compared(one: SeenFile, touched: float, changed: float, small: bool) -> str
 def project_outline(cwd: Path) -> Outline:
     """Return the outline of the project around `cwd`. Blocks for about a second at most, raises nothing."""
     root = project_root(cwd)
-    names = _tracked(root) if repository_root(cwd) else []
+    names = _list_project(root) if repository_root(cwd) else []
     if names:
         return outline_files(names)
     found, whole = walk_files(root)
     return outline_files(found, whole=whole)
 
 
-def _tracked(root: Path) -> Sequence[str]:
+def _list_project(root: Path) -> Sequence[str]:
     """Return the files that git lists; none if that takes too long or fails."""
     stop = Stop()
     timer = threading.Timer(LISTING, stop.press)
@@ -227,7 +227,7 @@ def make_collector(
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,
-        "capabilities": lambda: _within_reach(
+        "capabilities": lambda: _usable_capabilities(
             snapshot(options.cwd, settings, os.environ, info.name, tools), runs and "bash" in tools
         ),
     }
@@ -242,6 +242,6 @@ def make_collector(
     )
 
 
-def _within_reach(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
+def _usable_capabilities(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
     """Return the usable capabilities: a skill's guide is printed by a command."""
     return value if runs else {**value, "skills": []}

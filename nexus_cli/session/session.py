@@ -48,7 +48,7 @@ from nexus_cli.tools.registry import ToolRegistry
 
 T = TypeVar("T")
 ENDS = 16
-"""So many turns may end before the result of the first one is asked for."""
+"""Turns that may end before the result of the first one is read."""
 
 
 class Session:
@@ -70,7 +70,7 @@ class Session:
         self._work_tasks: list[asyncio.Task[None]] = []
         """Turns and acts that run or wait, in order."""
         self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
-        """How the newest turns ended, and what each left out."""
+        """Outcomes of the newest turns, with the drops of each."""
 
     @property
     def id(self) -> str:
@@ -364,7 +364,7 @@ class Session:
             error = NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
         except asyncio.CancelledError:
             error = self._stopped()
-        except Exception as bug:  # the last seam: a traceback never reaches a person
+        except Exception as bug:  # the last seam: a person never sees a traceback
             error = report_bug(bug)
         try:
             await deliver_steering(engine)
@@ -390,7 +390,7 @@ class Session:
         if isinstance(step := engine.lane.next_step(), Dispatch):
             self.state.dispatcher.settle_open(engine, step.calls)
         timeline = engine.lane.timeline
-        if trigger.source != "person":  # before the entry that it is about: no end of the process comes between them
+        if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
             timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await record_user_message(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
 

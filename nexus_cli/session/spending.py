@@ -25,7 +25,7 @@ class Spending:
 
     limits: Limits
     recipes: tuple[Recipe, ...] = ()
-    """Those whose limits are among them."""
+    """Recipes whose limits are among them."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)

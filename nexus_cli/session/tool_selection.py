@@ -40,10 +40,10 @@ def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
     named = recipe.limits.tools
     known = discover_tools() if named else {}
     unknown = sorted(name for name in named or () if name not in known)
-    return tuple(_stranger(recipe.name, name, known) for name in unknown)
+    return tuple(_unknown_tool_line(recipe.name, name, known) for name in unknown)
 
 
-def _stranger(recipe: str, name: str, known: Collection[str]) -> str:
+def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
     near = difflib.get_close_matches(name[:80], known, 1)
     hint = f"; the nearest is {near[0]}" if near else ""
     return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"

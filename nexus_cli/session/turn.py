@@ -54,7 +54,7 @@ async def request(engine: LaneState) -> None:
     await begin_pending_epoch(engine)
     await prune(engine)
     await ensure_fits(engine)
-    await _tell_anew(engine, epoch)
+    await _send_lost_again(engine, epoch)
     engine.emit(event.ContextPlan(context_plan(engine)))
     try:
         await call_model(engine, answer_cap(engine))
@@ -65,7 +65,7 @@ async def request(engine: LaneState) -> None:
         engine.spending.steps -= 1
         epoch = engine.lane.epoch.id
         await ensure_fits_after_overflow(engine, error)
-        await _tell_anew(engine, epoch)
+        await _send_lost_again(engine, epoch)
         await call_model(engine, answer_cap(engine))
 
 
@@ -87,7 +87,7 @@ async def attach_changes(engine: LaneState) -> None:
         preamble.settle()
 
 
-async def _tell_anew(engine: LaneState, epoch: int) -> None:
+async def _send_lost_again(engine: LaneState, epoch: int) -> None:
     """Attach again what a new epoch's window has lost, and make room for it; the next step attaches the rest."""
     for _ in range(TRIES):
         if engine.lane.epoch.id == epoch:

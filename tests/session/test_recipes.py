@@ -42,7 +42,7 @@ def made(folder: Path, settings: Settings = SETTINGS, **options: Any) -> Session
 
 
 def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Path) -> None:
-    with pytest.raises(NexusError, match=r"this project's, which is not trusted$"):
+    with pytest.raises(NexusError, match=r"this project, which is not trusted$"):
         recipe_for("careful", project)
     trust.trust(project)
     recipe, told = recipe_for("careful", project)

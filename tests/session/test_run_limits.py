@@ -160,7 +160,7 @@ def test_a_model_that_never_answers_is_stopped_soon_after_its_last_call(tmp_path
     provider = Played(lambda request: [("glob", {"pattern": f"*{next(numbers)}"})])
     events, end = say(limited(tmp_path, provider, Limits(max_iterations=3)), "go")
     assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True] * 3 + [False] * 2
-    assert "may not make any more" in end.error["message"] and "limits.max_iterations" in end.error["hint"]
+    assert "no longer allows" in end.error["message"] and "limits.max_iterations" in end.error["hint"]
     for one in (Limits(multi_tool=False), Limits(mode="single_action")):
         events, end = say(limited(tmp_path, provider, one), "go")
         assert end.error is not None and end.error["kind"] == "limit" and ran(events) == [True, False, False]
@@ -189,7 +189,7 @@ def test_the_fifth_equal_call_tells_how_many_ran_and_how_many_were_refused(
     error = say(session, "go")[1].error
     assert error is not None
     if iterations == 2:  # a run that goes on asking ends before
-        assert error["kind"] == "limit" and "may not make any more" in error["message"]
+        assert error["kind"] == "limit" and "no longer allows" in error["message"]
         return
     assert error["kind"] == kind and says in error["message"] and "5 times in a row" in error["message"]
 

@@ -168,7 +168,7 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
         timeline = Timeline(ledger.log(session.id), local_now)
         gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]
         sources = SessionSources(session.context, Seen(), [])
-        given = sources._gone(timeline, lane.epoch.base)
+        given = sources._count_hidden(timeline, lane.epoch.base)
     assert given == Counter((entry.kind, entry.actor) for entry in gone) and len(gone) > 5
 
 

@@ -24,6 +24,11 @@ from nexus_cli.session.next_request.request import NextRequest
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.turn import begin_pending_epoch
 
+TOLD = 500
+"""Characters of pinned words that the model is sent at once; longer ones wait for the summary."""
+NAMED = 5
+"""Pins without room that are named."""
+
 
 def compaction(instructions: str) -> Act:
     """Summarize older history; `instructions` say what the summary should keep."""
@@ -90,12 +95,6 @@ def _refuse_if_too_large(request: NextRequest) -> None:
         why = f"it would take {request.most:,} of {request.room:,} tokens"
         hint = "/recall gives single parts to the model again, and so does a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
-
-
-TOLD = 500
-"""Characters of pinned words that the model is sent at once; longer ones wait for the summary."""
-NAMED = 5
-"""So many of the pins without room are named."""
 
 
 def pin(what: str) -> Act:

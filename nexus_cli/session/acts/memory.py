@@ -28,6 +28,7 @@ SLOTS = (MemorySlot.AGENT, MemorySlot.PROJECT)
 """Slots that are consolidated; facts about the person are not."""
 SHARE = 0.5
 """Of the budget, for the list of facts."""
+TOOL = "remember"
 
 
 @dataclass
@@ -53,7 +54,7 @@ def consolidation(done: Consolidated) -> Act:
         before = _facts(parts)
         ours = [fact for fact in before if fact.slot in SLOTS]
         check_facts(ours)
-        shown = _fitting(parts, ours)
+        shown = _newest_that_fit(parts, ours)
         done.looked_at, done.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
         dispatcher = _merging(parts.dispatcher)
@@ -90,7 +91,7 @@ def _facts(parts: SessionState) -> list[Fact]:
     return parts.ledger.facts.list_facts(str(project_root(parts.dispatcher.cwd)))
 
 
-def _fitting(parts: SessionState, facts: Sequence[Fact]) -> list[Fact]:
+def _newest_that_fit(parts: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
     room = int(parts.lane_state.meter.countable(parts.lane_state.budget.available) * SHARE)
     shown: list[Fact] = []
@@ -106,9 +107,6 @@ def _line(fact: Fact) -> str:
     kind = "waits for the person" if fact.state is FactState.PROPOSED else "kept"
     kind += f" in the place of {', '.join(fact.replaces)}" if fact.replaces else ""
     return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.text)}"
-
-
-TOOL = "remember"
 
 
 async def extract_facts(dispatcher: Dispatcher, engine: LaneState) -> None:

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.groups import Ask, Dispatch, Done
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -33,7 +34,7 @@ async def run_in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe)
 
     The fork's requests begin with the lane's own lines; the lane does not change. Raises `NexusError`.
     """
-    return await _work(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe)
+    return await _run(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe)
 
 
 async def run_in_lane(
@@ -53,7 +54,7 @@ async def run_in_lane(
     )
     context.lane.rewrite((), "start", (), frame)
     context.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
-    return await _work(side, dispatcher, recipe)
+    return await _run(side, dispatcher, recipe)
 
 
 def _instruction(recipe: Recipe) -> str:
@@ -63,7 +64,7 @@ def _instruction(recipe: Recipe) -> str:
     raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
 
 
-async def _work(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     """Run the steps of the side lane; its usage counts for the turn, within the limits of both."""
     spending = side.spending
     side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
@@ -83,7 +84,7 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str
     while True:
         match lane.next_step():
             case Dispatch(calls) if not lane.epoch.tools:
-                return _said(recipe, side, calls)
+                return _answer_without_tools(recipe, side.lane, calls)
             case Dispatch(calls):
                 await own.run(side, calls)
             case Ask():
@@ -98,11 +99,11 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str
                 assert_never(never)
 
 
-def _said(recipe: Recipe, side: LaneState, calls: Sequence[ToolCall]) -> str:
+def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall]) -> str:
     """Answer calls that cannot run, and return the words beside them; raise `NexusError` if there are none."""
-    words = side.lane.items[-1].message.content.strip()
+    words = lane.items[-1].message.content.strip()
     for call in calls:
-        side.lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
+        lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
     if words:
         return words
     why = "it called a tool and has none"

@@ -102,7 +102,7 @@ def diagnose(life: CacheLife | None, facts: CacheFacts) -> Diagnosis:
     missed = known - facts.read
     if missed <= tolerated_miss(life, known):
         return Diagnosis("hit")
-    return _blamed(life, facts, missed)
+    return _diagnose_miss(life, facts, missed)
 
 
 def tolerated_miss(life: CacheLife, tokens: int) -> int:
@@ -110,10 +110,10 @@ def tolerated_miss(life: CacheLife, tokens: int) -> int:
     return 2 * life.step + int(SLACK_SHARE * tokens)
 
 
-def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
+def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
     """Return the diagnosis of a miss: a change explains only the tokens after it."""
     found, held = facts.difference, facts.former or life
-    lost = found is None or _lost(life, facts)
+    lost = found is None or _is_lost(life, facts)
     besides = f"; besides, {describe_change(found, facts)}" if found else ""
     if lost is not False and facts.age is not None and facts.age > held.max_seconds:
         return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
@@ -129,7 +129,7 @@ def _blamed(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
     return Diagnosis("provider", missed, False, "the provider did not keep it, though nothing of it had changed")
 
 
-def _lost(life: CacheLife, facts: CacheFacts) -> bool | None:
+def _is_lost(life: CacheLife, facts: CacheFacts) -> bool | None:
     """True if the unchanged beginning was not read from the cache; None if it is too short to know."""
     if facts.shared < life.min_tokens:
         return None

@@ -16,7 +16,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.provider.prompt_cache import CacheLife, cache_life
 
 MOST_EPOCHS = 4
-"""So many epochs before the present one are remembered with what was sent under them: an undo goes back to one."""
+"""Earlier epochs remembered with their requests: an undo returns to one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.window.lane import item_of
+from nexus_cli.context.window.lane import Lane, item_of
 from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -26,7 +26,7 @@ class RequestHistory:
     """The requests of a session."""
 
     source: Sequence[RequestRow]
-    """Those of the session it was forked from, which its main lane goes on from."""
+    """Requests of the session it was forked from, which its main lane continues."""
     lanes: Mapping[int, Sequence[RequestRow]]
     """Its own by lane, the main one first; oldest first."""
     used: Mapping[int, Sequence[str]]
@@ -92,7 +92,7 @@ def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Sett
     try:
         before = read_requests(ledger, log.session_id, "notable")
     except NexusError:
-        return history  # what is damaged of requests that were answered is in none to come
+        return history  # damage in answered requests affects no later one
     history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
     newest: dict[int, RequestRow] = {}
     rows = (*before.source, *before.lanes[log.lane])
@@ -105,34 +105,34 @@ def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Sett
     last = next(reversed(newest))
     for epoch in list(newest)[-MOST_EPOCHS:]:
         try:
-            begins = prefix_hash(like := _epoch(engine, log, epoch))
-            small = smallest_like(rows, like, lambda number: _epoch(engine, log, number), log.read)
-            if all(small):  # it tells what the same beginning takes also where no cache holds it any more
+            begins = prefix_hash(like := _epoch(engine.lane, log, epoch))
+            small = smallest_like(rows, like, lambda number: _epoch(engine.lane, log, number), log.read)
+            if all(small):  # also sizes the same beginning when it is no longer cached
                 history.least[begins] = small
-            if epoch == last or not _gone(engine, history.uses.get(epoch)):
+            if epoch == last or not _is_expired(engine, history.uses.get(epoch)):
                 sent = _sent(engine, ledger, log, newest[epoch], settings)
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
             continue  # likewise
     history.last = history.earlier.get(last)
-    history.cold = reported_tokens(newest[last])  # what stands in the window was sent once at least
+    history.cold = reported_tokens(newest[last])  # the window was sent at least once
     return history
 
 
-def _gone(engine: LaneState, used: datetime | None) -> bool:
+def _is_expired(engine: LaneState, used: datetime | None) -> bool:
     """True if no cache holds any more what was sent under an epoch that was `used` last then."""
     life, seconds = cache_life_of(engine.model.info), seconds_between(used, engine.clock())
     return life is not None and seconds is not None and seconds > life.max_seconds
 
 
-def _epoch(engine: LaneState, log: LaneLog, number: int) -> Epoch:
+def _epoch(lane: Lane, log: LaneLog, number: int) -> Epoch:
     """Return an epoch of the lane by its number, the present one as it is at hand."""
-    return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
+    return lane.epoch if number == lane.epoch.id else log.epoch(number)
 
 
 def _sent(engine: LaneState, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
     """Return a request as it was sent; `NexusError` where its epoch cannot be read."""
-    epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
+    epoch, tail, last = _epoch(engine.lane, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:
         tail = [item_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name

@@ -76,7 +76,7 @@ def remove_pin(timeline: Timeline, what: str) -> Pin:
     `NexusError("usage", ...)` where there is none, or more than one.
     """
     now, what = list_pins(timeline), what.strip()
-    found = _meant(now, what)
+    found = _find_pins(now, what)
     if len(found) != 1:
         ids = ", ".join(one.id for one in found or now)
         there = f"there are {ids}" if now else "nothing is pinned"
@@ -86,7 +86,7 @@ def remove_pin(timeline: Timeline, what: str) -> Pin:
     return found[0]
 
 
-def _meant(now: Sequence[Pin], what: str) -> list[Pin]:
+def _find_pins(now: Sequence[Pin], what: str) -> list[Pin]:
     """Return the pins that `what` may name: one by id, message or all its words, else those that contain the words."""
     said, entry = " ".join(what.split()).casefold(), _number(what)
     texts = [" ".join(one.text.split()).casefold() for one in now]

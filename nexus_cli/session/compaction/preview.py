@@ -49,7 +49,7 @@ def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
         "before": before,
         "possible": plan is not None,
         "why": "" if plan else "there is too little to summarize",
-        "pins": _pins(engine, plan),
+        "pins": _pin_rows(engine, plan),
     }
     if plan is None:
         return value
@@ -68,7 +68,7 @@ def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
         "record": {"most": plan.record_room},
         "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
                     "model": choice.model.info.name},
-        "cost": _cost(engine, plan, choice, after),
+        "cost": _cost_value(engine, plan, choice, after),
     }  # fmt: skip
     return value
 
@@ -126,7 +126,7 @@ def _kind(item: WindowItem) -> str:
     return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
 
 
-def _pins(engine: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
+def _pin_rows(engine: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place afterwards."""
     count = engine.context.counter.count
     return [
@@ -143,7 +143,7 @@ def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost(engine: LaneState, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
+def _cost_value(engine: LaneState, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
     info, request = engine.model.info, window_request(engine)
     before, used = request.tokens, request.budget.used

@@ -30,7 +30,7 @@ TRANSCRIPT_SHARE = 0.8
 FRAMED = 1.1
 """By so much messages grow as lines of a transcript."""
 COSTLIER = 4.0
-"""So many times the price of a warm fork a summary of the originals may cost: a summary of a summary loses more."""
+"""Price limit for a summary of the originals, in prices of a warm fork: a summary of a summary loses more."""
 LITTLE = 20_000
 """Tokens of originals up to which their price does not matter."""
 OUTPUT_RATIO = 5.0
@@ -71,7 +71,7 @@ def choose_source(
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
-        here = Choice("transcript", why, model, fresh=_transcribed(engine, plan, model, counted))
+        here = Choice("transcript", why, model, fresh=_transcript_tokens(engine, plan, model, counted))
     if not plan.summed:
         return here
     room = room_for(engine, plan, model)
@@ -84,8 +84,8 @@ def choose_source(
             return replace(here, why=why)
     cached = here.cached if is_warm(engine) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
-    fresh = _transcribed(engine, plan, model, tokens + words)
-    times = _times((model, fresh, 0), beside, plan.summary_cap)
+    fresh = _transcript_tokens(engine, plan, model, tokens + words)
+    times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
     why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
@@ -93,14 +93,14 @@ def choose_source(
 
 
 def summarizer_model(engine: LaneState) -> Model:
-    """Return the model that sums up a plain transcript: `compact.model`, else the session's own."""
+    """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
     name = resolve_alias(engine.settings.compact.model, engine.settings)
     if not name or engine.calibrations is None:
         return engine.model
     return replace(engine.model, info=load_model_info(engine.calibrations, name, engine.settings), effort="")
 
 
-def _transcribed(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
+def _transcript_tokens(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Return the tokens for `model` of `counted` ones of a transcript."""
     _, meter = sized(engine, model)
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
@@ -117,7 +117,7 @@ def fork_fits(engine: LaneState, plan: CompactionPlan, instructions: str) -> boo
     return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
 
 
-def _times(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
+def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
     """Return the price of the request `one` in multiples of `other` (model, fresh and cached tokens); in tokens of
     input if a price is unknown."""
     prices = [request_cost(m.info, fresh=fresh, cached=cached, output=output) for m, fresh, cached in (one, other)]

@@ -90,7 +90,7 @@ class SessionFacts:
         fact = self._find_visible(fact_id)
         if fact is None:
             return None
-        if fact.state is FactState.KEPT:  # what counts was stated or accepted by the person, in any slot
+        if fact.state is FactState.KEPT:  # kept facts were stated or accepted by the person, in any slot
             raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
         self._require_saving("forgotten")
         return self.ledger.facts.forget(fact.id, format_utc(self.clock()))

@@ -11,11 +11,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from nexus_cli.context.window.fingerprints import Difference, first_difference, render_fingerprint
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
 from nexus_cli.session.cache.last_request import MOST_EPOCHS, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
@@ -32,24 +32,24 @@ def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult
     if sent is None or not usage.input:
         return made
     facts = CacheFacts(
-        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age, proven=sent.cached or _cached(usage),
-        fresh=_fresh(engine, sent, usage.input), former=sent.life,
+        sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age,
+        proven=sent.cached or _reports_cache(usage), fresh=_fresh_tokens(engine.lane, sent, usage.input),
+        former=sent.life,
     )  # fmt: skip
-    verdict = diagnose(_life(engine), facts)
+    verdict = diagnose(cache_life_of(engine.model.info), facts)
     if verdict.missed and sent.epoch is not engine.lane.epoch:
-        found, source = _difference(engine, sent)
+        found, source = _difference(engine.lane, sent)
         facts = replace(facts, difference=found, cause=engine.lane.epoch.cause, source=source)
-        verdict = diagnose(_life(engine), facts)
+        verdict = diagnose(cache_life_of(engine.model.info), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
     dollars = miss_cost(engine.model.info.with_tier_prices(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def _fresh(engine: LaneState, sent: SentRequest, reported: int) -> int:
+def _fresh_tokens(lane: Lane, sent: SentRequest, reported: int) -> int:
     """Return tokens of the request, of which so many were reported, that no request before it held, where it began an
     epoch."""
-    lane = engine.lane
     new = sum(item.tokens for item in lane.items if item.entry > sent.last) if sent.epoch is not lane.epoch else 0
     return round(new * reported / max(1, lane.counted))
 
@@ -61,7 +61,7 @@ def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
     if usage.input:
         cache.cold += max(0, usage.input - usage.cache_read)
         before, mine = cache.last, (usage.input, lane.counted)
-        cached = _cached(usage) or (before is not None and before.cached)
+        cached = _reports_cache(usage) or (before is not None and before.cached)
         begins = prefix_hash(lane.epoch) if before is None or before.epoch is not lane.epoch else before.begins
         least = cache.least[begins] = min(mine, cache.least.get(begins, mine))
         cache.last = SentRequest(lane.epoch, lane.tail, lane.cursor, usage.input, cached, least, begins)
@@ -71,7 +71,7 @@ def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
             del cache.earlier[next(iter(cache.earlier))]
 
 
-def _cached(usage: Usage) -> bool:
+def _reports_cache(usage: Usage) -> bool:
     """True if the provider reported use of a cache."""
     return bool(usage.cache_read or usage.cache_write)
 
@@ -79,17 +79,17 @@ def _cached(usage: Usage) -> bool:
 def is_warm(engine: LaneState) -> bool:
     """True if the provider's cache may still hold what the lane sent last, for the model that is asked now."""
     last = engine.cache.last
-    return _kept(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
+    return _is_cached(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
 
 
-def _kept(engine: LaneState) -> bool:
+def _is_cached(engine: LaneState) -> bool:
     """True if the provider may still cache the last request (any model), or its lifetime is unknown."""
-    return engine.cache.last is None or _still(engine, engine.cache.last)
+    return engine.cache.last is None or _may_be_cached(engine, engine.cache.last)
 
 
-def _still(engine: LaneState, sent: SentRequest) -> bool:
+def _may_be_cached(engine: LaneState, sent: SentRequest) -> bool:
     """True if a request may still be in a cache."""
-    life = _life(engine)
+    life = cache_life_of(engine.model.info)
     if life is None:
         return True
     if sent.tokens < life.min_tokens:
@@ -104,7 +104,7 @@ def record_rewrite(engine: LaneState, before: int) -> RewritePrice:
     The meter already knows the window that came of it.
     """
     priced = _priced(engine, before, window_request(engine).tokens)
-    engine.lane.timeline.memo(*_rewrite(engine, priced))
+    engine.lane.timeline.memo(*_rewrite(engine.lane, priced))
     return priced
 
 
@@ -114,19 +114,19 @@ def rewrite_memo(engine: LaneState, before: int) -> tuple[str, dict[str, Any]]:
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(engine, _priced(engine, before, unreported_tokens(engine)))
+    return _rewrite(engine.lane, _priced(engine, before, unreported_tokens(engine)))
 
 
-def _rewrite(engine: LaneState, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
+def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
-    return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
+    return REWRITE, {"cause": lane.epoch.cause, "epoch": lane.epoch.id, **figures}
 
 
 def _priced(engine: LaneState, before: int, after: int) -> RewritePrice:
     """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
     lane = engine.lane
-    still_warm = _kept(engine) if lane.epoch.cause == "model" else is_warm(engine)
-    held = (one for one, _ in engine.cache.candidates() if _still(engine, one)) if still_warm else ()
+    still_warm = _is_cached(engine) if lane.epoch.cause == "model" else is_warm(engine)
+    held = (one for one, _ in engine.cache.candidates() if _may_be_cached(engine, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
     tokens = engine.meter.scale().tokens
@@ -142,15 +142,10 @@ def source_of(epoch: Epoch, section: str) -> str:
     return next((str(one.get("source") or "") for one in named), "")
 
 
-def _difference(engine: LaneState, sent: SentRequest) -> tuple[Difference | None, str]:
+def _difference(lane: Lane, sent: SentRequest) -> tuple[Difference | None, str]:
     """Return what differs first from the request before, and where it comes from."""
-    lane = engine.lane
     items = [item for item in lane.items if item.entry <= lane.cursor]
     found = first_difference(sent.fingerprint(), render_fingerprint(lane.epoch, items))
     if found is None or found.kind != "section":
         return found, ""
     return found, source_of(lane.epoch, found.what) or source_of(sent.epoch, found.what)
-
-
-def _life(engine: LaneState) -> CacheLife | None:
-    return cache_life_of(engine.model.info)

@@ -49,7 +49,7 @@ class Outlook:
     tokens: int
     """Of the request before it, or of one under a former epoch."""
     messages: int
-    """How many messages on the wire those are, where a new epoch begins; else 0."""
+    """Messages on the wire of those tokens, if a new epoch begins; else 0."""
     shared: int
     """Tokens of its beginning that the request before it had too."""
     age: float | None
@@ -162,8 +162,10 @@ class NextRequest:
 
     @cached_property
     def sections(self) -> tuple[dict[str, Any], ...]:
-        """Those of layer 1, then of layer 3. Their `tokens` are in the scale of the budget and come to what their layer
-        uses; `counted` and `full_counted` are our own counts of each."""
+        """Sections of layer 1, then of layer 3, with `tokens` in the scale of the budget, summing to their layer.
+
+        `counted` and `full_counted` are our own counts of each.
+        """
         used, rows = self.budget.used, json.loads(self.epoch.sections)
         fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
@@ -233,15 +235,15 @@ def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, A
     """Return described sections with their tokens in the scale of the budget: what is sent comes to `total`, with what
     joins and wraps it."""
     tokens = apportion(total, [int(one["tokens"]) for one in rows])
-    return [_scaled(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
+    return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
 
 
-def _scaled(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
+def _scale_row(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
     """Return a described section; every figure of its reason is in the scale of its tokens."""
     counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
     whole = tokens if full == counted else max(tokens, round(full * scale))
     known, why = {full: whole, counted: tokens}, row.pop("why", None)
-    if why is not None:  # older ledgers have the reason alone, by our own count
+    if why is not None:  # older ledgers have only the reason, in our own count
         parts = tuple(part if isinstance(part, str) else known.get(part, round(part * scale)) for part in why)
         row["reason"] = reason_text(row["form"], row["score"], tokens, parts)
     return row | {"tokens": tokens, "full_tokens": whole, "counted": counted, "full_counted": full}

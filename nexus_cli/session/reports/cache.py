@@ -28,6 +28,11 @@ from nexus_cli.session.cache.last_request import SentRequest, cache_life_of
 from nexus_cli.session.cache.request_history import read_requests, reported_tokens, smallest_like, was_answered
 from nexus_cli.session.opening import load_model_info
 
+Value = dict[str, Any]
+BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
+"""Kinds of verdicts that are misses."""
+ELSEWHERE = "the first here; another session had sent the same beginning"
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -69,31 +74,31 @@ class Trail:
         figures."""
         step = asked.row.manifest.step
         if step not in self._facts:
-            self._facts[step] = self._gathered(asked)
+            self._facts[step] = self._collect_facts(asked)
         return self._facts[step]
 
-    def _gathered(self, asked: Asked) -> CacheFacts | None:
+    def _collect_facts(self, asked: Asked) -> CacheFacts | None:
         usage, before = asked.row.usage, asked.before
         if usage is None or before is None or before.usage is None:
             return None
         last_use = datetime.fromisoformat(asked.used) if asked.used else None
         seconds = seconds_between(last_use, datetime.fromisoformat(asked.row.manifest.at))
-        shared = before.usage.input if self._same(asked) else self._shared(asked, before, before.usage.input)
-        fresh = 0 if self._same(asked) else round(usage.input * self._fresh(asked, before))
+        shared = before.usage.input if self._same(asked) else self._shared_tokens(asked, before, before.usage.input)
+        fresh = 0 if self._same(asked) else round(usage.input * self._fresh_share(asked, before))
         other = self.info(before).name != self.info(asked.row).name
         return CacheFacts(
             before.usage.input, shared, usage.input, usage.cache_read, seconds, proven=self.proven, fresh=fresh,
             former=self.life(before) if other else None,
         )  # fmt: skip
 
-    def _fresh(self, asked: Asked, before: RequestRow) -> float:
+    def _fresh_share(self, asked: Asked, before: RequestRow) -> float:
         """Return the share of a request under a new epoch that came after the request before it."""
         epoch, tail = self._epoch(asked.row.manifest.epoch), self._tail(asked.row)
         items = [*epoch.head, *tail]
         new = sum(item.tokens for item in items if item.entry > before.manifest.last)
         return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(item.tokens for item in items))
 
-    def compared(self, asked: Asked, facts: CacheFacts) -> CacheFacts:
+    def with_difference(self, asked: Asked, facts: CacheFacts) -> CacheFacts:
         """Return `facts` with the first difference from the request before."""
         found = self.difference(asked)
         if found is None:
@@ -121,7 +126,7 @@ class Trail:
     def _same(self, asked: Asked) -> bool:
         return asked.before is not None and asked.before.manifest.epoch == asked.row.manifest.epoch
 
-    def _shared(self, asked: Asked, before: RequestRow, tokens: int) -> int:
+    def _shared_tokens(self, asked: Asked, before: RequestRow, tokens: int) -> int:
         """Return the tokens that a request has in common with the one before it under another epoch."""
         epoch, held = self._epoch(asked.row.manifest.epoch), self._epoch(before.manifest.epoch)
         step = asked.row.manifest.step
@@ -184,12 +189,6 @@ def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Se
     used = times[before.manifest.epoch]
     place = bisect_left(used, row.manifest.at)
     return max(before.manifest.at, used[place - 1]) if place else before.manifest.at
-
-
-Value = dict[str, Any]
-BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
-"""Kinds of verdicts that are misses."""
-ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
 def cache_report(ledger: Ledger, session: str, settings: Settings) -> Value:
@@ -259,12 +258,12 @@ def _verdict(trail: Trail, asked: Asked) -> Diagnosis:
     facts, life = trail.facts(asked), trail.life(asked.row)
     if facts is None:
         first = diagnose(life, CacheFacts(0, 0, asked.row.usage.input, asked.row.usage.cache_read, None))
-        return replace(first, why=_first(asked.row.manifest.step, asked.row.usage.cache_read) or first.why)
+        return replace(first, why=_first_reason(asked.row.manifest.step, asked.row.usage.cache_read) or first.why)
     verdict = diagnose(life, facts)
-    return diagnose(life, trail.compared(asked, facts)) if verdict.missed else verdict
+    return diagnose(life, trail.with_difference(asked, facts)) if verdict.missed else verdict
 
 
-def _first(step: int, read: int) -> str:
+def _first_reason(step: int, read: int) -> str:
     """Return why there is no earlier request to compare with; "" if the verdict says it."""
     if step > 1:
         return "no request before it brought figures"
@@ -274,7 +273,7 @@ def _first(step: int, read: int) -> str:
 def _details(trail: Trail, asked: Asked) -> Value:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked.row)
-    # What was compacted or cut right after a switch began one more epoch: the model is another one by the switch.
+    # A compaction or cut right after a switch begins one more epoch; the switch changed the model.
     cause = "model" if found and found.kind in ("model", "effort") else trail.cause(asked)
     by = CAUSES.get(cause, cause) if cause else ""
     different = {
@@ -292,11 +291,11 @@ def _details(trail: Trail, asked: Asked) -> Value:
         "shared": facts.shared if facts else 0,
         "difference": different,
         "age_seconds": None if facts is None or facts.age is None else round(facts.age, 3),
-        "cache": _known(life),
+        "cache": _life_value(life),
     }
 
 
-def _known(life: CacheLife | None) -> Value | None:
+def _life_value(life: CacheLife | None) -> Value | None:
     if life is None:
         return None
     return {

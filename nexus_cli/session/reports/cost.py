@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -53,20 +54,12 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
 
 def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
     usage = sum((row.usage for row in rows if row.usage), Usage())
-    return {
-        "requests": len(rows),
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "reasoning": usage.reasoning,
-        "cost_usd": usage.cost_usd,
-    }
+    return {"requests": len(rows), **asdict(usage)}
 
 
 def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) -> list[dict[str, Any]]:
     """Return the newest turns, oldest first, each with the requests of every lane sent during it."""
-    begun = _begun(main)
+    begun = _turn_starts(main)
     starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
     for lane, several in rows.items():
@@ -83,7 +76,7 @@ def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) 
     ]
 
 
-def _begun(log: LaneLog) -> list[Entry]:
+def _turn_starts(log: LaneLog) -> list[Entry]:
     """Return the entries that began the newest turns, oldest first."""
     begun = (entry for entry in read_backwards(log.read, log.last_id()) if entry.kind is Kind.USER)
     return list(islice(begun, TURNS))[::-1]

@@ -19,6 +19,20 @@ from nexus_cli.session.reports.request_view import RequestView, change_notice, f
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 
+NAMES = tuple(f.name for f in fields(Limits))
+DOES = {
+    Effect.NONE: "nothing outside the session",
+    Effect.READ: "reads files",
+    Effect.EDIT: "changes files",
+    Effect.RUN: "runs commands",
+}
+RUNS = {
+    "read": "reading inside the project runs without asking; everything else asks",
+    "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
+    "all": "also commands and everything else: nothing asks",
+}
+"""Work that runs without asking at each of `LEVELS`."""
+
 
 def live_report(parts: SessionState) -> dict[str, Any]:
     """Return the report of the next request of the running session."""
@@ -68,9 +82,6 @@ def goals_report(parts: SessionState) -> dict[str, Any]:
     return {"version": 1, "goals": [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]}
 
 
-NAMES = tuple(f.name for f in fields(Limits))
-
-
 def limits_report(parts: SessionState, name: str = "") -> dict[str, Any]:
     """Return the limit `name`, or all in force.
 
@@ -91,20 +102,6 @@ def limits_report(parts: SessionState, name: str = "") -> dict[str, Any]:
             "event_class": limits.now.event_class,
         },
     }
-
-
-DOES = {
-    Effect.NONE: "nothing outside the session",
-    Effect.READ: "reads files",
-    Effect.EDIT: "changes files",
-    Effect.RUN: "runs commands",
-}
-RUNS = {
-    "read": "reading inside the project runs without asking; everything else asks",
-    "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
-    "all": "also commands and everything else: nothing asks",
-}
-"""Work that runs without asking at each of `LEVELS`."""
 
 
 def tools_report(session: Session) -> dict[str, Any]:
@@ -145,11 +142,11 @@ def permissions_report(session: Session) -> dict[str, Any]:
         "level": session.status().allow,
         "bound_by": bounds.get("allow", "defaults"),
         "levels": [{"name": level, "runs": RUNS[level]} for level in LEVELS],
-        "allowed": [_allowed(*scope) for scope in session.allowed],
+        "allowed": [_scope_text(*scope) for scope in session.allowed],
     }
 
 
-def _allowed(name: str, kind: str, *paths: str) -> str:
+def _scope_text(name: str, kind: str, *paths: str) -> str:
     """Return one thing allowed for the rest of the session in words."""
     if paths:
         return f"{name} of {', '.join(paths)}"

@@ -18,6 +18,10 @@ from nexus_cli.session.available_models import Server, find_local_servers, keys_
 from nexus_cli.session.opening import load_model_info, readonly_ledger
 
 _ANSWER = 1024 * 1024
+FIGURES = (
+    "window", "max_output", "input_price", "output_price", "cache_read_price", "cache_write_price", "cache", "images",
+    "known",
+)  # fmt: skip
 
 
 def list_models(
@@ -56,20 +60,8 @@ def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
 def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
     """Return the figures of one model: tokens, and US dollars per million tokens."""
     info = load_model_info(ledger, name, settings)
-    return {
-        "name": name,
-        "because": [],
-        "window": info.window,
-        "max_output": info.max_output,
-        "input_price": info.input_price,
-        "output_price": info.output_price,
-        "cache_read_price": info.cache_read_price,
-        "cache_write_price": info.cache_write_price,
-        "cache": info.cache,
-        "images": info.images,
-        "known": info.known,
-        "window_told": info.window_refused,
-    }
+    figures = {key: getattr(info, key) for key in FIGURES}
+    return {"name": name, "because": [], **figures, "window_told": info.window_refused}
 
 
 def _usable(

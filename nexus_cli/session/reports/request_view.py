@@ -32,6 +32,9 @@ from nexus_cli.session.user_messages import first_words
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
 Memos = Callable[[str], Sequence[Memo]]
+MOST = 10
+WORDS = 60
+"""Characters of a message that identify it for a person."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class RequestView:
     """For the next request of a session: the event sections sent last."""
     notices: tuple[str, ...] = ()
     memos: Memos = lambda kind: ()
-    """Those of its lane of one kind, by then."""
+    """Memos of its lane of one kind, as of then."""
 
 
 def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
@@ -68,12 +71,13 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     noted = limits_of(log.memos(LIMITS), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
-    info = _as_then(load_model_info(ledger, str(asked["model"]), settings), {**_window_asked(asked), **kept})
+    info = load_model_info(ledger, str(asked["model"]), settings)
+    info = _with_recorded_window(info, {**_window_argument(asked), **kept})
     before = rows[step - 2] if step > 1 else None
     meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
     request = NextRequest.of(
-        meter, epoch, items, TokenBudget.of(info.window, info.max_output), told=_told_with(log, rows, row),
+        meter, epoch, items, TokenBudget.of(info.window, info.max_output), told=_sections_with(log, rows, row),
         sent=before.manifest.last if before and before.manifest.epoch == epoch.id else -1,
         reported=row.usage.input if row.usage and row.reported else None,
     )  # fmt: skip
@@ -86,12 +90,12 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     )  # fmt: skip
 
 
-def _as_then(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
+def _with_recorded_window(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
     """Return the model with the window recorded with a request; older requests use today's."""
     return replace(info, **{name: noted[name] for name in ("window", "max_output") if name in noted})
 
 
-def _window_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _window_argument(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the window from the arguments of a request: older ledgers have it there, not with the limits."""
     return {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
 
@@ -117,7 +121,8 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     else:
         from nexus_cli.session.next_request.draft import Drafting  # noqa: PLC0415  (contributors, for few reports)
 
-        drafting = Drafting(options, info, holds.recipe, settings, notices.append, _runs(options, holds.limits.allow))
+        runs = _can_run(options, holds.limits.allow)
+        drafting = Drafting(options, info, holds.recipe, settings, notices.append, runs)
         new, left = drafting.after(log, epoch, flatten(group_tool_calls(items)), effort)
         notices.append(change_notice(epoch, new))
         epoch, items, sent, drops = new, list(new.head), -1, [*drops, *left]
@@ -146,7 +151,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
         assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         notices = [] if info.known or info.window_refused else assumed
-        first = Drafting(options, info, recipe, settings, notices.append, _runs(options, limits.allow)).first(ledger)
+        first = Drafting(options, info, recipe, settings, notices.append, _can_run(options, limits.allow)).first(ledger)
         waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
         meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
@@ -170,33 +175,28 @@ def change_notice(before: Epoch, after: Epoch) -> str:
     return f"a switch of effort begins a new epoch; this shows what would be sent with {after.effort!r}"
 
 
-def _runs(options: Options, allow: str | None) -> bool:
+def _can_run(options: Options, allow: str | None) -> bool:
     """True if commands may run in a session with these options, or the person can be asked."""
     return options.interactive or allow == "all"
 
 
-def _told_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
+def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
     """Return the event sections sent with `row`: plans of the entries that no earlier row held."""
     before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
-    return _told([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
+    return _merge_plans([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
 
 
 def last_told(memos: Memos, last: int) -> Sections:
     """Return the event sections sent last, up to entry `last`."""
     plans = [memo for memo in memos(PLAN) if memo.entry <= last]
-    return _told([memo for memo in plans if memo.entry == plans[-1].entry])
+    return _merge_plans([memo for memo in plans if memo.entry == plans[-1].entry])
 
 
-def _told(plans: Sequence[Memo]) -> Sections:
+def _merge_plans(plans: Sequence[Memo]) -> Sections:
     sections: dict[str, dict[str, Any]] = {}
     for memo in plans:
         sections.update({one["id"]: one for one in memo.value["sections"]})
     return tuple(sections.values())
-
-
-MOST = 10
-WORDS = 60
-"""Characters of a message that identify it for a person."""
 
 
 def largest_items(

@@ -19,6 +19,12 @@ from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
 
+PERSON = "person"
+NOTHING: Mapping[str, Any] = {
+    "version": 1, "session": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True, "at": "",
+    "entries": 0, "turns": 0,
+}  # fmt: skip
+
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
     """Return the newest sessions, of one folder or of all."""
@@ -66,13 +72,6 @@ def entry_value(entry: Entry) -> dict[str, Any]:
         "preamble": entry.preamble,
         "tokens": entry.tokens,
     }
-
-
-PERSON = "person"
-NOTHING: Mapping[str, Any] = {
-    "version": 1, "session": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True, "at": "",
-    "entries": 0, "turns": 0,
-}  # fmt: skip
 
 
 def last_exchange(session: Session) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def compaction_text(value: Value, width: int) -> str:
     """Return what `/compact` would do now."""
     if not value["possible"]:
         text = f"Nothing to compact: {value['why']} ({number(value['before'])} tokens are used)."
-        return "\n".join([*filled(text, width), *_pins(value["pins"], width)])
+        return "\n".join([*filled(text, width), *_pin_rows(value["pins"], width)])
     summary, goes = value["summary"], value["goes"]
     lines = filled(
         f"{number(value['before'])} tokens would become at most {number(value['after'])} "
@@ -72,8 +72,8 @@ def compaction_text(value: Value, width: int) -> str:
     how = f"{summary['model']} would sum up {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
     for text in (where, how):
         lines += ["", *filled(text, width)] if text else []
-    lines += _words(value["words"], width) if "words" in value else _said(goes["newest"], width)
-    lines += _pins(value["pins"], width)
+    lines += _words(value["words"], width) if "words" in value else _newest_rows(goes["newest"], width)
+    lines += _pin_rows(value["pins"], width)
     return "\n".join([*lines, *_cost(value["cost"], width)])
 
 
@@ -115,12 +115,12 @@ def _words(rows: Sequence[Value], width: int) -> list[str]:
     return block(title, [("message", "stands", "text"), *table], width)
 
 
-def _said(rows: Sequence[Value], width: int) -> list[str]:
+def _newest_rows(rows: Sequence[Value], width: int) -> list[str]:
     table = [("message", "text"), *((number(one["entry"]), str(one["text"])) for one in rows)]
     return block("your words that go", table, width)
 
 
-def _pins(rows: Sequence[Value], width: int) -> list[str]:
+def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
     table += [
         (str(one["id"]), _place(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"]))

@@ -23,6 +23,15 @@ FREE, KEPT = ".", "="
 """What is still free, and what is kept free for the reply and for tool results."""
 WIDEST = 60
 """Cells of the longest bar."""
+BAR = 10
+"""Cells of a section's bar: its share of its layer."""
+ROOM = 90
+"""Columns from which on there is room for bars."""
+LETTERS = {"system": "S", "history": "H", "event": "E"}
+SHORT_ID = 13
+"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
+BACK = "back in the window"
+"""Note for a drop whose messages are in the window again."""
 
 
 def context_text(value: Value, width: int) -> str:
@@ -128,13 +137,6 @@ def _notices(value: Value, width: int) -> list[str]:
     return paragraphs((f"note: {notice}" for notice in value.get("notices", [])), width)
 
 
-BAR = 10
-"""Cells of a section's bar: its share of its layer."""
-ROOM = 90
-"""Columns from which on there is room for bars."""
-LETTERS = {"system": "S", "history": "H", "event": "E"}
-
-
 def section_rows(value: Value, width: int) -> list[str]:
     """Return every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value.get("sections", []), value.get("told", [])
@@ -196,12 +198,6 @@ def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
 def _score(section: Value) -> str:
     score, multiplier = section.get("score"), section.get("multiplier", 1.0)
     return "-" if score is None else f"{score:g}" + ("" if multiplier == 1.0 else f" (x{multiplier:g})")
-
-
-SHORT_ID = 13
-"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
-BACK = "back in the window"
-"""Note for a drop whose messages are in the window again."""
 
 
 def drops_text(value: Value, width: int, session: str | None = None) -> str:

@@ -102,7 +102,7 @@ def last_tail(value: Value, width: int) -> list[str]:
 
 ONE_LINE = 1 << 20
 FEW = 5
-"""So many steps are named."""
+"""Steps that are named."""
 
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:

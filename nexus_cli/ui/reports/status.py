@@ -16,11 +16,28 @@ TRUST = {
     "untrusted": "not trusted: its configuration does not count (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
+SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
+STANDS = {
+    "trusted": "It is in effect.",
+    "changed": "It has changed since it was trusted and is not in effect.",
+    "untrusted": "It is not in effect.",
+    "nothing": "There is no configuration of this project: nothing to trust.",
+}
+NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
+NO_MODEL = "No model is usable yet: no key in the environment, no local server. `nexus doctor` says what to do."
+PRICES = (
+    ("input_price", "input"),
+    ("output_price", "output"),
+    ("cache_read_price", "read from cache"),
+    ("cache_write_price", "write to cache"),
+)
+NAMED = 5
+"""Named calls and reasons at most."""
 
 
 def status_text(value: Value, width: int) -> str:
     """Return a line for each kind of thing, skills with one line each."""
-    lines = [line for name, said in _said(value) for line in _line(name, said, width)]
+    lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
     notes = [line for notice in value["notices"] for line in filled(notice, width, "  ", "note: ")]
@@ -32,7 +49,7 @@ def _line(name: str, said: str, width: int) -> list[str]:
     return filled(said if wide else f"{name}: {said}", width, "    ", f"{name:<13}" if wide else "")
 
 
-def _said(value: Value) -> Iterator[tuple[str, str]]:
+def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what helps"
     yield "host", value["host"]
     yield "tools", _names(value["tools"])
@@ -52,9 +69,6 @@ def _names(names: list[str]) -> str:
     return ", ".join(names) or "none"
 
 
-SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
-
-
 def doctor_text(value: Value, width: int) -> str:
     """Return what works here, what does not."""
     indent = " " * 8 if width >= 40 else "  "
@@ -67,14 +81,6 @@ def doctor_text(value: Value, width: int) -> str:
     if value["ok"] and not value["model"]:
         last = "nexus can work here as soon as it has a model, see above."
     return "\n".join([*lines, "", *filled(last, width)])
-
-
-STANDS = {
-    "trusted": "It is in effect.",
-    "changed": "It has changed since it was trusted and is not in effect.",
-    "untrusted": "It is not in effect.",
-    "nothing": "There is no configuration of this project: nothing to trust.",
-}
 
 
 def trust_text(value: Value, width: int) -> str:
@@ -120,9 +126,6 @@ def permissions_text(value: Value, width: int) -> str:
     return "\n".join(lines)
 
 
-NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
-
-
 def skills_text(value: Value, width: int) -> str:
     """Return the skills by name."""
     rows = [("name", "from", "what")]
@@ -140,15 +143,6 @@ def skills_text(value: Value, width: int) -> str:
     elif len(rows) > 1:
         lines += ["", *filled("`nexus skill use NAME` prints the guide.", width)]
     return "\n".join(lines)
-
-
-NO_MODEL = "No model is usable yet: no key in the environment, no local server. `nexus doctor` says what to do."
-PRICES = (
-    ("input_price", "input"),
-    ("output_price", "output"),
-    ("cache_read_price", "read from cache"),
-    ("cache_write_price", "write to cache"),
-)
 
 
 def models_text(value: Value, width: int) -> str:
@@ -215,10 +209,6 @@ def why_text(value: Value, width: int) -> str:
     state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
     bind = "tightens its limits by this" if signals["bind"] else "changes no limit for this, it is only reported"
     return "\n".join([*lines, "", *filled(f"{state}. The recipe {value['recipe']} {bind}.", width)])
-
-
-NAMED = 5
-"""Named calls and reasons at most."""
 
 
 def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:

@@ -16,6 +16,7 @@ FOR = {
     "goal_decompose": "for goals",
 }
 """Purposes of lanes beside the conversation, by their agent; others have the agent's name."""
+FIGURES = ("requests", "input", "cached", "output", "cost")
 
 
 def cache_text(value: Value, width: int) -> str:
@@ -23,8 +24,8 @@ def cache_text(value: Value, width: int) -> str:
     rows = value["requests"]
     if not rows:
         return "\n".join(filled("This session has sent no request yet.", width))
-    lines = filled(_summed(value["total"]), width)
-    lines += block("requests", _fitting([row for row in rows if row["lane"] == "main"], width - 2), width)
+    lines = filled(_summary(value["total"]), width)
+    lines += block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
     lines += _beside([row for row in rows if row["lane"] != "main"], width)
     rewrites = value.get("rewrites") or []
     if rewrites:
@@ -63,7 +64,7 @@ def _blame(value: Value) -> str:
     return f"{number(value['missed'])} tokens were sent anew{cost}. {whose}: {value['why']}."
 
 
-def _summed(total: Value) -> str:
+def _summary(total: Value) -> str:
     sent = plural(int(total["requests"]), "request")
     if total.get("unanswered"):
         sent += f" ({number(total['unanswered'])} without an answer)"
@@ -79,7 +80,7 @@ def _summed(total: Value) -> str:
     return f"{text} {missed} {cost}ours: {total['ours']}, not ours: {total['not_ours']}{unknown})."
 
 
-def _fitting(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
+def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
     """Return the table of some requests, without the columns for which `width` has no room; all of them where there is
     none for a table."""
     made = every = [HEADING, *map(_row, rows)]
@@ -118,9 +119,6 @@ def _row(row: Value) -> tuple[str, ...]:
 def _rewrite(one: Value) -> tuple[str, ...]:
     pays = "" if one["pays"] else " (not for its price)"
     return number(one["cold"]), number(one["saved"]), dollars(one["cost"]), f"{one['cause']}: {one['why']}{pays}"
-
-
-FIGURES = ("requests", "input", "cached", "output", "cost")
 
 
 def cost_text(value: Value, width: int) -> str:
