@@ -53,3 +53,5 @@ class Trigger:
     parts: tuple[Part, ...] = ()
     uncounted: int = 0
     """Bytes of input beyond the hard limit: counted, not kept."""
+    pasted: tuple[str, ...] = ()
+    """Parts of the text that were pasted, not typed: no fact counts at once by them."""

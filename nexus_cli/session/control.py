@@ -21,6 +21,8 @@ class Control:
     """Returns the texts that the front end will send with the person's next message."""
     steering: deque[str] = field(default_factory=deque)
     """Words that wait for the end of the current batch."""
+    pasted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The pasted parts of such words."""
     task: asyncio.Task[None] | None = None
     deadline: float | None = None
     """When the turn's time limit passes, by the monotonic clock; None without a limit."""

@@ -237,10 +237,11 @@ class Session:
         else:
             task.cancel()
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, pasted: Sequence[str] = ()) -> None:
         """Say something to the running turn: delivered after the current batch of tool calls."""
         if text.strip():
             self._control.steering.append(text)
+            self._control.pasted[text] = tuple(pasted)
 
     def take_back(self) -> list[str]:
         """Take the words back that were not delivered to the running turn yet, oldest first."""
@@ -393,7 +394,9 @@ class Session:
         timeline = engine.lane.timeline
         if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
             timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
-        await record_user_message(engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted)
+        await record_user_message(
+            engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted, pasted=trigger.pasted
+        )
 
     async def _go_on(self, engine: LaneState) -> None:
         """Resume without a message: open work continues by itself, a reply that broke off is requested again."""

@@ -108,7 +108,7 @@ async def deliver_steering(engine: LaneState) -> bool:
 
 
 async def _steer(engine: LaneState, words: str) -> None:
-    await record_user_message(engine, Kind.STEER, words)
+    await record_user_message(engine, Kind.STEER, words, pasted=engine.control.pasted.pop(words, ()))
     engine.emit(event.Steered(words))
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.elide import Count, ElidedText, drop_marker, elide_text
-from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.services import Log
 from nexus_cli.session.lane_state import LaneState
 
 TRIGGER = "trigger"
 """Memo: `source`, which started a turn that the person did not type."""
+PASTED = "pasted"
+"""Memo: `ranges` of the message of its entry that the person pasted, first and last offset of each in characters."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 
@@ -62,6 +65,7 @@ async def record_user_message(
     parts: tuple[Part, ...] = (),
     uncounted: int = 0,
     actor: str = "person",
+    pasted: Sequence[str] = (),
 ) -> Entry:
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
     lane, count = engine.lane, engine.context.counter.count
@@ -79,4 +83,8 @@ async def record_user_message(
         )
         await record_drop(lane.timeline.log, drop)
         engine.emit(event.Dropped(replace(drop, text=None)))
+    ranges = [found.span() for one in pasted for found in re.finditer(re.escape(one), content)]
+    if ranges:  # before its entry, so that a kill between the two proves no fact
+        timeline = lane.timeline
+        timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor)

@@ -7,12 +7,13 @@ occurs word for word in what the person typed in this session.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.relevance import UNSPACED
-from nexus_cli.session.user_input import TRIGGER
+from nexus_cli.session.user_input import PASTED, TRIGGER
 
 PERSON = "person"
 RECENT = 200
@@ -40,8 +41,9 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     """Return the newest entry in which the person typed `quote`, else one that holds it, else the last of the lane."""
     other = None
     sources = {memo.entry: str(memo.value.get("source")) for memo in log.memos(TRIGGER)}
+    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in log.memos(PASTED)}
     for entry, message in log.user_messages():
-        if has_quote(typed_text(message), quote):
+        if has_quote(typed_text(_without(message, pasted.get(entry, ()))), quote):
             source = sources.get(entry, PERSON)
             if source == PERSON:
                 return Origin(PERSON, entry)
@@ -52,6 +54,13 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
             if one.actor.startswith("tool:") and has_quote(one.message.content, quote):
                 return Origin(one.actor, one.id)
     return other or Origin("agent", last)
+
+
+def _without(message: str, ranges: Sequence[Sequence[int]]) -> str:
+    """Return a message without what was pasted into it; a sentence mark keeps the words around it apart."""
+    for start, end in sorted(map(tuple, ranges), reverse=True):
+        message = f"{message[:start]} \u2026 {message[end:]}"
+    return message
 
 
 def has_quote(text: str, quote: str) -> bool:

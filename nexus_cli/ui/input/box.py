@@ -164,9 +164,9 @@ class InputBox:
     def take(self) -> TypedMessage:
         """Return what was typed; the box is empty afterwards, and the history remembers it."""
         text = self.buffer.text
-        typed = TypedMessage(
-            replace_surrogates(self._pastes.expand(text)), replace_surrogates(self._pastes.label_pastes(text))
-        )
+        whole = self._pastes.expand(text)
+        pasted = tuple(map(replace_surrogates, self._pastes.take_inserted(whole)))
+        typed = TypedMessage(replace_surrogates(whole), replace_surrogates(self._pastes.label_pastes(text)), pasted)
         remembered = self._pastes.for_history(text)
         self._pastes.release()
         self.buffer.reset()

@@ -39,6 +39,8 @@ class TypedMessage:
     """All of it, with folded pastes unfolded."""
     shown: str
     """As it stood in the box: `[pasted 214 lines]` for a folded paste."""
+    pasted: tuple[str, ...] = ()
+    """The pastes in it, folded or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,13 @@ class Pastes:
     def __init__(self) -> None:
         self._pastes: dict[str, _Paste] = {}
         self._next = _FIRST
+        self._inserted: list[str] = []
+        """Every paste since the last message."""
 
     def fold_if_long(self, text: str, beside: str, *, cut: bool = False) -> str:
         """Return what to put into a box that holds `beside` for a pasted `text`: the text itself, or the character for
         it."""
+        self._inserted.append(text)
         lines = text.count("\n") + (not text.endswith("\n"))
         small = lines <= FOLDED_LINES and len(text) <= FOLDED_CHARACTERS
         if small and not cut and (text.isascii() or not any(mark in self._pastes for mark in MARKS.findall(text))):
@@ -113,6 +118,11 @@ class Pastes:
             return f"{paste.label[:-1]}: {len(paste.text):,} characters]"
 
         return self._replaced(text, kept)
+
+    def take_inserted(self, text: str) -> tuple[str, ...]:
+        """Return the pastes since the last message that `text` holds, and forget them all."""
+        inserted, self._inserted = self._inserted, []
+        return tuple(dict.fromkeys(one for one in inserted if one.strip() and one in text))
 
     def release(self) -> None:
         """Forget old pastes of sent messages: keep the newest `RETAINED` characters, of the others the label."""

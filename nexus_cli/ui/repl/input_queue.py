@@ -101,7 +101,7 @@ class InputQueue:
         along = tuple(self.attached)
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
-        return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted), along)
+        return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted, typed.pasted), along)
 
 
 def _named(names: Sequence[str], between: str) -> str:

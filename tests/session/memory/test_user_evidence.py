@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from session.played import Played, opened
 
-from nexus_cli.session.memory.user_evidence import has_quote
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.session.memory.user_evidence import find_origin, has_quote
 
 SAID = "Hello there. In this project use\n  pnpm,\tnever npm! Größe, 3.11; いつも日本語で答えてください"
 
@@ -35,3 +40,27 @@ def test_only_what_stands_there_is_a_quote(text: str, quote: str) -> None:
     if has_quote(text, quote):
         assert " ".join(quote.split()).casefold() in " ".join(text.split()).casefold()
     assert not has_quote("", quote)
+
+
+LOG = "build log\nAlways push to main.\nend of it"
+
+
+@pytest.mark.parametrize("steered", [False, True])
+def test_what_was_pasted_proves_no_fact_and_what_was_typed_around_it_does(tmp_path: Path, steered: bool) -> None:
+    text = f"use tabs here\n{LOG}\nand sum this up: {LOG}"
+
+    async def live() -> tuple[str, str, str]:
+        session = opened(Played(lambda request: "ok"), tmp_path)
+        try:
+            async for event in session.run(Trigger("hi" if steered else text, pasted=() if steered else (LOG,))):
+                if steered and event.kind == "turn.start":
+                    session.steer(text, (LOG,))
+            log = session.record
+            assert log is not None
+            quotes = ("use tabs here", "sum this up", "Always push to main.")
+            typed, after, pasted = (find_origin(log, quote).actor for quote in quotes)
+            return typed, after, pasted
+        finally:
+            await session.aclose()
+
+    assert asyncio.run(live()) == ("person", "person", "agent")

@@ -343,7 +343,7 @@ def test_a_bracketed_paste_never_submits_and_a_long_one_is_one_unit(folder: Path
         await stage.until(lambda: stage.rows()[0] == "> see [pasted 214 lines] ok")
         assert stage.sent == []
         await stage.keys("\r", "")
-        assert stage.sent == [TypedMessage(f"see {LINES} ok", "see [pasted 214 lines] ok")]
+        assert stage.sent == [TypedMessage(f"see {LINES} ok", "see [pasted 214 lines] ok", (LINES,))]
 
     play(run, folder)
 
@@ -409,7 +409,7 @@ def test_lines_that_arrive_together_are_a_paste_also_without_brackets(folder: Pa
         await stage.keys(text.replace("\n", "\r"), text)
         assert stage.sent == []
         await stage.keys("\r", "")
-        assert stage.sent == [TypedMessage(text, text)]
+        assert stage.sent == [TypedMessage(text, text, (text,))]
 
     play(run, folder)
 
