@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -82,10 +83,18 @@ def _no_network() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders, one for each test; pytest would look through all earlier ones to number the next."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def _isolated(_homes: Iterator[Path]) -> Iterator[Path]:
     """A home, a NEXUS_HOME and an environment of its own for each test; children inherit them."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(_homes)
+    home.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if SECRET.search(name) or OURS.search(name) or PROXY.search(name) or name in TERMINAL:
@@ -124,7 +133,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-FIRST = ("cli/test_tour", "terminal/", "laws/", "program/", "ui/repl/test_outside", "ui/screen/test_screen")
+FIRST = (
+    "laws/test_sessions",
+    "program/test_blocked_loop",
+    "cli/test_tour",
+    "terminal/",
+    "program/",
+    "laws/",
+    "ui/screen/test_screen",
+    "ui/repl/test_outside",
+    "tools/test_search",
+    "tools/test_bash",
+    "provider/",
+    "session/",
+)
 """Files that wait for terminals and processes, or are long: what begins last ends last."""
 
 

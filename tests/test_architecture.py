@@ -45,6 +45,9 @@ LAZY = {
     "context/tokens/counter.py": {"tiktoken"},
     "session/reports/request_view.py": {"nexus_cli"},
     "session/available_models.py": {"nexus_cli"},
+    "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
+    "session/factory.py": {"nexus_cli"},  # facts that are extracted before a compaction
+    "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
     "tools/listing.py": {"pathspec"},
 }

@@ -37,7 +37,6 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.attachment import Part, Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
-from nexus_cli.ui.input.attached_files import file_block, read_attachment
 from nexus_cli.ui.input.piped import Reader
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -155,6 +154,8 @@ class PromptReader:
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the prompt and notices on how it was read: words, a block for each file, then one for stdin."""
         blocks, parts, notices, uncounted = [self._words], [], [], 0
+        if self._files:
+            from nexus_cli.ui.input.attached_files import file_block, read_attachment  # noqa: PLC0415  (with --file only)
         for name in self._files:
             read = read_attachment(name, f"--file {name}")
             if isinstance(read, Part):

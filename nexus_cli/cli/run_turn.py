@@ -29,7 +29,6 @@ from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
 from nexus_cli.ui.print.stream import Gone, QuietStream, Stream
-from nexus_cli.ui.print.terminal_approver import TerminalApprover
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,13 +71,18 @@ class _Turn:
         """The reader of stdout has left."""
         self._explain: Callable[[Event], None] | None = None
         interactive = os.isatty(0) and err.terminal
+        approver = None
+        if interactive:
+            from nexus_cli.ui.print.terminal_approver import TerminalApprover  # noqa: PLC0415  (in a terminal only)
+
+            approver = TerminalApprover(err)
         self._session = open_session(
             session_options(
                 options.shared, run.settings, run.folder, run.model, require_save=options.require_save,
                 limits=options.limits, interactive=interactive,
             ),
             run.settings,
-            approver=TerminalApprover(err) if interactive else None,
+            approver=approver,
         )  # fmt: skip
 
     def run(self) -> int:

@@ -199,7 +199,7 @@ def plan(
         return None
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
     stay, crowded = fitting(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
-    free -= sum(cost(pin, count) for pin in stay)
+    free -= sum(pin.tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
     shown = {s.entry for s in kept if s.form in (ItemForm.FULL, ItemForm.ELIDED)} | {pin.entry for pin in stay}
     candidates = tuple(one for one in said if one[0] not in shown)
@@ -280,17 +280,12 @@ def _first_kept(of: _Beside, room: int, most: int, share: int) -> int:
     return first
 
 
-def cost(pin: Pin, count: Callable[[str], int]) -> int:
-    """Return the tokens of a pin as it is quoted."""
-    return count(pin.quotation) + 2
-
-
 def _pin_tokens(groups: Sequence[Group], pins: Sequence[Pin], count: Callable[[str], int]) -> list[int]:
     """Return the tokens of the pins by the group that shows them; those that no group shows count with the first."""
     places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
     for pin in pins:
-        tokens[places.get(pin.entry, 0)] += cost(pin, count)
+        tokens[places.get(pin.entry, 0)] += pin.tokens(count)
     return tokens
 
 
@@ -306,7 +301,7 @@ def fitting(
     """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""
     found = set()
     for pin in reversed(pins):
-        if cost(pin, count) <= room:
-            room -= cost(pin, count)
+        if pin.tokens(count) <= room:
+            room -= pin.tokens(count)
             found.add(pin.id)
     return tuple(p for p in pins if p.id in found), tuple(p for p in pins if p.id not in found)

@@ -7,7 +7,7 @@ pins, `nexus_cli.context.compaction_plan` plans which of them fit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.own_words import quote_lines
@@ -32,6 +32,10 @@ class Pin:
         """Return the pin as it is quoted after a summary or in a marker."""
         place = f"{self.id}, message {self.entry}" if self.entry else self.id
         return f"[{place}]\n{quote_lines(self.text)}"
+
+    def tokens(self, count: Callable[[str], int]) -> int:
+        """Return the tokens that it takes where it stands."""
+        return count(self.quotation) + 2
 
 
 def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:

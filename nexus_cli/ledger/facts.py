@@ -15,7 +15,6 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.ledger import fact_traces
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 
@@ -103,7 +102,7 @@ class FactTable:
     def forget(self, fact_id: str, at: str) -> Fact | None:
         """Remove text and quote of a fact and return it as it was, or None if the id is unknown.
 
-        Requests that were sent with it stay as they are, see `find_sessions_with`.
+        Requests that were sent with it stay as they are, see `fact_traces`.
         """
         fact = self.find(fact_id)
         if fact is not None:
@@ -111,10 +110,6 @@ class FactTable:
                 self._erase([fact], at)
             self._db.shrink()
         return fact
-
-    def find_sessions_with(self, fact: Fact) -> list[str]:
-        """Return the ids of the sessions in which `fact` can be read, even after it was forgotten."""
-        return fact_traces.find_sessions_with(self._db, fact)
 
     def merge(self, fact_ids: Sequence[str], text: str, at: str) -> Fact:
         """Propose one fact that replaces several of one slot.

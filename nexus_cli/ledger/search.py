@@ -51,7 +51,7 @@ class Found:
     """Texts that could not be read."""
 
 
-def search(db: Database, text: str, folder: str | None, limit: int) -> Found:
+def search(db: Database, text: str, folder: str | None = None, limit: int = 20) -> Found:
     """Find the newest entries that hold `text`, case aside, in the sessions of one folder or of all; at most `limit`.
 
     What a fork shares with its source is found once, in the source as long as that exists.

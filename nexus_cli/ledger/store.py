@@ -15,14 +15,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
 from nexus_cli.ledger import forking, lanes, purge, sessions, token_stats
-from nexus_cli.ledger import search as searching
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.episodes import list_episodes
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.opening import connect, connect_memory, lock_folder, open_readonly
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, is_unwritable
-from nexus_cli.ledger.search import Found
 from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.ledger.sessions import SessionInfo
 
@@ -104,10 +102,6 @@ class Ledger:
     def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first."""
         return sessions.list_sessions(self.db, folder, limit)
-
-    def search(self, text: str, folder: str | None = None, limit: int = 20) -> Found:
-        """Find `text` in the sessions of one folder or of all, newest entry first."""
-        return searching.search(self.db, text, folder, limit)
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
         """Return the last used sessions of a project, newest first, without those related to session `without`."""

@@ -1,5 +1,7 @@
-"""Making a request fit: sections for the present window, then compaction and truncation, and the refusal where nothing
-can help (laws 2 and 6)."""
+"""Make a request fit: sections for the present window, and the refusal where nothing can help (laws 2 and 6).
+
+`compaction/make_room` compacts and truncates; it is imported when a window is too full, which most runs never see.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +9,23 @@ import json
 from collections.abc import Mapping
 from math import ceil
 
-from nexus_cli.context.compaction_plan import PINS_SHARE, own_words_room
-from nexus_cli.context.pinned_marker import Kept, near, with_pins
-from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.counter import IMAGE_TOKENS
-from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING
+from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tokens
-from nexus_cli.context.window.lane_truncation import MARKER_ROOM
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.truncation import run_requests
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.provider.model_table import window_command
-from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
-from nexus_cli.session.compaction.compact import compact, draft_plan
-from nexus_cli.session.compaction.pins import list_pins
-from nexus_cli.session.compaction.prune import prune_instead
-from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
-from nexus_cli.session.tool_selection import can_recall
-from nexus_cli.session.user_messages import words_before
 
 NAMED = 3
 """Largest parts, or images, named in a refusal."""
-CUTS = 3
-"""Cuts of a window before one request, at most."""
 FEWER = "Send less at once, or use a model with a larger window"
 WINDOW = "window"
 """Cause of the epoch; also the memo of an `epoch` and a `window` for which planning again gained nothing."""
@@ -60,13 +51,11 @@ async def _ensure_fits(engine: LaneState) -> None:
     await replan_sections(engine)
     _refuse_if_hopeless(engine)
     request = window_request(engine)
-    fits = request.fits
-    if fits and request.tokens < engine.settings.compact.at * engine.budget.available:
+    if request.fits and request.tokens < engine.settings.compact.at * engine.budget.available:
         return
-    hopeless = fits and refused_for_nothing(engine) and draft_plan(engine, "window", engine.settings.compact.to) is None
-    if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
-        await compact(engine, "window", engine.settings.compact.to)
-    _truncate_until_fits(engine)
+    from nexus_cli.session.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
+
+    await make_room(engine, fits=request.fits)
     _refuse_if_too_large(engine)
 
 
@@ -75,45 +64,10 @@ async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) ->
     engine.learn_from_overflow(engine.lane.counted, error)
     await replan_sections(engine)
     _refuse_if_hopeless(engine)
-    may = may_compact(engine, fits=False)
-    if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
-        truncate(engine)
-    _truncate_until_fits(engine)
+    from nexus_cli.session.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
+
+    await make_room_after_overflow(engine)
     _refuse_if_too_large(engine)
-
-
-def _truncate_until_fits(engine: LaneState) -> None:
-    """Truncate up to three times: after a cut, provider tokens per counted token can rise."""
-    for _ in range(CUTS):
-        before = engine.lane.counted
-        if window_request(engine).fits:
-            return
-        truncate(engine)
-        if engine.lane.counted >= before:
-            return
-
-
-def truncate(engine: LaneState) -> None:
-    """Cut the window to the low-water mark and report the drops; pins and the person's own words go into the marker.
-
-    Leaves room for the event sections that have to be sent again.
-    """
-    lane = engine.lane
-    before, available = window_request(engine).tokens, engine.meter.countable(engine.room)
-    keeps = Kept(
-        list_pins(lane.timeline),
-        int(available * PINS_SHARE),
-        lambda shown: words_before(lane, lane.timeline.last, shown),
-        own_words_room(available),
-        can_recall(engine),
-    )
-    truncator = with_pins(engine.context.truncator, keeps)
-    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
-    fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
-    truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
-    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
-    engine.meter.forget()
-    engine.emit_drops(drops)
 
 
 def _refuse_if_hopeless(engine: LaneState) -> None:
@@ -124,12 +78,12 @@ def _refuse_if_hopeless(engine: LaneState) -> None:
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
-        raise _too_large(engine, what, engine.fixed_parts(), hint, _sum_needed(engine, fixed))
-    images = _images(engine)
+        raise _too_large(engine.model, what, engine.fixed_parts(), hint, _sum_needed(engine, fixed))
+    images = _images(engine.lane)
     if images and fixed + sum(images.values()) > most:
         parts = engine.fixed_parts() | images
         what = "the images of the request do not fit the budget"
-        raise _too_large(engine, what, parts, FEWER, _sum_needed(engine, sum(parts.values())))
+        raise _too_large(engine.model, what, parts, FEWER, _sum_needed(engine, sum(parts.values())))
 
 
 def _refuse_if_too_large(engine: LaneState) -> None:
@@ -140,21 +94,22 @@ def _refuse_if_too_large(engine: LaneState) -> None:
     estimate, expected, info = window_request(engine).tokens, window_request(engine).most, engine.model.info
     if left_over(info, expected) >= engine.least_output:
         return
-    images, groups = _images(engine), engine.lane.groups()
+    images, groups = _images(engine.lane), engine.lane.groups()
     requests = run_requests(groups, engine.lane.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
     parts = {**engine.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
     answer = engine.least_output + info.window - left_over(info, 0)
-    sums = {"for the request": estimate, _margin(engine): expected - estimate, "for the answer": answer}
-    raise _too_large(engine, "the request does not fit the window", parts, FEWER, _sum(sums, info.window, "window"))
+    sums = {"for the request": estimate, _margin(engine.meter): expected - estimate, "for the answer": answer}
+    why = _sum(sums, info.window, "window")
+    raise _too_large(engine.model, "the request does not fit the window", parts, FEWER, why)
 
 
 def _sum_needed(engine: LaneState, counted: int) -> str:
     """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
     tokens = ceil(engine.meter.scale().tokens(counted))
-    sums = {"for these": tokens, _margin(engine): ceil(tokens * engine.meter.error) + ROUNDING}
+    sums = {"for these": tokens, _margin(engine.meter): ceil(tokens * engine.meter.error) + ROUNDING}
     return _sum(sums, engine.room, "budget")
 
 
@@ -164,28 +119,28 @@ def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
     return f"{terms} = {sum(sums.values()):,} tokens, the {name} is {room:,}"
 
 
-def _margin(engine: LaneState) -> str:
+def _margin(meter: TokenEstimator) -> str:
     """Return what the known error of our count is called."""
-    until = f" until {ENOUGH} replies reported theirs" if engine.meter.calibration.reports < ENOUGH else ""
-    return f"margin ({engine.meter.error:.0%} for the error of our count{until})"
+    until = f" until {ENOUGH} replies reported theirs" if meter.calibration.reports < ENOUGH else ""
+    return f"margin ({meter.error:.0%} for the error of our count{until})"
 
 
-def _images(engine: LaneState) -> dict[str, int]:
+def _images(lane: Lane) -> dict[str, int]:
     """Return the images of the current request, under a name that names them, in tokens."""
-    if not any(item.message.parts for item in engine.lane.items):
+    if not any(item.message.parts for item in lane.items):
         return {}
-    groups = engine.lane.groups()
-    parts = [part for index in run_requests(groups, engine.lane.run) for part in groups[index][0].message.parts]
+    groups = lane.groups()
+    parts = [part for index in run_requests(groups, lane.run) for part in groups[index][0].message.parts]
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
     return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
-def _too_large(engine: LaneState, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
+def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:
     largest = sorted(parts.items(), key=lambda part: -part[1])[:NAMED]
     named = ", ".join(f"{name} {tokens:,}" for name, tokens in largest)
-    info = engine.model.info
+    info = model.info
     if info.window_refused and not info.window_key:
         hint += f". A refusal named this window; if it is wrong: {window_command(info, info.listed_window)}"
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)

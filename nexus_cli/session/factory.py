@@ -36,7 +36,6 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import Retrying
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.session.acts.memory import extract_facts
 from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
@@ -155,6 +154,12 @@ def _open(
     return session
 
 
+async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
+    from nexus_cli.session.acts.memory import extract_facts  # noqa: PLC0415  (before a compaction only)
+
+    await extract_facts(dispatcher, lane_state)
+
+
 @dataclass
 class _Factory:
     """What the members of one session are made from."""
@@ -214,7 +219,7 @@ class _Factory:
             with suppress(NexusError):  # a damaged record: the estimate does without
                 take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
-            lane_state.before_summary = partial(extract_facts, dispatcher)
+            lane_state.before_summary = partial(_extract_facts, dispatcher)
         return SessionState(
             lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
             self.ledger, options,

@@ -30,7 +30,6 @@ from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
-from nexus_cli.session.acts.compaction import compaction
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.lane_state import LaneState
@@ -319,6 +318,8 @@ class Session:
 
     async def compact(self, instructions: str = "") -> list[Event]:
         """Compact on command; the events say how it went. `cancel` stops it and leaves the window as it was."""
+        from nexus_cli.session.acts.compaction import compaction  # noqa: PLC0415  (on command only)
+
         events: list[Event] = []
         try:
             async for event_ in self.act(compaction(instructions)):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
 from nexus_cli.core import event
 from nexus_cli.core.elide import Count, ElidedText, drop_marker, elide_text
@@ -47,10 +48,10 @@ async def record_drop(log: Log, drop: Drop) -> None:
         log.record_drop(drop)
 
 
-def _like(engine: LaneState, text: str) -> ByKind:
+def _like(context: ContextManager, text: str) -> ByKind:
     """Return the kind of content of a text, from its beginning: the provider may count more than we do."""
     message = Message(Role.USER, text[:SAMPLE])
-    return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=engine.context.measure(message, "")))
+    return slot_by_kind(WindowItem(0, ItemForm.FULL, message, tokens=context.measure(message, "")))
 
 
 async def record_user_message(
@@ -65,7 +66,7 @@ async def record_user_message(
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
     lane, count = engine.lane, engine.context.counter.count
     epoch = lane.epoch
-    most = engine.meter.countable(engine.budget.available, _like(engine, text))
+    most = engine.meter.countable(engine.budget.available, _like(engine.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
     clipped, drop_id = await clip_with_drop(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))

@@ -18,7 +18,6 @@ from nexus_cli.context.compaction_plan import (
     WORTH_SHARE,
     CompactionPlan,
     Room,
-    cost,
     own_words_room,
     plan,
 )
@@ -335,7 +334,7 @@ def test_pins_take_their_share_at_most_and_none_is_forgotten(
     assume(chosen is not None)
     assert chosen is not None
     assert sorted([*chosen.pins, *chosen.crowded], key=lambda one: one.id) == pins
-    assert sum(cost(one, COUNT) for one in chosen.pins) <= AVAILABLE * PINS_SHARE
+    assert sum(one.tokens(COUNT) for one in chosen.pins) <= AVAILABLE * PINS_SHARE
     assert chosen.summary_cap >= SUMMARY_FLOOR
 
 
@@ -384,7 +383,7 @@ def test_whatever_exceeds_the_target_keeps_to_the_budget(
     chosen = plan(said(*turns), available=AVAILABLE, target=target, count=COUNT, pins=pins, beyond=room)
     assume(chosen is not None)
     assert chosen is not None
-    beside = sum(cost(one, COUNT) for one in chosen.pins) + sum(map(OwnWords(COUNT).cost, chosen.own_words))
+    beside = sum(one.tokens(COUNT) for one in chosen.pins) + sum(map(OwnWords(COUNT).cost, chosen.own_words))
     assert not beside or total(chosen) + chosen.summary_cap + NOTE_TOKENS + beside <= room.most
 
 

@@ -15,13 +15,6 @@ from laws.zygote import Zygote
 MEMORY = Path("/dev/shm")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Stopping a request on its way leaves a coroutine of litellm's un-awaited, which Python remarks on."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.filterwarnings("ignore:coroutine 'OpenAIChatCompletion:RuntimeWarning"))
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory where there is one: hundreds of sessions commit thousands of times."""

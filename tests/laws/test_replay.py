@@ -103,28 +103,28 @@ def passes(path: Path, session: str) -> bool:
         ledger.close()
 
 
-@pytest.mark.parametrize(
-    ("table", "column", "value"),
-    [
+def test_a_changed_row_is_named_by_its_request_and_line(place: Path) -> None:
+    _, session = lived(place)
+    path = place / "home" / "data" / "ledger.db"
+    whole = path.read_bytes()
+    for table, column, value in (
         ("entries", "preamble", "preamble || ' '"),
         ("requests", "sha256", "zeroblob(32)"),
         ("requests", "last_entry", "last_entry - 1"),
         ("slots", "preamble", "preamble || ' '"),
         ("slots", "line", "zeroblob(32)"),
-    ],
-)
-def test_a_changed_row_is_named_by_its_request_and_line(table: str, column: str, value: str, place: Path) -> None:
-    _, session = lived(place)
-    path = place / "home" / "data" / "ledger.db"
-    raw = sqlite3.connect(path)
-    sent = {"entries": "line IS NOT NULL", "slots": "line IS NOT NULL", "requests": "step > 1"}[table]
-    raw.execute(f"UPDATE {table} SET {column} = {value} WHERE {sent}")
-    assert raw.total_changes > 0
-    raw.commit()
-    raw.close()
-    with the_ledger(place) as ledger:
-        answer = check(ledger, session)
-    assert not answer["ok"] and "request" in answer["first_difference"] and "\n" not in answer["first_difference"]
+    ):
+        path.write_bytes(whole)
+        raw = sqlite3.connect(path)
+        sent = {"entries": "line IS NOT NULL", "slots": "line IS NOT NULL", "requests": "step > 1"}[table]
+        raw.execute(f"UPDATE {table} SET {column} = {value} WHERE {sent}")
+        assert raw.total_changes > 0
+        raw.commit()
+        raw.close()
+        with the_ledger(place) as ledger:
+            answer = check(ledger, session)
+        told = answer["first_difference"]
+        assert not answer["ok"] and "request" in told and "\n" not in told, f"{table}.{column}: {told}"
 
 
 @pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])

@@ -6,14 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from laws.check import assert_laws
-from laws.world import World, outcome, say, the_ledger, world
-from ledger.conftest import on
+from laws.world import World, outcome, run_checked, say
 
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.event import Called, Event, Resulted, Retried, StepStart, Text, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Role
@@ -28,27 +25,6 @@ SLEEPS = {
         {"name": "bash", "arguments": {"command": "touch never"}},
     ]
 }
-
-Live = Callable[[World, Session], Any]
-
-
-def lived(place: Path, steps: list[Any], live: Live, **more: Any) -> tuple[World, list[Entry]]:
-    """Run `live` in a session over scripted `steps`, check every law, and give back the entries."""
-    with world(place, steps, **more) as around:
-
-        async def play() -> str:
-            session = around.open()
-            try:
-                await live(around, session)
-            finally:
-                await session.aclose()
-            return session.id
-
-        session = asyncio.run(play())
-        with the_ledger() as ledger:
-            assert_laws(ledger, session, around.server.requests)
-            main = ledger.session(session).main_lane
-            return around, list(on(ledger, main).read(1, on(ledger, main).last_id()))
 
 
 def roles(around: World, number: int) -> list[str]:
@@ -74,7 +50,7 @@ def test_steering_is_delivered_after_the_complete_batch(kind: type[Event], place
     async def live(around: World, session: Session) -> None:
         await say(session, "FIRST do it", at(kind, lambda: session.steer("STEER and this too")))
 
-    around, entries = lived(place, [THREE, "done"], live)
+    around, entries = run_checked(place, [THREE, "done"], live)
     assert roles(around, 1) == ["user", "assistant", "tool", "tool", "tool", "user"]
     assert around.server.requests[1].body["messages"][-1]["content"].endswith("STEER and this too")
     assert [entry.kind for entry in entries if entry.message.role is Role.USER] == [Kind.USER, Kind.STEER]
@@ -85,7 +61,7 @@ def test_steering_during_the_last_answer_is_answered_in_the_same_turn(place: Pat
         events = await say(session, "FIRST do it", at(Text, lambda: session.steer("STEER one more"), nth=3))
         assert outcome(events).text == "and that" and outcome(events).steps == 2
 
-    around, _ = lived(place, [LONG, "and that"], live)
+    around, _ = run_checked(place, [LONG, "and that"], live)
     assert roles(around, 1) == ["user", "assistant", "user"]
 
 
@@ -97,7 +73,7 @@ def test_several_words_of_steering_keep_their_order(place: Path) -> None:
 
         await say(session, "FIRST do it", at(Called, steer, nth=2))
 
-    _, entries = lived(place, [THREE, "done"], live)
+    _, entries = run_checked(place, [THREE, "done"], live)
     steered = [entry.message.content.split()[0] for entry in entries if entry.kind is Kind.STEER]
     assert steered == ["STEER0", "STEER1", "STEER2"]
 
@@ -116,7 +92,7 @@ def test_steering_is_kept_when_the_turn_ends_before_it_was_delivered(end: str, p
         assert outcome(events).finish == {"cancel": "aborted", "failure": "network", "limit": "limit"}[end]
         assert outcome(await say(session, "")).ok
 
-    around, entries = lived(place, [first, "now done"], live, limits=Limits(max_steps=1))
+    around, entries = run_checked(place, [first, "now done"], live, limits=Limits(max_steps=1))
     assert [entry.kind for entry in entries if "STEER" in entry.message.content] == [Kind.STEER]
     assert "STEER not to be lost" in str(around.server.requests[-1].body["messages"])
 
@@ -128,7 +104,7 @@ def test_steering_between_turns_waits_for_the_next_one(place: Path) -> None:
         session.steer("   ")
         await say(session, "SECOND go on")
 
-    around, _ = lived(place, ["one", "two"], live)
+    around, _ = run_checked(place, ["one", "two"], live)
     said = [m["content"] for m in around.server.requests[1].body["messages"] if m["role"] == "user"]
     assert "FIRST" in said[0] and "SECOND" in said[1] and "STEER" in said[2] and len(said) == 3
 
@@ -147,7 +123,7 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
         session.cancel()
         assert outcome(await say(session, "SECOND go on")).ok
 
-    around, entries = lived(place, [SLEEPS, "done"], live)
+    around, entries = run_checked(place, [SLEEPS, "done"], live)
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
     assert results == ["begun\n" + INTERRUPTED.format(who=PERSON), CANCELLED.format(who=PERSON)]
     assert not (around.folder / "never").exists()
@@ -158,7 +134,7 @@ def test_a_time_limit_is_not_told_as_the_persons_act(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         assert outcome(await say(session, "FIRST do it")).finish == "limit"
 
-    _, entries = lived(place, [SLEEPS, "done"], live, limits=Limits(timeout=1.5))
+    _, entries = run_checked(place, [SLEEPS, "done"], live, limits=Limits(timeout=1.5))
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
     assert results == ["begun\n" + INTERRUPTED.format(who=TIMEOUT), CANCELLED.format(who=TIMEOUT)]
 
@@ -173,7 +149,7 @@ def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
         events = [await first, *[event async for event in running]]
         assert outcome(events).finish == "aborted"
 
-    around, _ = lived(place, ["done"], live)
+    around, _ = run_checked(place, ["done"], live)
     assert len(around.server.requests) == 1
 
 
@@ -189,7 +165,7 @@ def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> No
         assert outcome(events).finish == "aborted"
         assert outcome(await say(session, "SECOND go on")).ok
 
-    _, entries = lived(place, [{**LONG, **THREE} if kind is Called else LONG, "done"], live)
+    _, entries = run_checked(place, [{**LONG, **THREE} if kind is Called else LONG, "done"], live)
     assert entries[-1].kind is Kind.ASSISTANT
 
 
@@ -198,7 +174,7 @@ def test_what_was_said_before_an_interrupt_stays_and_the_model_sees_the_mark(pla
         await say(session, "FIRST do it", at(Text, session.cancel, nth=3))
         await say(session, "SECOND go on")
 
-    around, _ = lived(place, [LONG, "done"], live)
+    around, _ = run_checked(place, [LONG, "done"], live)
     partial = around.server.requests[1].body["messages"][2]
     assert partial["role"] == "assistant"
     assert partial["content"].startswith("a long answer") and partial["content"].endswith("[interrupted]")
@@ -211,7 +187,7 @@ def test_stopping_while_a_retry_waits_sends_nothing_more(place: Path) -> None:
         assert len(around.server.requests) == 1
         assert outcome(await say(session, "SECOND go on")).ok
 
-    lived(place, [{"fault": {"status": 429, "retry_after": 30}}, "done"], live)
+    run_checked(place, [{"fault": {"status": 429, "retry_after": 30}}, "done"], live)
 
 
 def test_leaving_a_turn_half_way_settles_it(place: Path) -> None:
@@ -223,7 +199,7 @@ def test_leaving_a_turn_half_way_settles_it(place: Path) -> None:
         await running.aclose()  # type: ignore[attr-defined]
         assert outcome(await say(session, "SECOND go on")).ok
 
-    _, entries = lived(place, [SLEEPS, "done"], live)
+    _, entries = run_checked(place, [SLEEPS, "done"], live)
     assert sum(entry.kind is Kind.TOOL for entry in entries) == 2
 
 
@@ -237,4 +213,4 @@ def test_a_time_limit_ends_the_turn_and_keeps_what_was_done(where: str, place: P
         assert ended.error is not None and "timeout" in ended.error["message"]
         assert outcome(await say(session, "SECOND go on")).ok
 
-    lived(place, [slow, "done"], live, limits=Limits(timeout=0.7))
+    run_checked(place, [slow, "done"], live, limits=Limits(timeout=0.7))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from laws.check import assert_laws
-from laws.world import World, outcome, say, the_ledger, world
-from ledger.conftest import on
+from laws.world import World, outcome, run_checked, say
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
@@ -22,25 +19,6 @@ from nexus_cli.session.session import Session
 
 CALL = {"calls": [{"name": "bash", "arguments": {"command": "sleep 0.3; echo finished"}}]}
 SLEEPS = {"calls": [{"name": "bash", "arguments": {"command": "sleep 30"}}]}
-
-
-def lived(place: Path, steps: list[Any], live: Callable[[World, Session], Any], **more: Any) -> list[Entry]:
-    """Run `live` in a session over scripted `steps`, check every law, and give back the entries."""
-    with world(place, steps, **more) as around:
-
-        async def play() -> str:
-            session = around.open()
-            try:
-                await live(around, session)
-            finally:
-                await session.aclose()
-            return session.id
-
-        session = asyncio.run(play())
-        with the_ledger() as ledger:
-            assert_laws(ledger, session, around.server.requests)
-            main = ledger.session(session).main_lane
-            return list(on(ledger, main).read(1, on(ledger, main).last_id()))
 
 
 async def began(session: Session, words: str, kind: type[Event]) -> asyncio.Task[list[Event]]:
@@ -62,7 +40,7 @@ def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
         assert [(end.ok, end.text, end.steps) for end in ends] == [(True, "a", 2), (True, "b", 1), (True, "c", 1)]
         assert not session.busy
 
-    entries = lived(place, [CALL, "a", "b", "c"], live)
+    _, entries = run_checked(place, [CALL, "a", "b", "c"], live)
     kinds = [Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.ASSISTANT, *[Kind.USER, Kind.ASSISTANT] * 2]
     assert [entry.kind for entry in entries] == kinds
     assert "finished" in entries[2].message.content
@@ -83,7 +61,7 @@ def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
         end = outcome(await turn)
         assert (end.ok, end.text, end.steps) == (True, "a", 2)
 
-    entries = lived(place, [CALL, "a", "b", "c"], live)
+    _, entries = run_checked(place, [CALL, "a", "b", "c"], live)
     assert [entry.kind for entry in entries] == [Kind.USER, Kind.ASSISTANT, Kind.TOOL, Kind.ASSISTANT]
     assert "finished" in entries[2].message.content
 
@@ -98,7 +76,7 @@ def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_
         assert outcome(await first).finish == "aborted"
         assert outcome(await second).ok
 
-    words = [text for kind, text in said(lived(place, [SLEEPS, "b"], live)) if kind in (Kind.USER, Kind.STEER)]
+    words = [text for kind, text in said(run_checked(place, [SLEEPS, "b"], live)[1]) if kind in (Kind.USER, Kind.STEER)]
     assert words == ["FIRST", "and this", "SECOND"]
 
 
@@ -113,7 +91,7 @@ def test_a_turn_that_is_left_while_it_waits_leaves_no_trace_and_holds_nobody_up(
             await second
         assert outcome(await first).text == "a" and outcome(await third).text == "b"
 
-    assert [text for _, text in said(lived(place, [CALL, "a", "b"], live))][-2:] == ["THIRD", "b"]
+    assert [text for _, text in said(run_checked(place, [CALL, "a", "b"], live)[1])][-2:] == ["THIRD", "b"]
 
 
 def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
@@ -127,7 +105,7 @@ def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
             assert ended.finish == "aborted"
         assert (ended.text, ended.steps) == ("", 0)
 
-    assert [entry.kind for entry in lived(place, [SLEEPS], live)] == [Kind.USER, Kind.ASSISTANT, Kind.TOOL]
+    assert [entry.kind for entry in run_checked(place, [SLEEPS], live)[1]] == [Kind.USER, Kind.ASSISTANT, Kind.TOOL]
 
 
 def test_a_turn_asked_for_by_who_reads_another_one_is_no_deadlock(place: Path) -> None:
@@ -139,7 +117,7 @@ def test_a_turn_asked_for_by_who_reads_another_one_is_no_deadlock(place: Path) -
                 if isinstance(event, TurnEnd):
                     assert event.outcome.text == "a"
 
-    assert [text for _, text in said(lived(place, ["a", "b"], live))] == ["FIRST", "a", "SECOND", "b"]
+    assert [text for _, text in said(run_checked(place, ["a", "b"], live)[1])] == ["FIRST", "a", "SECOND", "b"]
 
 
 def test_each_turn_keeps_its_own_drops(place: Path) -> None:
@@ -148,4 +126,4 @@ def test_each_turn_keeps_its_own_drops(place: Path) -> None:
         first, second = (session.result(outcome(events))["drops"] for events in turns)
         assert [drop["cause"] for drop in first] == ["input_cap"] and second == []
 
-    lived(place, ["a", "b"], live)
+    run_checked(place, ["a", "b"], live)

@@ -6,8 +6,9 @@ random person does is `laws.play`, what must hold afterwards is `laws.check`.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from laws.check import assert_laws
+from ledger.conftest import on
 from server.meter import Meter
 from server.play import ScriptedServer
 
@@ -23,6 +26,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings
 from nexus_cli.context.tokens import counter
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.entry import Entry
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import Ledger
@@ -154,6 +158,27 @@ def the_ledger(folder: Path | None = None) -> Iterator[Ledger]:
         yield ledger
     finally:
         ledger.close()
+
+
+def run_checked(
+    place: Path, steps: list[Any], live: Callable[[World, Session], Awaitable[None]], **more: Any
+) -> tuple[World, list[Entry]]:
+    """Run `live` in a session over scripted `steps`, check every law; return the world and the entries."""
+    with world(place, steps, **more) as around:
+
+        async def play() -> str:
+            session = around.open()
+            try:
+                await live(around, session)
+            finally:
+                await session.aclose()
+            return session.id
+
+        session = asyncio.run(play())
+        with the_ledger() as ledger:
+            assert_laws(ledger, session, around.server.requests)
+            main = ledger.session(session).main_lane
+            return around, list(on(ledger, main).read(1, on(ledger, main).last_id()))
 
 
 def now() -> datetime:

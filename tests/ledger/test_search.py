@@ -14,6 +14,7 @@ from ledger.conftest import AT, calling, user
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall, replace_surrogates
 from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger.search import search
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def said(ledger: Ledger, texts: dict[int, str], folder: str = "/p") -> str:
 
 
 def places(ledger: Ledger, text: str, **more: object) -> list[tuple[str, int]]:
-    return [(hit.session, hit.entry) for hit in ledger.search(text, **more).hits]  # type: ignore[arg-type]
+    return [(hit.session, hit.entry) for hit in search(ledger.db, text, **more).hits]  # type: ignore[arg-type]
 
 
 def test_entries_of_all_sessions_of_a_folder_come_newest_first(ledger: Ledger) -> None:
@@ -54,9 +55,9 @@ def test_entries_of_all_sessions_of_a_folder_come_newest_first(ledger: Ledger) -
 
 def test_the_limit_is_kept_and_told(ledger: Ledger) -> None:
     session = said(ledger, {number: f"word {number}" for number in range(1, 121)})
-    found = ledger.search("word", limit=7)
+    found = search(ledger.db, "word", limit=7)
     assert [hit.entry for hit in found.hits] == list(range(120, 113, -1)) and found.more
-    found = ledger.search("word", limit=120)
+    found = search(ledger.db, "word", limit=120)
     assert len(found.hits) == 120 and not found.more and found.hits[-1].session == session
 
 
@@ -90,7 +91,7 @@ def test_what_a_tool_was_asked_is_found_with_its_name(ledger: Ledger) -> None:
 
 def test_the_snippet_is_one_line_with_what_was_found(ledger: Ledger) -> None:
     said(ledger, {1: "x" * 500 + "\nthe\tneedle here\n" + "y" * 500})
-    (hit,) = ledger.search("NEEDLE").hits
+    (hit,) = search(ledger.db, "NEEDLE").hits
     assert "the needle here" in hit.snippet and hit.snippet[0] == hit.snippet[-1] == "…" and "\n" not in hit.snippet
     assert len(hit.snippet) < 200
 
@@ -111,5 +112,5 @@ def test_a_damaged_text_is_counted_and_the_search_goes_on(ledger: Ledger) -> Non
     session = said(ledger, {1: "needle one", 2: "needle two"})
     with ledger.db.write():
         ledger.db.run("UPDATE blobs SET data = x'00' WHERE id = (SELECT blob FROM entries WHERE id = 2)")
-    found = ledger.search("needle")
+    found = search(ledger.db, "needle")
     assert [(hit.session, hit.entry) for hit in found.hits] == [(session, 1)] and found.damaged == 1

@@ -15,7 +15,6 @@ from server.play import ScriptedServer
 from nexus_cli.provider.litellm_backend import LitellmBackend
 
 FORMS = pytest.mark.parametrize("form", list(MODELS))
-WAYS = pytest.mark.parametrize("framing", list(FRAMINGS))
 TEXT = "one two three four five six seven"
 SECONDS = 20.0
 """Until a request that hangs fails its test: far more than any of them takes."""
@@ -43,50 +42,45 @@ async def heard_at_last(backend: LitellmBackend, form: str, server: ScriptedServ
     return heard if len(server.requests) > seen else await hear(backend, request(MODELS[form]))
 
 
-@WAYS
 @FORMS
-def test_an_answer_is_whole_however_its_body_ends(form: str, framing: str, model_server: ScriptedServer) -> None:
-    step = {"text": TEXT, "framing": framing}
-    for heard in answered(model_server, form, step, step):
-        assert heard.error is None
-        assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT)
+def test_an_answer_is_whole_however_its_body_ends(form: str, model_server: ScriptedServer) -> None:
+    for framing in FRAMINGS:
+        step = {"text": TEXT, "framing": framing}
+        for heard in answered(model_server, form, step, step):
+            assert heard.error is None, framing
+            assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT), framing
 
 
-@WAYS
 @FORMS
-def test_an_answer_without_the_last_mark_counts_after_its_reason(
-    form: str, framing: str, model_server: ScriptedServer
-) -> None:
-    step = {"text": TEXT, "framing": framing, "fault": "no_done"}
-    for heard in answered(model_server, form, step, step):
-        assert heard.error is None
-        if form != "ollama":  # its last mark carries the reason
-            assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT)
+def test_an_answer_without_the_last_mark_counts_after_its_reason(form: str, model_server: ScriptedServer) -> None:
+    for framing in FRAMINGS:
+        step = {"text": TEXT, "framing": framing, "fault": "no_done"}
+        for heard in answered(model_server, form, step, step):
+            assert heard.error is None, framing
+            if form != "ollama":  # its last mark carries the reason
+                assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT), framing
 
 
-@WAYS
 @FORMS
-@pytest.mark.parametrize("fault", ["no_finish", "empty"])
+@pytest.mark.parametrize(("fault", "expected"), [("no_finish", ("none", TEXT)), ("empty", ("empty", ""))])
 def test_an_answer_without_a_reason_is_not_finished(
-    form: str, framing: str, fault: str, model_server: ScriptedServer
+    form: str, fault: str, expected: tuple[str, str], model_server: ScriptedServer
 ) -> None:
-    step = {"text": TEXT, "framing": framing, "fault": fault}
-    for heard in answered(model_server, form, step, step):
-        assert heard.error is None
-        expected = ("empty", "") if fault == "empty" else ("none", TEXT)
-        assert (heard.reply.finish, heard.reply.message.content) == expected
+    for framing in FRAMINGS:
+        step = {"text": TEXT, "framing": framing, "fault": fault}
+        for heard in answered(model_server, form, step, step):
+            assert heard.error is None, framing
+            assert (heard.reply.finish, heard.reply.message.content) == expected, framing
 
 
-@WAYS
 @pytest.mark.parametrize("after", [-1, 0, 2])
 @FORMS
-def test_a_body_that_is_cut_is_never_finished(
-    form: str, after: int, framing: str, model_server: ScriptedServer
-) -> None:
-    step = {"text": TEXT, "framing": framing, "fault": {"kind": "cut", "after": after}}
-    (heard,) = answered(model_server, form, step)
-    assert heard.error is not None or heard.reply.finish in ("none", "empty")
-    assert TEXT.startswith(heard.reply.message.content)
+def test_a_body_that_is_cut_is_never_finished(form: str, after: int, model_server: ScriptedServer) -> None:
+    for framing in FRAMINGS:
+        step = {"text": TEXT, "framing": framing, "fault": {"kind": "cut", "after": after}}
+        (heard,) = answered(model_server, form, step)
+        assert heard.error is not None or heard.reply.finish in ("none", "empty"), framing
+        assert TEXT.startswith(heard.reply.message.content), framing
 
 
 DAMAGES = 120

@@ -70,9 +70,10 @@ async def living(
     models: dict[str, dict[str, float | int | bool]] | None = None,
     provider: Any = None,
     steps: int = 80,
+    model: str = MODEL,
 ) -> AsyncIterator[Session]:
     """A session after these turns, each of which is said to a model that `script` plays; `again` resumes one."""
-    asked = Options(folder, MODEL, allow="all", limits=Limits(max_steps=steps), resume=again)
+    asked = Options(folder, model, allow="all", limits=Limits(max_steps=steps), resume=again)
     settings = Settings(models={MODEL: {"window": window}, **(models or {})}, compact=compact or CompactSettings())
     session = open_session(asked, settings, approver=None, provider=provider or Played(script))
     try:

@@ -17,7 +17,7 @@ from nexus_cli.core.request import Request
 from nexus_cli.session.denials import explain_denial
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.ui.reports.status import describe_denials
+from nexus_cli.ui.render.event_texts import describe_denials
 
 LOOK = ("read_file", {"path": "a.txt"})
 RUN = ("bash", {"command": "touch made"})

@@ -63,9 +63,11 @@ def test_where_nothing_can_be_told_the_preview_is_empty(desk: Any, data: bytes) 
         assert seen(desk, "edit_file", path=path, edits=[{"old": "x", "new": "y"}]) == ""
     for path in ("a", "folder", "pipe", "", "\0", "a/b"):
         assert seen(desk, "write_file", path=path, content="y") == ""
-    assert seen(desk, "write_file", path="new", content="y\n" * LARGEST).endswith(
-        "more lines of this diff are not kept\n"
-    )
+
+
+def test_a_preview_that_is_too_long_says_that_it_was_cut(desk: Any) -> None:
+    shown = seen(desk, "write_file", path="new", content="y\n" * LARGEST)
+    assert shown.endswith("more lines of this diff are not kept\n")
 
 
 def test_what_was_written_over_something_large_or_binary_has_no_diff(desk: Any) -> None:

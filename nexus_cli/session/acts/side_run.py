@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.groups import Ask, Dispatch, Done
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -83,7 +84,7 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str
     while True:
         match lane.next_step():
             case Dispatch(calls) if not lane.epoch.tools:
-                return _answer_without_tools(recipe, side, calls)
+                return _answer_without_tools(recipe, side.lane, calls)
             case Dispatch(calls):
                 await own.run(side, calls)
             case Ask():
@@ -98,11 +99,11 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str
                 assert_never(never)
 
 
-def _answer_without_tools(recipe: Recipe, side: LaneState, calls: Sequence[ToolCall]) -> str:
+def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall]) -> str:
     """Answer calls that cannot run, and return the words beside them; raise `NexusError` if there are none."""
-    words = side.lane.items[-1].message.content.strip()
+    words = lane.items[-1].message.content.strip()
     for call in calls:
-        side.lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
+        lane.append(Kind.TOOL, Message(Role.TOOL, NO_TOOLS, tool_call_id=call.id), f"tool:{call.name}")
     if words:
         return words
     why = "it called a tool and has none"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.window.lane import item_of
+from nexus_cli.context.window.lane import Lane, item_of
 from nexus_cli.core.entry import Entry, Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -105,8 +105,8 @@ def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Sett
     last = next(reversed(newest))
     for epoch in list(newest)[-MOST_EPOCHS:]:
         try:
-            begins = prefix_hash(like := _epoch(engine, log, epoch))
-            small = smallest_like(rows, like, lambda number: _epoch(engine, log, number), log.read)
+            begins = prefix_hash(like := _epoch(engine.lane, log, epoch))
+            small = smallest_like(rows, like, lambda number: _epoch(engine.lane, log, number), log.read)
             if all(small):  # also sizes the same beginning when it is no longer cached
                 history.least[begins] = small
             if epoch == last or not _is_expired(engine, history.uses.get(epoch)):
@@ -125,14 +125,14 @@ def _is_expired(engine: LaneState, used: datetime | None) -> bool:
     return life is not None and seconds is not None and seconds > life.max_seconds
 
 
-def _epoch(engine: LaneState, log: LaneLog, number: int) -> Epoch:
+def _epoch(lane: Lane, log: LaneLog, number: int) -> Epoch:
     """Return an epoch of the lane by its number, the present one as it is at hand."""
-    return engine.lane.epoch if number == engine.lane.epoch.id else log.epoch(number)
+    return lane.epoch if number == lane.epoch.id else log.epoch(number)
 
 
 def _sent(engine: LaneState, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
     """Return a request as it was sent; `NexusError` where its epoch cannot be read."""
-    epoch, tail, last = _epoch(engine, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
+    epoch, tail, last = _epoch(engine.lane, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
     if epoch is not engine.lane.epoch:
         tail = [item_of(entry) for entry in log.read(epoch.base + 1, last)]
     other = epoch.model != engine.model.info.name

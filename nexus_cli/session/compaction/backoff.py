@@ -33,23 +33,23 @@ def note_made(engine: LaneState, epoch: int, why: str, drops: Iterable[str], anc
     """Return the note that epoch `epoch` begins with a summary; `anchor` is that of the epoch before it. Recorded with
     the epoch."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
-    return _tried(engine, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
+    return _tried(engine.step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
 
 
 def note_failed(engine: LaneState, why: str, *, paid: bool, over: bool = False) -> None:
     """Record that a compaction failed; `over` says that the window did not fit."""
-    engine.lane.timeline.memo(*_tried(engine, {"epoch": None, "why": why, "paid": paid, "over": over}))
+    engine.lane.timeline.memo(*_tried(engine.step, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
 def note_undone(engine: LaneState, epoch: int, undone: int) -> list[Note]:
     """Return the notes that epoch `epoch` undoes the compaction that began epoch `undone`. Recorded with the epoch."""
     drops = compaction_memo(engine.lane.timeline.memos, undone).get("drops", [])
-    tried = _tried(engine, {"epoch": epoch, "why": "undo"})
+    tried = _tried(engine.step, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
 
-def _tried(engine: LaneState, value: Mapping[str, Any]) -> Note:
-    return TRIED, {"step": engine.step, **value}
+def _tried(step: int, value: Mapping[str, Any]) -> Note:
+    return TRIED, {"step": step, **value}
 
 
 def compaction_memo(memos: Memos, epoch: int) -> Mapping[str, Any]:
@@ -69,12 +69,12 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
 def may_compact(engine: LaneState, *, fits: bool) -> bool:
     """True if a summary may be requested now, also after a restart; `fits`: the next request fits without one."""
     tried = [memo.value for memo in engine.lane.timeline.memos(TRIED)]
-    if fits and any(_lately(engine, value) for value in tried if not _for_nothing(value)):
+    if fits and any(_lately(engine.step, value) for value in tried if not _for_nothing(value)):
         return False
     failed = _in_vain(tried)
     alike = failed if fits else [value for value in failed if value.get("over")]
-    return not any(_lately(engine, value) for value in failed) and not (
-        alike and _lately(engine, alike[0], AGAIN_AFTER << (len(alike) - 1))
+    return not any(_lately(engine.step, value) for value in failed) and not (
+        alike and _lately(engine.step, alike[0], AGAIN_AFTER << (len(alike) - 1))
     )
 
 
@@ -82,7 +82,7 @@ def refused_for_nothing(engine: LaneState) -> bool:
     """True if the last try, a few steps ago, found too little to summarize. It cost nothing and is not reported at each
     step."""
     tried = engine.lane.timeline.memos(TRIED)
-    return bool(tried) and _for_nothing(tried[-1].value) and _lately(engine, tried[-1].value)
+    return bool(tried) and _for_nothing(tried[-1].value) and _lately(engine.step, tried[-1].value)
 
 
 def _for_nothing(value: Mapping[str, Any]) -> bool:
@@ -100,5 +100,5 @@ def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return found
 
 
-def _lately(engine: LaneState, value: Mapping[str, Any], steps: int = AGAIN_AFTER) -> bool:
-    return 0 <= engine.step - int(value["step"]) < steps
+def _lately(step: int, value: Mapping[str, Any], steps: int = AGAIN_AFTER) -> bool:
+    return 0 <= step - int(value["step"]) < steps

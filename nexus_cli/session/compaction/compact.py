@@ -18,7 +18,7 @@ from nexus_cli.context.summary_head import Additions, head, missing_line
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import RenderedRecord, render_record
+from nexus_cli.context.work_record import RenderedRecord, WorkLog, render_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -38,6 +38,7 @@ from nexus_cli.session.compaction.summary_source import Choice, choose_source
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, window_request
+from nexus_cli.session.spending import Spending
 from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import hidden_words
 
@@ -59,7 +60,7 @@ def draft_plan(engine: LaneState, cause: str, share: float) -> planning.Compacti
     record = render_record(make_record(lane, engine.work), beyond.record, count, _no_way)
     reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
-        target += min(beyond.pins, sum(planning.cost(pin, count) for pin in pinned))
+        target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
     return planning.plan(
         lane.groups(),
         available=available,
@@ -110,19 +111,19 @@ async def compact(engine: LaneState, cause: str, share: float, instructions: str
         cut = not again and (cause == "overflow" or (cause != "command" and not window_request(engine).fits))
         over = cause == "overflow" or not window_request(engine).fits
         note_failed(engine, str(reason), paid=plan is not None and not again, over=over)
-        paid = _since(spent, engine)
+        paid = _since(spent, engine.spending)
         engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, TooLong):
             engine.learn_from_overflow(reason.counted, reason.error)
             return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
         return False
-    after, paid = next_request(engine).tokens, _since(spent, engine)
+    after, paid = next_request(engine).tokens, _since(spent, engine.spending)
     engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
 
-def _since(spent: float | None, engine: LaneState) -> float | None:
-    now = engine.spending.usage.cost_usd
+def _since(spent: float | None, spending: Spending) -> float | None:
+    now = spending.usage.cost_usd
     return None if spent is None or now is None else round_dollars(now - spent)
 
 
@@ -170,7 +171,7 @@ async def _accept(
             record, plan.record_room, count, lambda number: missing_line(number, "older item", record_drop, recalls)
         )
     unseen = () if choice.source == "originals" else plan.unseen
-    kept = _kept_figures(engine, plan, rendered) | {"source": choice.source, "source_why": choice.why}
+    kept = _kept_figures(engine.work, plan, rendered) | {"source": choice.source, "source_why": choice.why}
     more = Additions(
         rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
         kept["words_left"], kept["answers_left"],
@@ -193,9 +194,9 @@ async def _accept(
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _kept_figures(engine: LaneState, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
+def _kept_figures(work: WorkLog, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
     """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
-    last, log, items = plan.entries[1], engine.work, (*flatten(plan.gone), *plan.kept)
+    last, log, items = plan.entries[1], work, (*flatten(plan.gone), *plan.kept)
     cut = {item.entry for item in items if item.form is ItemForm.ELIDED}
     here = {item.entry for item in plan.kept if item.form is ItemForm.FULL}
     pinned = {pin.entry for pin in plan.pins}

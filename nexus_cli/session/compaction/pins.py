@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from nexus_cli.context.compaction_plan import cost
 from nexus_cli.context.pin import Pin as Pin
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.elide import elide_text
@@ -63,8 +62,8 @@ def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: in
     if same:
         return same
     made = Pin(f"p{1 + _newest(timeline)}", entry, text)
-    if room is not None and cost(made, count) > room:
-        why = f"it takes {cost(made, count):,} tokens, and all pins together have room for {room:,}"
+    if room is not None and made.tokens(count) > room:
+        why = f"it takes {made.tokens(count):,} tokens, and all pins together have room for {room:,}"
         raise NexusError("usage", f"/pin {_short(what)}", why, SHORTER)
     timeline.memo(KIND, {"id": made.id, "entry": made.entry, "text": made.text})
     return made

@@ -77,7 +77,7 @@ def _after(engine: LaneState, plan: planning.CompactionPlan) -> int:
     """Return our count of the window afterwards, with a summary at its cap."""
     count, epoch = engine.context.counter.count, engine.lane.epoch
     words = OwnWords(count)
-    beside = sum(planning.cost(pin, count) for pin in plan.pins) + plan.record_room
+    beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
     beside += sum(words.cost(quote.text) for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
@@ -130,7 +130,7 @@ def _pin_rows(engine: LaneState, plan: planning.CompactionPlan | None) -> list[d
     """Return every pin with its place afterwards."""
     count = engine.context.counter.count
     return [
-        {"id": pin.id, "entry": pin.entry, "tokens": planning.cost(pin, count),
+        {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count),
          "where": _where(pin, plan), "text": _line(pin.text)}
         for pin in list_pins(engine.lane.timeline)
     ]  # fmt: skip

@@ -10,8 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import slots_by_kind
 from nexus_cli.context.window.groups import Group
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.pruning import LEAST, StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
@@ -67,7 +69,7 @@ async def prune(engine: LaneState) -> bool:
     found = find_stale(groups)
     if sum(one.item.tokens for one in found) < least:
         return False
-    batch = _batch(engine, groups, _without_pinned(engine, found), still_warm)
+    batch = _batch(engine, groups, _without_pinned(engine.lane, found), still_warm)
     if batch is None or batch.saved < least or _compaction_follows(engine, batch.saved):
         return False
     _take_out(engine, groups, batch.stale)
@@ -83,13 +85,13 @@ def prune_instead(engine: LaneState) -> bool:
     if not engine.settings.compact.prune or not can_recall(engine):
         return False
     groups = engine.lane.groups()
-    found = _without_pinned(engine, find_stale(groups))
+    found = _without_pinned(engine.lane, find_stale(groups))
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, engine.lane.cursor)}
     share = INSTEAD if is_warm(engine) else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.budget.available
     best, saved = 0, 0
     for start in reversed(range(len(found))):
-        saved += _freed_tokens(engine, found[start])
+        saved += _freed_tokens(engine.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
         if cold <= share * saved and _after(engine, saved) < most:
             best = len(found) - start
@@ -98,14 +100,14 @@ def prune_instead(engine: LaneState) -> bool:
     return best > 0
 
 
-def _without_pinned(engine: LaneState, found: Sequence[StaleResult]) -> list[StaleResult]:
-    pinned = {pin.entry for pin in list_pins(engine.lane.timeline)}
+def _without_pinned(lane: Lane, found: Sequence[StaleResult]) -> list[StaleResult]:
+    pinned = {pin.entry for pin in list_pins(lane.timeline)}
     return [one for one in found if one.item.entry not in pinned]
 
 
-def _freed_tokens(engine: LaneState, one: StaleResult) -> int:
+def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
     """Return the tokens by our count that replacing it by its stub frees."""
-    return max(0, one.item.tokens - one.stub(STUB, engine.context.measure).tokens)
+    return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
 
 
 def _take_out(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
@@ -144,7 +146,7 @@ def _batch(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResu
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += _freed_tokens(engine, one)
+        saved += _freed_tokens(engine.context, one)
         cold = max(0, order.get(one.item.entry, 0) - saved)
         priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
         if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):

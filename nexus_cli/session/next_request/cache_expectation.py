@@ -11,11 +11,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from nexus_cli.context.window.fingerprints import Difference, first_difference, render_fingerprint
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price_rewrite
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_between
 from nexus_cli.session.cache.last_request import MOST_EPOCHS, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
@@ -33,23 +33,23 @@ def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult
         return made
     facts = CacheFacts(
         sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age,
-        proven=sent.cached or _reports_cache(usage), fresh=_fresh_tokens(engine, sent, usage.input), former=sent.life,
+        proven=sent.cached or _reports_cache(usage), fresh=_fresh_tokens(engine.lane, sent, usage.input),
+        former=sent.life,
     )  # fmt: skip
-    verdict = diagnose(_life(engine), facts)
+    verdict = diagnose(cache_life_of(engine.model.info), facts)
     if verdict.missed and sent.epoch is not engine.lane.epoch:
-        found, source = _difference(engine, sent)
+        found, source = _difference(engine.lane, sent)
         facts = replace(facts, difference=found, cause=engine.lane.epoch.cause, source=source)
-        verdict = diagnose(_life(engine), facts)
+        verdict = diagnose(cache_life_of(engine.model.info), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
     dollars = miss_cost(engine.model.info.with_tier_prices(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
-def _fresh_tokens(engine: LaneState, sent: SentRequest, reported: int) -> int:
+def _fresh_tokens(lane: Lane, sent: SentRequest, reported: int) -> int:
     """Return tokens of the request, of which so many were reported, that no request before it held, where it began an
     epoch."""
-    lane = engine.lane
     new = sum(item.tokens for item in lane.items if item.entry > sent.last) if sent.epoch is not lane.epoch else 0
     return round(new * reported / max(1, lane.counted))
 
@@ -89,7 +89,7 @@ def _is_cached(engine: LaneState) -> bool:
 
 def _may_be_cached(engine: LaneState, sent: SentRequest) -> bool:
     """True if a request may still be in a cache."""
-    life = _life(engine)
+    life = cache_life_of(engine.model.info)
     if life is None:
         return True
     if sent.tokens < life.min_tokens:
@@ -104,7 +104,7 @@ def record_rewrite(engine: LaneState, before: int) -> RewritePrice:
     The meter already knows the window that came of it.
     """
     priced = _priced(engine, before, window_request(engine).tokens)
-    engine.lane.timeline.memo(*_rewrite(engine, priced))
+    engine.lane.timeline.memo(*_rewrite(engine.lane, priced))
     return priced
 
 
@@ -114,12 +114,12 @@ def rewrite_memo(engine: LaneState, before: int) -> tuple[str, dict[str, Any]]:
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(engine, _priced(engine, before, unreported_tokens(engine)))
+    return _rewrite(engine.lane, _priced(engine, before, unreported_tokens(engine)))
 
 
-def _rewrite(engine: LaneState, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
+def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
     figures = {name: value for name, value in asdict(priced).items() if name != "worth"}
-    return REWRITE, {"cause": engine.lane.epoch.cause, "epoch": engine.lane.epoch.id, **figures}
+    return REWRITE, {"cause": lane.epoch.cause, "epoch": lane.epoch.id, **figures}
 
 
 def _priced(engine: LaneState, before: int, after: int) -> RewritePrice:
@@ -142,15 +142,10 @@ def source_of(epoch: Epoch, section: str) -> str:
     return next((str(one.get("source") or "") for one in named), "")
 
 
-def _difference(engine: LaneState, sent: SentRequest) -> tuple[Difference | None, str]:
+def _difference(lane: Lane, sent: SentRequest) -> tuple[Difference | None, str]:
     """Return what differs first from the request before, and where it comes from."""
-    lane = engine.lane
     items = [item for item in lane.items if item.entry <= lane.cursor]
     found = first_difference(sent.fingerprint(), render_fingerprint(lane.epoch, items))
     if found is None or found.kind != "section":
         return found, ""
     return found, source_of(lane.epoch, found.what) or source_of(sent.epoch, found.what)
-
-
-def _life(engine: LaneState) -> CacheLife | None:
-    return cache_life_of(engine.model.info)

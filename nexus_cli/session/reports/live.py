@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from nexus_cli.context.compaction_plan import cost
 from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.tool import Effect
 from nexus_cli.session.compaction.compact import pins_room
@@ -35,7 +34,10 @@ RUNS = {
 
 
 def live_report(parts: SessionState) -> dict[str, Any]:
-    """Return the report of the next request of the running session."""
+    """Return the report of the next request of a session that runs here (interface.md section 8).
+
+    Raises `NexusError` if the ledger fails.
+    """
     if parts.lane_state.lane.is_recorded or parts.options is None:
         return request_value(_live_view(parts, prepare_next_request(parts)))
     options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
@@ -66,7 +68,7 @@ def pins_report(parts: SessionState) -> dict[str, Any]:
     engine = parts.lane_state
     pins, count = list_pins(engine.lane.timeline), engine.context.counter.count
     rows: list[dict[str, Any]] = [
-        {"id": pin.id, "entry": pin.entry, "tokens": cost(pin, count), "text": pin.text} for pin in pins
+        {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
     ]
     tokens = sum(int(row["tokens"]) for row in rows)
     return {

@@ -9,6 +9,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.session.memory.session_facts import Accepted
 
 HITS = 20
@@ -47,7 +48,7 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
         if fact.entry and not fact.deleted:
             place = known.setdefault(fact.session, _place(ledger, fact.session, here))
         source = f"{place}, message {fact.entry}" if place else _typed(fact)
-        told = {"told_in": ledger.facts.find_sessions_with(fact)} if forgotten else {}
+        told = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
         rows.append(asdict(fact) | {"source": source, "place": place or source} | told)
     return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
 

@@ -15,6 +15,7 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
+from nexus_cli.ledger.search import search
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
@@ -42,7 +43,7 @@ def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
-    found = ledger.search(text, folder, limit)
+    found = search(ledger.db, text, folder, limit)
     hits = [asdict(hit) for hit in found.hits]
     return {
         "version": 1, "text": text, "folder": folder, "hits": hits, "more": found.more, "damaged": found.damaged,

@@ -35,9 +35,7 @@ from nexus_cli.core.event import (
     TurnStart,
 )
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
-from nexus_cli.ui.reports.compaction import compacted
-from nexus_cli.ui.reports.memory import describe_told_facts
-from nexus_cli.ui.reports.status import describe_denials
+from nexus_cli.ui.render.event_texts import describe_compaction_end, describe_denials, describe_told_facts
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 FACTS = {"remember", "forget"}
@@ -116,7 +114,7 @@ class ProgressLines:
             case CompactionStart():
                 self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
             case CompactionDone():
-                self.notice(compacted(event))
+                self.notice(describe_compaction_end(event))
             case Dropped() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
                 self._noted(self._left_out(event.drop))
             case Recalled():

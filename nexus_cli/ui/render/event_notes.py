@@ -11,10 +11,8 @@ from typing import Any
 
 from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
 from nexus_cli.ui.render.cells import cut, one_line, wrap
+from nexus_cli.ui.render.event_texts import describe_compaction_end, describe_denials, describe_told_facts
 from nexus_cli.ui.render.status_line import dollars, short
-from nexus_cli.ui.reports.compaction import compacted as how_it_ended
-from nexus_cli.ui.reports.memory import describe_told_facts
-from nexus_cli.ui.reports.status import describe_denials
 
 MISSED_LEAST = 4096
 """Tokens below which a miss is not worth a line."""
@@ -31,7 +29,7 @@ def describe_new_facts(plan: Mapping[str, Any], width: int) -> str:
 
 def describe_compaction(event: CompactionDone) -> str:
     """Return how a compaction ended."""
-    return use_slash_names(how_it_ended(event))
+    return use_slash_names(describe_compaction_end(event))
 
 
 def describe_cache_miss(event: CacheResult) -> str:

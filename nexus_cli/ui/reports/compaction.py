@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from nexus_cli.core.event import CompactionDone
 from nexus_cli.ui.reports.lines import Value, block, dollars, filled, number, plural
 
 SOURCES = {
@@ -22,33 +20,6 @@ PLACES = {
     "summary": "below the summary",
     "dropped": "no room: left out, can be recalled",
 }
-
-
-def describe_kept(kept: Mapping[str, Any]) -> list[str]:
-    """Return what the window keeps after a compaction, and what is left out with its drop."""
-    drops = list(kept.get("drops") or ())
-    parts = [f"your {plural(int(kept['words']), 'message')} word for word" + _left(kept["words_left"], drops[:1])]
-    record = [plural(int(kept["files"]), "file")] if kept["files"] else []
-    failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
-    record += [plural(int(kept["commands"]), "command") + failing] if kept["commands"] else []
-    if record or kept["record_left"]:
-        parts.append(f"{', '.join(record) or 'nothing'} from the record" + _left(kept["record_left"], drops[1:2]))
-    return [*parts, f"summary {kept['summary']:,}"]
-
-
-def _left(number: int, drop: Sequence[str]) -> str:
-    return f", {number:,} earlier: recall({', '.join(drop)})" if number else ""
-
-
-def compacted(event: CompactionDone) -> str:
-    """Return how a compaction ended: the figures, or why it was not accepted."""
-    if not event.ok:
-        paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
-        after = "What does not fit is cut out instead" if event.cut else "Nothing was changed"
-        return f"not compacted: {event.why.rstrip('.')}{paid}. {after}"
-    text = f"compacted: {event.before:,} -> {event.after:,} tokens"
-    text += f" for {dollars(event.cost_usd)}" if event.cost_usd else ""
-    return " · ".join([text, *describe_kept(event.kept)] if event.kept else [text])
 
 
 def compaction_text(value: Value, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.ui.reports.lines import (
+    SHORT_ID,
     Value,
     block,
     cells,
@@ -28,8 +29,6 @@ BAR = 10
 ROOM = 90
 """Columns from which on there is room for bars."""
 LETTERS = {"system": "S", "history": "H", "event": "E"}
-SHORT_ID = 13
-"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
 BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""
 

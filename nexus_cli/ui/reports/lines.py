@@ -17,6 +17,8 @@ ENOUGH = 16
 """Cells that the last column of a table needs to say something."""
 LEAST = 20
 """The narrowest width that a form keeps to."""
+SHORT_ID = 13
+"""Characters of a session's id that name it in a hint: its time in milliseconds and three by chance."""
 
 
 def number(value: Any) -> str:

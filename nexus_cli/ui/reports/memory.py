@@ -42,12 +42,6 @@ def fact_text(value: Value, width: int) -> str:
     return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines])
 
 
-def describe_told_facts(plan: Value) -> str:
-    """Return the remembered facts that a request adds on one line; "" for none."""
-    named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
-    return f"told the model: {', '.join(named)}" if named else ""
-
-
 def _forgotten(fact: Value, width: int, here: str) -> list[str]:
     """Return the fact, and every session in which it stays readable until that is deleted: no later look could name
     them."""

@@ -26,7 +26,7 @@ from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.reports.cache import cache_report, miss_report
 from nexus_cli.session.reports.live import pins_report
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports.compaction import compacted
+from nexus_cli.ui.render.event_texts import describe_compaction_end
 from nexus_cli.ui.reports.forms import FORMS
 
 SMALL = Settings(models={MODEL: {**PRICES, "window": 24_000}})
@@ -71,7 +71,8 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             start = next(event for event in events if isinstance(event, CompactionStart))
             small = session.status().used
             assert (start.tokens, ended(events).before, ended(events).after) == (full, full, small)
-            assert ended(events).cost_usd == 0.25 and compacted(ended(events)).split(" · ")[0].endswith(" for $0.2500")
+            assert ended(events).cost_usd == 0.25
+            assert describe_compaction_end(ended(events)).split(" · ")[0].endswith(" for $0.2500")
             [saved] = [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)]
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small

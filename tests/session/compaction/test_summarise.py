@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from session.played import Answer, Played, the_ledger
 from session.summed import FORK, SUMMARY, TRANSCRIPT, Summariser, ended, living, noted, summary_of, turn, window_hash
 
 from nexus_cli.config.settings import CompactSettings
+from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
+from nexus_cli.core.message import Message
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.compaction.summarise import fenced, find_headings
 from nexus_cli.session.goals import set_goal
@@ -140,6 +143,26 @@ def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Pa
     session = asyncio.run(live())
     with the_ledger() as ledger:
         assert check(ledger, session)["ok"]
+
+
+def test_a_long_transcript_is_prepared_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def transcript(messages: Iterable[Message]) -> str:
+        threads.append(threading.current_thread())
+        return transcript_lines(messages)
+
+    monkeypatch.setattr("nexus_cli.session.compaction.summarise.transcript_lines", transcript)
+
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS, window=60_000) as session:
+            assert ended(await session.compact()).ok
+            for number in range(4):
+                await turn(session, f"MORE{number} make a list")
+            assert ended(await session.compact()).ok
+
+    asyncio.run(live())
+    assert threads and threading.main_thread() not in threads
 
 
 def test_the_earlier_summary_is_carried_over_where_the_originals_do_not_fit(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
-from nexus_cli.ui.reports.compaction import compacted
+from nexus_cli.ui.render.event_texts import describe_compaction_end
 
 RULES = (
     "Never use eval in this project.",
@@ -86,7 +86,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
                 if markers(session):
                     break
             refused = compactions(cut)[-1]
-            assert not refused.ok and refused.cut and "Nothing was changed" not in compacted(refused)
+            assert not refused.ok and refused.cut and "Nothing was changed" not in describe_compaction_end(refused)
             assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
             assert 0.4 < engine.meter.estimate(engine.lane.counted) / engine.budget.available < 0.75
             for number in range(8):
@@ -106,7 +106,8 @@ def test_what_is_refused_on_command_changes_nothing_and_says_so(tmp_path: Path) 
     async def live() -> None:
         async with living(tmp_path, Summariser(ORDER), *(f"TURN{n} make a list" for n in range(6))) as session:
             refused = ended(await session.compact())
-            assert not refused.ok and not refused.cut and compacted(refused).endswith("Nothing was changed")
+            assert not refused.ok and not refused.cut
+            assert describe_compaction_end(refused).endswith("Nothing was changed")
 
     asyncio.run(live())
 

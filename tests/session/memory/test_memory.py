@@ -20,6 +20,7 @@ from nexus_cli.core.event import Resulted
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.session import user_input
 from nexus_cli.session.acts.memory import Consolidated, consolidation
@@ -285,12 +286,12 @@ def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_a
         assert f'[{len(rest)} more facts of the person: recall("d1")]' in entry.preamble
         assert drop.what.startswith("part of section user_memory.more (facts m")
         assert all(f"- {fact.text} (remembered 2026-01-13, {fact.id})" in told.splitlines() for fact in rest)
-        assert ledger.facts.find_sessions_with(rest[0]) == [session.id]
+        assert find_sessions_with(ledger.db, rest[0]) == [session.id]
         ledger.log(session.id).count_recall("d1")
     other = opened(Played(lambda request: "fine"), tmp_path)
     assert say(other, "and what else?")[1].ok
     with the_ledger() as ledger:
-        assert ledger.facts.find_sessions_with(rest[0]) == [session.id, other.id], "the drop alone holds it there"
+        assert find_sessions_with(ledger.db, rest[0]) == [session.id, other.id], "the drop alone holds it there"
 
 
 def test_what_is_told_is_shown(tmp_path: Path) -> None:
@@ -354,14 +355,14 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
     with the_ledger() as ledger:
         early, late = (ledger.fork_session(searched.id, at=AT, entry=entry) for entry in (1, None))
         assert early.entries == 1, "before the search"
-        assert ledger.facts.find_sessions_with(fact) == [searched.id, again.id, sorted_out.id, late.id]
+        assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
         session_facts.forget(ledger, fact.id, AT)
-        assert ledger.facts.find_sessions_with(fact) == [searched.id, again.id, sorted_out.id, late.id]
+        assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
         value = reports.facts_report(ledger, [fact], late.id, done="forgotten")
         assert fact_text(value, 120).endswith(f"nexus sessions delete {late.id}  # this session: once you have left it")
         for held in value["facts"][0]["told_in"]:
             ledger.delete_session(held)
-        assert ledger.facts.find_sessions_with(fact) == []
+        assert find_sessions_with(ledger.db, fact) == []
 
 
 async def put_in_order(session: Any) -> None:
@@ -380,7 +381,7 @@ def test_a_fact_that_was_told_shortened_is_named_too(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         (entry,) = ledger.log(session.id).read(1, 1)
         assert f", {fact.id}; whole: recall(" in entry.preamble and long not in entry.preamble
-        assert ledger.facts.find_sessions_with(fact) == [session.id]
+        assert find_sessions_with(ledger.db, fact) == [session.id]
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a session"])

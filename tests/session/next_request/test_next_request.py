@@ -7,7 +7,7 @@ import json
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,20 +16,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from session import summed
 from session.played import MODEL, Answer, Played, the_ledger
-from session.summed import asks_for_summary
+from session.summed import asks_for_summary, done, turn
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Outcome, Resulted, TurnEnd
-from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
-from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.compaction import preview, uncompaction
-from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
@@ -76,25 +74,14 @@ def script(request: Request) -> Answer:
     return "these are the numbers that were asked for, " * 60
 
 
-@asynccontextmanager
-async def living(provider: Provider, folder: Path, again: str = "", model: str = MODEL) -> AsyncIterator[Session]:
+def living(
+    provider: Provider, folder: Path, again: str = "", model: str = MODEL
+) -> AbstractAsyncContextManager[Session]:
     """A session of this provider."""
-    options = Options(folder, model, allow="all", limits=Limits(max_steps=9), resume=again)
-    session = open_session(options, SETTINGS, approver=None, provider=provider)
-    try:
-        yield session
-    finally:
-        await session.aclose()
-
-
-async def turn(session: Session, words: str) -> list[Event]:
-    """One turn."""
-    return [event async for event in session.run(words)]
-
-
-async def done(session: Session, act: Act) -> list[Event]:
-    """Something that is no turn."""
-    return [event async for event in session.act(act)]
+    models: dict[str, dict[str, float | int | bool]] = {OTHER: {"window": 40_000}}
+    return summed.living(
+        folder, script, window=60_000, models=models, provider=provider, again=again, model=model, steps=9
+    )
 
 
 def on_record(session: Session, folder: Path, model: str) -> int:

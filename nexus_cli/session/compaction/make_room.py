@@ -1,0 +1,73 @@
+"""Make room in a window that is too full: compaction first, unless it cannot help, then truncation.
+
+`context_fit` decides when, and refuses what does not fit afterwards.
+"""
+
+from __future__ import annotations
+
+from nexus_cli.context.compaction_plan import PINS_SHARE, own_words_room
+from nexus_cli.context.pinned_marker import Kept, near, with_pins
+from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
+from nexus_cli.context.window.lane_truncation import MARKER_ROOM
+from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
+from nexus_cli.session.compaction.compact import compact, draft_plan
+from nexus_cli.session.compaction.pins import list_pins
+from nexus_cli.session.compaction.prune import prune_instead
+from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.cache_expectation import rewrite_memo
+from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.tool_selection import can_recall
+from nexus_cli.session.user_messages import words_before
+
+CUTS = 3
+"""So often a window is cut before one request at most."""
+
+
+async def make_room(engine: LaneState, *, fits: bool) -> None:
+    """Compact the window, or prune it instead, then truncate it until the next request fits."""
+    hopeless = fits and refused_for_nothing(engine) and draft_plan(engine, "window", engine.settings.compact.to) is None
+    if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
+        await compact(engine, "window", engine.settings.compact.to)
+    _truncate_until_fits(engine)
+
+
+async def make_room_after_overflow(engine: LaneState) -> None:
+    """Cut harder than usual: the provider refused the request as too long."""
+    may = may_compact(engine, fits=False)
+    if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
+        truncate(engine)
+    _truncate_until_fits(engine)
+
+
+def _truncate_until_fits(engine: LaneState) -> None:
+    """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
+    for _ in range(CUTS):
+        before = engine.lane.counted
+        if window_request(engine).fits:
+            return
+        truncate(engine)
+        if engine.lane.counted >= before:
+            return
+
+
+def truncate(engine: LaneState) -> None:
+    """Cut the window to the low-water mark and report the drops; pins and the person's own words go into the marker.
+
+    Leaves room for the event sections that have to be sent again.
+    """
+    lane = engine.lane
+    before, available = window_request(engine).tokens, engine.meter.countable(engine.room)
+    keeps = Kept(
+        list_pins(lane.timeline),
+        int(available * PINS_SHARE),
+        lambda shown: words_before(lane, lane.timeline.last, shown),
+        own_words_room(available),
+        can_recall(engine),
+    )
+    truncator = with_pins(engine.context.truncator, keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
+    fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
+    truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
+    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
+    engine.meter.forget()
+    engine.emit_drops(drops)
