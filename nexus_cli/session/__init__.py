@@ -1,4 +1,4 @@
-"""Sessions: the engine that turns triggers into events. Its exports load what they need when they are asked for."""
+"""Sessions: turn triggers into events. Its exports load what they need when they are asked for."""
 
 from __future__ import annotations
 

@@ -33,84 +33,84 @@ WORTH = 0.1
 """Share of system text and tools that has to become free if they already fit: the cache goes cold for it."""
 
 
-async def ensure_fits(engine: LaneState) -> None:
+async def ensure_fits(lane_state: LaneState) -> None:
     """Make the next request fit the window; raise `NexusError("overflow")` if nothing does.
 
     If the window is known only from a refusal in an earlier session, try once beyond it: one wrong number must not end
     every later session.
     """
     try:
-        await _ensure_fits(engine)
+        await _ensure_fits(lane_state)
     except NexusError as error:
-        if error.kind != "overflow" or not engine.doubt_window():
+        if error.kind != "overflow" or not lane_state.doubt_window():
             raise
-        await _ensure_fits(engine)
+        await _ensure_fits(lane_state)
 
 
-async def _ensure_fits(engine: LaneState) -> None:
-    await replan_sections(engine)
-    _refuse_if_hopeless(engine)
-    request = window_request(engine)
-    if request.fits and request.tokens < engine.settings.compact.at * engine.budget.available:
+async def _ensure_fits(lane_state: LaneState) -> None:
+    await replan_sections(lane_state)
+    _refuse_if_hopeless(lane_state)
+    request = window_request(lane_state)
+    if request.fits and request.tokens < lane_state.settings.compact.at * lane_state.budget.available:
         return
     from nexus_cli.session.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-    await make_room(engine, fits=request.fits)
-    _refuse_if_too_large(engine)
+    await make_room(lane_state, fits=request.fits)
+    _refuse_if_too_large(lane_state)
 
 
-async def ensure_fits_after_overflow(engine: LaneState, error: ProviderError) -> None:
+async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:
     """Learn from the provider's refusal of a request as too long, and cut harder than usual."""
-    engine.learn_from_overflow(engine.lane.counted, error)
-    await replan_sections(engine)
-    _refuse_if_hopeless(engine)
+    lane_state.learn_from_overflow(lane_state.lane.counted, error)
+    await replan_sections(lane_state)
+    _refuse_if_hopeless(lane_state)
     from nexus_cli.session.compaction.make_room import make_room_after_overflow  # noqa: PLC0415  (the window is too full)
 
-    await make_room_after_overflow(engine)
-    _refuse_if_too_large(engine)
+    await make_room_after_overflow(lane_state)
+    _refuse_if_too_large(lane_state)
 
 
-def _refuse_if_hopeless(engine: LaneState) -> None:
+def _refuse_if_hopeless(lane_state: LaneState) -> None:
     """Raise `NexusError` if the parts that no rewrite shortens do not fit, before a summary is paid for."""
-    epoch = engine.lane.epoch
+    epoch = lane_state.lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    most = engine.meter.countable(engine.room)
+    most = lane_state.meter.countable(lane_state.room)
     if fixed > most:
         hint = "Shorten the instruction files, use --no-tools, or a model with a larger window"
         what = "system text and tools alone exceed the budget"
-        raise _too_large(engine.model, what, engine.fixed_parts(), hint, _sum_needed(engine, fixed))
-    images = _images(engine.lane)
+        raise _too_large(lane_state.model, what, lane_state.fixed_parts(), hint, _sum_needed(lane_state, fixed))
+    images = _images(lane_state.lane)
     if images and fixed + sum(images.values()) > most:
-        parts = engine.fixed_parts() | images
+        parts = lane_state.fixed_parts() | images
         what = "the images of the request do not fit the budget"
-        raise _too_large(engine.model, what, parts, FEWER, _sum_needed(engine, sum(parts.values())))
+        raise _too_large(lane_state.model, what, parts, FEWER, _sum_needed(lane_state, sum(parts.values())))
 
 
-def _refuse_if_too_large(engine: LaneState) -> None:
+def _refuse_if_too_large(lane_state: LaneState) -> None:
     """Raise `NexusError` if the request, cut as far as the laws allow, leaves no room for an answer. It is not sent.
 
     Until then request and pairs go before the budget, whose reserves are for such a case (design section 2).
     """
-    estimate, expected, info = window_request(engine).tokens, window_request(engine).most, engine.model.info
-    if left_over(info, expected) >= engine.least_output:
+    estimate, expected, info = window_request(lane_state).tokens, window_request(lane_state).most, lane_state.model.info
+    if left_over(info, expected) >= lane_state.least_output:
         return
-    images, groups = _images(engine.lane), engine.lane.groups()
-    requests = run_requests(groups, engine.lane.run)
+    images, groups = _images(lane_state.lane), lane_state.lane.groups()
+    requests = run_requests(groups, lane_state.lane.run)
     said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
-    parts = {**engine.fixed_parts(), **images, "the words of the request": said}
+    parts = {**lane_state.fixed_parts(), **images, "the words of the request": said}
     if requests and requests[-1] != len(groups) - 1:
         parts["the newest step"] = group_tokens(groups[-1])
-    answer = engine.least_output + info.window - left_over(info, 0)
-    sums = {"for the request": estimate, _margin(engine.meter): expected - estimate, "for the answer": answer}
+    answer = lane_state.least_output + info.window - left_over(info, 0)
+    sums = {"for the request": estimate, _margin(lane_state.meter): expected - estimate, "for the answer": answer}
     why = _sum(sums, info.window, "window")
-    raise _too_large(engine.model, "the request does not fit the window", parts, FEWER, why)
+    raise _too_large(lane_state.model, "the request does not fit the window", parts, FEWER, why)
 
 
-def _sum_needed(engine: LaneState, counted: int) -> str:
+def _sum_needed(lane_state: LaneState, counted: int) -> str:
     """Return the sum of what `counted` tokens need with the margin of our count, compared with the budget."""
-    tokens = ceil(engine.meter.scale().tokens(counted))
-    sums = {"for these": tokens, _margin(engine.meter): ceil(tokens * engine.meter.error) + ROUNDING}
-    return _sum(sums, engine.room, "budget")
+    tokens = ceil(lane_state.meter.scale().tokens(counted))
+    sums = {"for these": tokens, _margin(lane_state.meter): ceil(tokens * lane_state.meter.error) + ROUNDING}
+    return _sum(sums, lane_state.room, "budget")
 
 
 def _sum(sums: Mapping[str, int], room: int, name: str) -> str:
@@ -146,30 +146,30 @@ def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why
     return NexusError("overflow", what, f"{why} (the largest: {named})", hint)
 
 
-async def replan_sections(engine: LaneState) -> bool:
+async def replan_sections(lane_state: LaneState) -> bool:
     """Begin an epoch with sections planned for the present budget if that makes them smaller; return True if it began.
 
     The forms of static sections are chosen once per epoch. After a change of the window (a resume with other settings,
     a switch of model, a refusal that names a smaller one) they may exceed their share, or the budget. Sends nothing.
     """
-    lane = engine.lane
+    lane = lane_state.lane
     epoch = lane.epoch
     fixed = epoch.system_tokens + epoch.tools_tokens
-    hopeless = fixed > engine.meter.countable(engine.room)
-    outgrown = _section_tokens(epoch) > section_budget(engine.budget.available)
-    if not hopeless and not (outgrown and not _is_replanned(engine)):
+    hopeless = fixed > lane_state.meter.countable(lane_state.room)
+    outgrown = _section_tokens(epoch) > section_budget(lane_state.budget.available)
+    if not hopeless and not (outgrown and not _is_replanned(lane_state)):
         return False
-    planned = await engine.prompt.draft_epoch(engine)
+    planned = await lane_state.prompt.draft_epoch(lane_state)
     saved = fixed - planned.fixed
     if saved <= (0 if hopeless else int(WORTH * fixed)):
         if not hopeless:
-            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": engine.budget.window})
+            lane.timeline.memo(WINDOW, {"epoch": epoch.id, "window": lane_state.budget.window})
         return False
-    before = unreported_tokens(engine)
-    head, cause = flatten(lane.groups()), engine.pending or WINDOW
-    engine.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(engine, before)])
-    engine.pending = ""
-    engine.emit(Notice(f"sections were planned again for a window of {engine.budget.window:,} tokens"))
+    before = unreported_tokens(lane_state)
+    head, cause = flatten(lane.groups()), lane_state.pending or WINDOW
+    lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
+    lane_state.pending = ""
+    lane_state.emit(Notice(f"sections were planned again for a window of {lane_state.budget.window:,} tokens"))
     return True
 
 
@@ -179,7 +179,7 @@ def _section_tokens(epoch: Epoch) -> int:
     return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
 
 
-def _is_replanned(engine: LaneState) -> bool:
+def _is_replanned(lane_state: LaneState) -> bool:
     """True if a plan for this window was no better than the epoch's own."""
-    seen = {"epoch": engine.lane.epoch.id, "window": engine.budget.window}
-    return any(memo.value == seen for memo in engine.lane.timeline.memos(WINDOW))
+    seen = {"epoch": lane_state.lane.epoch.id, "window": lane_state.budget.window}
+    return any(memo.value == seen for memo in lane_state.lane.timeline.memos(WINDOW))

@@ -46,8 +46,8 @@ class ContextToolService:
 
     def held(self) -> Mapping[str, Any]:
         """See `Assembly`."""
-        engine, drops = self.lane_state, self.kept.drops()
-        lane, request = engine.lane, next_request(engine)
+        lane_state, drops = self.lane_state, self.kept.drops()
+        lane, request = lane_state.lane, next_request(lane_state)
         listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
             "budget": request.budget.described(),

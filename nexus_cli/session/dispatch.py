@@ -95,74 +95,75 @@ class Dispatcher:
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
 
-    async def run(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `Deferred` when the person puts one off."""
-        self._limit(engine, calls)
-        await self._run_all(engine, calls)
+        self._limit(lane_state, calls)
+        await self._run_all(lane_state, calls)
         if self.errors >= ERRORS and not self.signals:
-            engine.notices.append(f"{self.errors} calls in a row could not run: read their errors before the next one.")
+            line = f"{self.errors} calls in a row could not run: read their errors before the next one."
+            lane_state.notices.append(line)
 
-    def run_limits(self, engine: LaneState) -> RunLimits:
+    def run_limits(self, lane_state: LaneState) -> RunLimits:
         """Return what the limits in force allow the next step of the lane."""
-        errors = self.errors if engine.lane.run == self._began else 0
+        errors = self.errors if lane_state.lane.run == self._began else 0
         return RunLimits.of(
-            engine, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
+            lane_state, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
             found=self.found,
         )  # fmt: skip
 
-    def in_force(self, engine: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
+    def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds
         now."""
-        return tighten_by_signals(bounds, self.run_limits(engine).now) if self.signals else (self.limits, bounds)
+        return tighten_by_signals(bounds, self.run_limits(lane_state).now) if self.signals else (self.limits, bounds)
 
-    def _limit(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    def _limit(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Check `calls` against the limits before any of them runs."""
-        if engine.lane.run != self._began:
-            self._began, self.errors = engine.lane.run, 0
-        limits = self.run_limits(engine)
+        if lane_state.lane.run != self._began:
+            self._began, self.errors = lane_state.lane.run, 0
+        limits = self.run_limits(lane_state)
         self._refusals = limits.refusals(calls)
         self._confirm = bool(limits.limits.confirm)
 
-    async def _run_all(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    async def _run_all(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
         try:
             while waiting:
                 batch = [waiting[0]]
                 while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
                     batch.append(waiting[len(batch)])
-                results = await asyncio.gather(*(self._one(engine, call) for call in batch), return_exceptions=True)
+                results = await asyncio.gather(*(self._one(lane_state, call) for call in batch), return_exceptions=True)
                 failures = [result for result in results if isinstance(result, BaseException)]
                 if failures:
                     raise failures[0]
                 del waiting[: len(batch)]
         except asyncio.CancelledError:
-            await self._settle(engine, calls)
+            await self._settle(lane_state, calls)
             raise
 
-    def settle_open(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    def settle_open(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
             text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
-            self._not_run(engine, call, text)
+            self._not_run(lane_state, call, text)
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
         refused = {row["id"] for row in self.denied}
         return sum(self.starts.was_started(call.id) for call in calls), sum(call.id in refused for call in calls)
 
-    def refuses(self, engine: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
+    def refuses(self, lane_state: LaneState, calls: Sequence[ToolCall], call: ToolCall) -> bool:
         """True if the limits refuse `call`, one of `calls`, the newest of the run."""
-        return call.id in self.run_limits(engine).refusals(calls)
+        return call.id in self.run_limits(lane_state).refusals(calls)
 
-    def stop_repeating(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    def stop_repeating(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""
         for call in calls:
-            self._not_run(engine, call, REPEATED)
+            self._not_run(lane_state, call, REPEATED)
 
-    async def _settle(self, engine: LaneState, calls: tuple[ToolCall, ...]) -> None:
+    async def _settle(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Give every call without a result one, with its partial output: the turn was stopped."""
-        answered = {item.message.tool_call_id for item in engine.lane.tail}
-        who = TIMEOUT if engine.control.stopped == "timeout" else PERSON
+        answered = {item.message.tool_call_id for item in lane_state.lane.tail}
+        who = TIMEOUT if lane_state.control.stopped == "timeout" else PERSON
         for call in calls:
             if call.id in answered:
                 continue
@@ -170,23 +171,23 @@ class Dispatcher:
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
             given = self.given.pop(call.id, "").rstrip("\n")
             if began is None or not given:
-                self._not_run(engine, call, why)
+                self._not_run(lane_state, call, why)
             else:
                 seconds = time.monotonic() - began
-                await self._record(engine, call, ToolResult(given, why), seconds)
+                await self._record(lane_state, call, ToolResult(given, why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
         return tool is not None and tool.is_parallel
 
-    async def _one(self, engine: LaneState, call: ToolCall) -> None:
+    async def _one(self, lane_state: LaneState, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
-        engine.emit(event.Called(call, self._subject(tool, call)))
-        result = await self._result(engine, call, tool)
+        lane_state.emit(event.Called(call, self._subject(tool, call)))
+        result = await self._result(lane_state, call, tool)
         now = time.monotonic()
-        await self._record(engine, call, result, now - self.here.get(call.id, now))
+        await self._record(lane_state, call, result, now - self.here.get(call.id, now))
 
-    async def _result(self, engine: LaneState, call: ToolCall, tool: Tool | None) -> ToolResult:
+    async def _result(self, lane_state: LaneState, call: ToolCall, tool: Tool | None) -> ToolResult:
         if self.starts.was_started(call.id) and call.id not in self.here:
             return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
         if tool is None:
@@ -198,20 +199,20 @@ class Dispatcher:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         if refusal := self._refusals.get(call.id):
             return self._refuse(call, tool, refusal.why, refusal.limit)
-        refused = await self._permission(engine, call, tool, checked)
+        refused = await self._permission(lane_state, call, tool, checked)
         if refused is not None:
             return refused
         self.starts.record_start(call.id, call.name)
         self.here[call.id] = time.monotonic()
-        return await self._run(engine, call, tool, checked)
+        return await self._run(lane_state, call, tool, checked)
 
-    async def _run(self, engine: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
+    async def _run(self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
         context = ToolContext(
             self.cwd,
             self.project,
-            engine.budget.output_cap,
+            lane_state.budget.output_cap,
             call.id,
-            lambda text: engine.emit(event.Output(call.id, text)),
+            lambda text: lane_state.emit(event.Output(call.id, text)),
             self.services,
             lambda text: self.given.update({call.id: text}),
         )
@@ -221,7 +222,7 @@ class Dispatcher:
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     async def _permission(
-        self, engine: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
+        self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
     ) -> ToolResult | None:
         level = self.limits.allow or "read"
         verdict: Verdict = decide(
@@ -242,10 +243,10 @@ class Dispatcher:
         what = f"{tool.name} {self._subject(tool, call)}"
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
         question = Question(call, what, verdict.why, detail, _scope_text(scope))
-        engine.emit(event.Asked(question))
-        await engine.control.wait_until_shown()
+        lane_state.emit(event.Asked(question))
+        await lane_state.control.wait_until_shown()
         answer = await self.approver.ask(question)
-        engine.emit(event.Answered(call.id, answer))
+        lane_state.emit(event.Answered(call.id, answer))
         match answer:
             case Allow(always):
                 if always:
@@ -270,16 +271,16 @@ class Dispatcher:
         self.denied.append({**row, "allow": allow, "limit": limit})
         return ToolResult(error=why, denied=True, ran=False)
 
-    async def _record(self, engine: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
+    async def _record(self, lane_state: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
         self.changed.update(dict.fromkeys(result.changed))
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        log = engine.lane.timeline.log
+        log = lane_state.lane.timeline.log
         clipped, drop_id = await clip_with_drop(
             result.text or NO_OUTPUT,
-            engine.budget.output_cap,
-            engine.context.counter.count,
+            lane_state.budget.output_cap,
+            lane_state.context.counter.count,
             lambda: result.cites or log.next_drop(),
             over=bool(result.uncounted),
         )
@@ -289,22 +290,22 @@ class Dispatcher:
                 f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip(),
                 clipped.tokens,
                 Cause.OUTPUT_CAP,
-                engine.lane.timeline.now(),
+                lane_state.lane.timeline.now(),
                 text=result.full if result.full is not None else result.text,
                 uncounted=result.uncounted,
             )
             await record_drop(log, drop)
-            engine.emit(event.Dropped(replace(drop, text=None)))
-        self._append(engine, call, replace(result, full=None), clipped.text, seconds)
+            lane_state.emit(event.Dropped(replace(drop, text=None)))
+        self._append(lane_state, call, replace(result, full=None), clipped.text, seconds)
 
-    def _append(self, engine: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
-        entry = engine.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
+    def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
+        entry = lane_state.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
         if result.cites:
-            engine.emit(event.Recalled(result.cites, entry.tokens))
-        engine.emit(event.Resulted(call, result, entry.tokens, seconds))
+            lane_state.emit(event.Recalled(result.cites, entry.tokens))
+        lane_state.emit(event.Resulted(call, result, entry.tokens, seconds))
 
-    def _not_run(self, engine: LaneState, call: ToolCall, why: str) -> None:
-        self._append(engine, call, ToolResult(error=why, ran=False), why, 0.0)
+    def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
+        self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)
 
     def _unknown(self, name: str) -> str:
         near = self.registry.nearest(name)

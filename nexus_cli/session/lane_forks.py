@@ -17,31 +17,31 @@ from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.lane_state import LaneState, Model
 
 
-def forked(engine: LaneState, agent: str, instruction: str) -> LaneState:
+def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
     """Return a lane that begins with the lines of this one, plus one instruction of ours."""
-    lane = engine.lane
-    context = engine.context.fork(lane.fork(Timeline(_open_log(lane, agent, lane.timeline.last), engine.clock)))
+    lane = lane_state.lane
+    context = lane_state.context.fork(lane.fork(Timeline(_open_log(lane, agent, lane.timeline.last), lane_state.clock)))
     context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
-    return engine.fork(context)
+    return lane_state.fork(context)
 
 
-def separate(engine: LaneState, agent: str, model: Model) -> LaneState:
+def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
     """Return an empty lane of its own: no system text, no tools."""
-    budget, meter = sized(engine, model)
+    budget, meter = sized(lane_state, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
-    context = ContextManager(config, _open_log(engine.lane, agent, None), token_counter=engine.context.counter)
+    context = ContextManager(config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.context.counter)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
-    return engine.separate(context, model, budget, meter)
+    return lane_state.separate(context, model, budget, meter)
 
 
-def sized(engine: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:
+def sized(lane_state: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:
     """Return the budget of a lane of `model`, and an estimator with what was learned of it."""
     name = model.info.served_name
-    known = engine.calibrations.calibration(name) if engine.calibrations else None
+    known = lane_state.calibrations.calibration(name) if lane_state.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
-    return budget, TokenEstimator(engine.meter.calibration if name == engine.model.info.served_name else known)
+    return budget, TokenEstimator(lane_state.meter.calibration if name == lane_state.model.info.served_name else known)
 
 
 def _open_log(lane: Lane, agent: str, at_entry: int | None) -> Log:

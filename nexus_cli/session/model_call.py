@@ -1,6 +1,6 @@
 """Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
 
-An unfinished answer keeps its text, marked for the model, and raises the matching error; `engine.said` has the text
+An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.said` has the text
 without the mark.
 """
 
@@ -33,29 +33,29 @@ GO_ON = "Go on from where you broke off."
 """Message that a resumed session without a prompt sends after one of these."""
 
 
-def arguments(engine: LaneState, cap: int) -> dict[str, object]:
+def arguments(lane_state: LaneState, cap: int) -> dict[str, object]:
     """Return the arguments of the provider besides the lines of the request."""
     return {
-        "model": engine.model.info.name,
+        "model": lane_state.model.info.name,
         "max_output": cap,
-        "effort": engine.lane.epoch.effort,
-        "tool_choice": engine.lane.epoch.tool_choice,
-        "cache_key": engine.model.cache_key,
+        "effort": lane_state.lane.epoch.effort,
+        "tool_choice": lane_state.lane.epoch.tool_choice,
+        "cache_key": lane_state.model.cache_key,
     }
 
 
-async def call_model(engine: LaneState, cap: int, *, main: bool = True) -> Reply:
+async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> Reply:
     """Send the window and record the reply; `cap` is its output limit in tokens.
 
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
     Without `main` (side lanes) no text is emitted and the turn's steps are not counted.
     """
-    ahead = window_request(engine).outlook()
-    request = _send(engine, cap, main, ahead)
-    info = engine.model.info
-    first = engine.lane.timeline.last + 1
+    ahead = window_request(lane_state).outlook()
+    request = _send(lane_state, cap, main, ahead)
+    info = lane_state.model.info
+    first = lane_state.lane.timeline.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
-    stream = engine.model.provider.stream(request)
+    stream = lane_state.model.provider.stream(request)
     began = False
     try:
         async for delta in stream:
@@ -63,87 +63,87 @@ async def call_model(engine: LaneState, cap: int, *, main: bool = True) -> Reply
             began = began or not isinstance(delta, RetryDelta)
             match delta:
                 case TextDelta(text) if main:
-                    engine.emit(event.Text(text))
+                    lane_state.emit(event.Text(text))
                 case ThinkingDelta(text) if main:
-                    engine.emit(event.Thinking(text))
+                    lane_state.emit(event.Thinking(text))
                 case RetryDelta(attempt, wait, why):
-                    engine.emit(event.Retried(attempt, wait, why))
+                    lane_state.emit(event.Retried(attempt, wait, why))
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(engine, fold, INTERRUPTED, "interrupted", ahead if began else None)
+        _keep_partial(lane_state, fold, INTERRUPTED, "interrupted", ahead if began else None)
         raise
     except ProviderError as error:
-        _keep_partial(engine, fold, BROKEN_OFF, error.kind, ahead if began else None)
+        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began else None)
         raise
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
-    return _accept_reply(engine, fold.finish(), main, ahead)
+    return _accept_reply(lane_state, fold.finish(), main, ahead)
 
 
-def _send(engine: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
-    lane = engine.lane
-    engine.said = ""
-    expected = window_request(engine).tokens
+def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
+    lane = lane_state.lane
+    lane_state.said = ""
+    expected = window_request(lane_state).tokens
     sealed = lane.freeze_request()
     previous_end = sealed.previous_end or ahead.messages
-    engine.step += 1
-    engine.spending.steps += main
+    lane_state.step += 1
+    lane_state.spending.steps += main
     manifest = Manifest(
-        engine.step,
+        lane_state.step,
         lane.epoch.id,
         sealed.last,
-        {**arguments(engine, cap), "previous_end": previous_end},
+        {**arguments(lane_state, cap), "previous_end": previous_end},
         sealed.wire.sha256,
         expected,
-        format_utc(engine.clock()),
+        format_utc(lane_state.clock()),
         ahead.tokens,
     )
     lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    engine.event = ()
+    lane_state.event = ()
     if main:
-        engine.emit(event.StepStart(engine.step))
-        engine.emit(event.CacheExpect(manifest.cached))
+        lane_state.emit(event.StepStart(lane_state.step))
+        lane_state.emit(event.CacheExpect(manifest.cached))
     return Request(
-        engine.model.info.name,
+        lane_state.model.info.name,
         sealed.wire.messages,
         deepcopy(lane.epoch.tools),  # adapters for some providers edit the schemas that they are given
         cap,
         lane.epoch.effort,
         lane.epoch.tool_choice,
-        engine.model.cache_key,
+        lane_state.model.cache_key,
         previous_end,
-        engine.model.stall_seconds,
+        lane_state.model.stall_seconds,
     )
 
 
-def _accept_reply(engine: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
+def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
     """Account for a reply that ended by itself, and record what it is worth."""
-    lane = engine.lane
+    lane = lane_state.lane
     counted = lane.counted
-    possible = reply.usage and engine.meter.is_possible(counted, reply.usage.input, engine.model.info.window)
+    possible = reply.usage and lane_state.meter.is_possible(counted, reply.usage.input, lane_state.model.info.window)
     reported = reply.usage if possible else None
-    usage = reported or _estimate_usage(engine, reply.message)
+    usage = reported or _estimate_usage(lane_state, reply.message)
     told = reported or Usage()
-    cached = cache_result(engine, ahead, told)
-    record_use(engine, ahead, told)
-    engine.spending.add(usage)
+    cached = cache_result(lane_state, ahead, told)
+    record_use(lane_state, ahead, told)
+    lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
-        engine.learn(counted, reply.usage.input)
+        lane_state.learn(counted, reply.usage.input)
     message = reply.message
-    engine.said = message.content
+    lane_state.said = message.content
     if reply.finish == "length" and not message.tool_calls:
         message = _with_mark(message, CUT_OFF)
     elif reply.finish in ("none", "refused"):
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
     kept = message if message.tool_calls or reply.message.content else None
-    _record(engine, kept, usage, reply.finish, reported is not None, reply.sent)
+    _record(lane_state, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
-        engine.last_usage = usage
-        engine.emit(cached)
-        engine.emit(event.StepEnd(engine.step, reply.finish, usage))
+        lane_state.last_usage = usage
+        lane_state.emit(cached)
+        lane_state.emit(event.StepEnd(lane_state.step, reply.finish, usage))
     _raise_unless_finished(reply)
     return reply
 
@@ -166,31 +166,32 @@ def _raise_unless_finished(reply: Reply) -> None:
             )
 
 
-def _estimate_usage(engine: LaneState, message: Message) -> Usage:
+def _estimate_usage(lane_state: LaneState, message: Message) -> Usage:
     """Return the usage of an unreported request, by our count and the known prices."""
-    said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
-    usage = Usage(window_request(engine).tokens, said)
-    return replace(usage, cost_usd=usage_cost(usage, engine.model.info))
+    said = lane_state.context.measure(message, "") if message.content or message.tool_calls else 0
+    usage = Usage(window_request(lane_state).tokens, said)
+    return replace(usage, cost_usd=usage_cost(usage, lane_state.model.info))
 
 
-def _keep_partial(engine: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
+def _keep_partial(lane_state: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
     """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
-    engine.said = message.content
-    usage = _estimate_usage(engine, message) if began else Usage(cost_usd=usage_cost(Usage(), engine.model.info))
-    engine.spending.add(usage)
+    lane_state.said = message.content
+    nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
+    usage = _estimate_usage(lane_state, message) if began else nothing
+    lane_state.spending.add(usage)
     if began:
-        record_use(engine, began, Usage())
-    return _record(engine, _with_mark(message, mark) if message.content else None, usage, why, False)
+        record_use(lane_state, began, Usage())
+    return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
 
 
 def _record(
-    engine: LaneState, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
+    lane_state: LaneState, message: Message | None, usage: Usage, finish: str, reported: bool, sent: str = ""
 ) -> Entry | None:
     """Commit what the newest request was answered with, if that is worth an entry, together with what it used."""
-    lane = engine.lane
+    lane = lane_state.lane
     entry = lane.new_entry(Kind.ASSISTANT, message, "agent") if message is not None else None
-    lane.timeline.log.record_reply(entry, engine.step, usage, finish, reported, sent)
+    lane.timeline.log.record_reply(entry, lane_state.step, usage, finish, reported, sent)
     if entry is not None:
         lane.add(entry)
     return entry

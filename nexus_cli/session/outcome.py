@@ -16,34 +16,34 @@ from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.session_state import SessionState
 
 
-def outcome(parts: SessionState, error: NexusError | None) -> Outcome:
+def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     """Return the outcome of the newest turn; `error` is what stopped it. Its text is that of the last step."""
-    engine = parts.lane_state
+    lane_state = state.lane_state
     return Outcome(
         ok=error is None,
         exit=error.exit_status if error else 0,
-        text=engine.said if engine.spending.steps else "",
+        text=lane_state.said if lane_state.spending.steps else "",
         finish=error.kind if error else "stop",
         error={"kind": error.kind, "message": error.message, "hint": error.hint} if error else None,
-        steps=engine.spending.steps,
-        usage=engine.spending.usage,
-        seconds=round(engine.spending.seconds, 3),
-        denied=tuple(_denied(parts)),
-        changed=tuple(parts.dispatcher.changed),
+        steps=lane_state.spending.steps,
+        usage=lane_state.spending.usage,
+        seconds=round(lane_state.spending.seconds, 3),
+        denied=tuple(_denied(state)),
+        changed=tuple(state.dispatcher.changed),
     )
 
 
-def _denied(parts: SessionState) -> Iterator[dict[str, str]]:
+def _denied(state: SessionState) -> Iterator[dict[str, str]]:
     """Yield every refused call of the turn with what lets it run."""
-    for row in parts.dispatcher.denied:
-        tool = parts.dispatcher.registry.get(row["tool"])
-        yield explain_denial(row, parts.bounds, parts.recipe.name, str(tool.effect) if tool else "")
+    for row in state.dispatcher.denied:
+        tool = state.dispatcher.registry.get(row["tool"])
+        yield explain_denial(row, state.bounds, state.recipe.name, str(tool.effect) if tool else "")
 
 
-def result_object(parts: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
+def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) -> dict[str, Any]:
     """Return what `--json` prints at the end of a turn; `drops` are those of the turn."""
-    engine = parts.lane_state
-    request = next_request(engine)
+    lane_state = state.lane_state
+    request = next_request(lane_state)
     return {
         "type": "result",
         "version": 1,
@@ -52,8 +52,8 @@ def result_object(parts: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
         "text": outcome.text,
         "data": None,
         "finish": outcome.finish,
-        "session": parts.session_id,
-        "model": engine.model.info.name,
+        "session": state.session_id,
+        "model": lane_state.model.info.name,
         "steps": outcome.steps,
         "seconds": outcome.seconds,
         "usage": _usage(outcome.usage),
@@ -62,7 +62,7 @@ def result_object(parts: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
             "budget": request.budget.available,
             "used": request.tokens,
             "basis": request.basis,
-            "epoch": engine.lane.epoch.id,
+            "epoch": lane_state.lane.epoch.id,
         },
         "drops": [drop_value(drop) for drop in drops],
         "denied": list(outcome.denied),

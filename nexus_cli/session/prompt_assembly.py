@@ -1,4 +1,4 @@
-"""Between contributors and the engine: the frame of the next epoch and the preamble of the next request."""
+"""Assemble what we add to the requests of a lane: the draft of the next epoch, the preamble of the next request."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class PromptAssembly:
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
 
-    async def draft_epoch(self, engine: LaneState | None = None) -> EpochDraft:
-        """Return system text and tools as of now, within the present budget of `engine`."""
-        self._fit(engine)
-        model = engine.model if engine is not None else self.model
+    async def draft_epoch(self, lane_state: LaneState | None = None) -> EpochDraft:
+        """Return system text and tools as of now, within the present budget of `lane_state`."""
+        self._fit(lane_state)
+        model = lane_state.model if lane_state is not None else self.model
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
         tools = tuple(self.tools)
@@ -56,54 +56,54 @@ class PromptAssembly:
         )
         return EpochDraft(frame, left)
 
-    async def draft_preamble(self, engine: LaneState) -> Preamble:
+    async def draft_preamble(self, lane_state: LaneState) -> Preamble:
         """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
 
         If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request
         was assembled, its preamble is detached and planned again, with what the epoch lost.
         """
-        lane = engine.lane
-        self._fit(engine)
+        lane = lane_state.lane
+        self._fit(lane_state)
         if lane.epoch.id != self._epoch:
             if lane.timeline.last == self._last:
-                engine.notices[:0] = self._noted
+                lane_state.notices[:0] = self._noted
             lane.detach_preamble()
             # Sections that the head keeps are not sent again: a switch of model keeps all, a compaction the newest.
-            self.resume(engine)
+            self.resume(lane_state)
         self._last, self._noted = lane.timeline.last, ()
         everything = lane.is_preamble_due() or self._due or self.collector.has_sent_nothing
         arrived = self.collector.reader.arrived
-        if everything and not engine.pending and arrived:
-            engine.pending = "reload"
+        if everything and not lane_state.pending and arrived:
+            lane_state.pending = "reload"
             late = f"context section {', '.join(arrived)} finished loading"
-            engine.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
+            lane_state.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
         changed = await self.collector.changed_sections(only="" if everything else NOTICES)
-        engine.event = engine.facts = ()
+        lane_state.event = lane_state.facts = ()
         self._due = self._due and bool(changed.text)
 
         def settle() -> None:
             self._due = False
             self.collector.mark_sent(changed)
-            engine.event, engine.facts = changed.to_json(), changed.facts()
-            if engine.event:
-                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, engine.event))
+            lane_state.event, lane_state.facts = changed.to_json(), changed.facts()
+            if lane_state.event:
+                lane.timeline.memo(PLAN, _memo(lane.epoch.id, changed, lane_state.event))
             if NOTICES in changed.sent:
-                self._noted = tuple(engine.notices)
-                engine.notices.clear()
+                self._noted = tuple(lane_state.notices)
+                lane_state.notices.clear()
 
         return Preamble(changed.text, settle)
 
-    def resume(self, engine: LaneState) -> None:
+    def resume(self, lane_state: LaneState) -> None:
         """Load what the epoch of a lane has sent already, and read again the sections that it began without."""
-        lane = engine.lane
+        lane = lane_state.lane
         self._epoch, self._due = lane.epoch.id, lane.last_sent < 0
         self.collector.load_sent((item.preamble for item in lane.items), last_section_hashes(lane.timeline))
         rows = json.loads(lane.epoch.sections)
         self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
 
-    def _fit(self, engine: LaneState | None) -> None:
-        if engine is not None and engine.budget.window != self.collector.view.window:
-            self.collector.set_budget(engine.budget)
+    def _fit(self, lane_state: LaneState | None) -> None:
+        if lane_state is not None and lane_state.budget.window != self.collector.view.window:
+            self.collector.set_budget(lane_state.budget)
 
 
 def last_section_hashes(timeline: Timeline) -> dict[str, str]:

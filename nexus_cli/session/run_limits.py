@@ -173,7 +173,7 @@ class RunLimits:
     @classmethod
     def of(
         cls,
-        engine: LaneState,
+        lane_state: LaneState,
         limits: Limits,
         errors: int,
         find: Callable[[str], Tool | None],
@@ -188,13 +188,13 @@ class RunLimits:
         made because the window is full is not restricted for that.
         """
         counted = binding or limits.is_one_step or limits.max_iterations is not None
-        run = Run.of(engine.lane.timeline, engine.lane.run) if counted else Run(None, ())
+        run = Run.of(lane_state.lane.timeline, lane_state.lane.run) if counted else Run(None, ())
         layers = [("run", limits)]
         now = Signals()
         if binding:
             acted = {call.name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := find(name)))
-            pressure = window_request(engine).budget.pressure_beyond(found)
+            pressure = window_request(lane_state).budget.pressure_beyond(found)
             now = Signals(pressure, errors, event_class(run.began, changed=changed))
             layers.append(("signals", restrictions(now)))
         effective, bounds = compose_limits(layers)

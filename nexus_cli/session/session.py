@@ -1,4 +1,4 @@
-"""`Session`: one conversation. A trigger goes in, events come out; what happens between is the engine's.
+"""`Session`: one conversation. A trigger goes in, events come out; the turn loop does what happens between.
 
 Every front end is `async for event in session.run(trigger)`. The work runs in a task of its own, so that `cancel` and a
 time limit reach it at any moment; what was done by then is settled and kept. One thing is done to the lane at a time:
@@ -218,9 +218,9 @@ class Session:
         if ahead:
             await asyncio.wait(ahead)
             self._control.task, self._control.stopped = asyncio.current_task(), ""
-        engine = self.state.lane_state
+        lane_state = self.state.lane_state
         self._control.events = events
-        engine.spending = Spending(self.state.limits, engine.spending.recipes)
+        lane_state.spending = Spending(self.state.limits, lane_state.spending.recipes)
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
@@ -251,19 +251,20 @@ class Session:
 
     def reload(self) -> None:
         """Read instructions and the other inputs of an epoch again with the next request."""
-        engine = self.state.lane_state
-        engine.pending, engine.draft = engine.pending or "reload", None
+        lane_state = self.state.lane_state
+        lane_state.pending, lane_state.draft = lane_state.pending or "reload", None
 
     async def share(self, text: str, what: str) -> str:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
-        engine = self.state.lane_state
+        lane_state = self.state.lane_state
         clipped, drop_id = await clip_with_drop(
-            text, engine.budget.output_cap, engine.context.counter.count, engine.lane.timeline.log.next_drop, over=False
+            text, lane_state.budget.output_cap, lane_state.context.counter.count,
+            lane_state.lane.timeline.log.next_drop, over=False,
         )
         if drop_id:
-            at = engine.lane.timeline.now()
+            at = lane_state.lane.timeline.now()
             drop = Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text)
-            await record_drop(engine.lane.timeline.log, drop)
+            await record_drop(lane_state.lane.timeline.log, drop)
         return clipped.text
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
@@ -352,14 +353,14 @@ class Session:
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
-        engine, dispatcher = self.state.lane_state, self.state.dispatcher
+        lane_state, dispatcher = self.state.lane_state, self.state.dispatcher
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()
         error: NexusError | None = None
         try:
-            await run_shielded(self._begin(engine, trigger))
-            await turn(engine, dispatcher)
+            await run_shielded(self._begin(lane_state, trigger))
+            await turn(lane_state, dispatcher)
         except NexusError as problem:
             error = problem
         except Deferred:
@@ -369,44 +370,44 @@ class Session:
         except Exception as bug:  # the last seam: a person never sees a traceback
             error = report_bug(bug)
         try:
-            await deliver_steering(engine)
+            await deliver_steering(lane_state)
         except NexusError as problem:
             error = error or problem
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
-        engine.emit(event.TurnEnd(ended))
+        lane_state.emit(event.TurnEnd(ended))
 
-    async def _begin(self, engine: LaneState, trigger: Trigger) -> None:
+    async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""
-        engine.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
+        lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
         await self._open()
         await self._admit(trigger)
-        engine.emit(event.TurnStart(trigger.text))
+        lane_state.emit(event.TurnStart(trigger.text))
 
     async def _admit(self, trigger: Trigger) -> None:
         """Settle what an earlier process left open, then record the person's words."""
-        engine = self.state.lane_state
+        lane_state = self.state.lane_state
         if not trigger.text and not trigger.parts:
-            await self._go_on(engine)
+            await self._go_on(lane_state)
             return
-        if isinstance(step := engine.lane.next_step(), Dispatch):
-            self.state.dispatcher.settle_open(engine, step.calls)
-        timeline = engine.lane.timeline
+        if isinstance(step := lane_state.lane.next_step(), Dispatch):
+            self.state.dispatcher.settle_open(lane_state, step.calls)
+        timeline = lane_state.lane.timeline
         if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
             timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await record_user_message(
-            engine, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted, pasted=trigger.pasted
+            lane_state, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted, pasted=trigger.pasted
         )
 
-    async def _go_on(self, engine: LaneState) -> None:
+    async def _go_on(self, lane_state: LaneState) -> None:
         """Resume without a message: open work continues by itself, a reply that broke off is requested again."""
-        if self._control.steering or not isinstance(engine.lane.next_step(), Done):
+        if self._control.steering or not isinstance(lane_state.lane.next_step(), Done):
             return
-        items = engine.lane.items
+        items = lane_state.lane.items
         if not items or not items[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
             why = "there is no prompt, and the last answer of this session is complete"
             raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
-        await record_user_message(engine, Kind.STEER, GO_ON, actor="nexus")
+        await record_user_message(lane_state, Kind.STEER, GO_ON, actor="nexus")
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":

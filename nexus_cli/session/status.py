@@ -42,29 +42,29 @@ class Status:
     """False if the system text of the next request was not read yet."""
 
 
-def status(parts: SessionState) -> Status:
+def status(state: SessionState) -> Status:
     """Return the present status of the session."""
-    engine, request = parts.lane_state, next_request(parts.lane_state)
-    drops = parts.drops()
-    lane = engine.lane
+    lane_state, request = state.lane_state, next_request(state.lane_state)
+    drops = state.drops()
+    lane = lane_state.lane
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
-    last = engine.last_usage
+    last = lane_state.last_usage
     return Status(
-        session=parts.session_id,
-        model=engine.model.info.name,
-        effort=engine.model.effort,
-        allow=parts.limits.allow or "read",
-        recipe=parts.recipe.name,
-        folder=str(parts.dispatcher.cwd),
+        session=state.session_id,
+        model=lane_state.model.info.name,
+        effort=lane_state.model.effort,
+        allow=state.limits.allow or "read",
+        recipe=state.recipe.name,
+        folder=str(state.dispatcher.cwd),
         used=request.tokens if lane.is_recorded or lane.items else 0,
         budget=request.budget.available,
         basis=request.basis,
         drops=len(drops),
         recalled=sum(1 for drop in drops if drop.recalls),
         cached=last.cache_read / last.input if last and last.input else None,
-        cost_usd=parts.cost(),
-        saved=parts.is_saved(),
+        cost_usd=state.cost(),
+        saved=state.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
-        settled=lane.is_recorded and (is_drafted(engine) or not begins_epoch(engine)),
+        settled=lane.is_recorded and (is_drafted(lane_state) or not begins_epoch(lane_state)),
     )

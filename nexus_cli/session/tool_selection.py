@@ -54,8 +54,8 @@ def tool_names(schemas: Schemas) -> tuple[str, ...]:
     return tuple(str(one["function"]["name"]) for one in schemas)
 
 
-def can_recall(engine: LaneState) -> bool:
+def can_recall(lane_state: LaneState) -> bool:
     """True if the model has the tool `recall` and its limits allow it. The person can always read every drop."""
-    allowed = engine.spending.limits.tools
-    offered = (tool.get("function", {}).get("name") for tool in engine.lane.epoch.tools)
+    allowed = lane_state.spending.limits.tools
+    offered = (tool.get("function", {}).get("name") for tool in lane_state.lane.epoch.tools)
     return RECALL in offered and (allowed is None or RECALL in allowed)

@@ -28,96 +28,96 @@ TRIES = 2
 """Times that lost sections are sent again after a rewrite: making room for them may need another rewrite."""
 
 
-async def turn(engine: LaneState, dispatcher: Dispatcher) -> None:
+async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
     """Go on until the assistant has the last word. Raises `NexusError` where a turn stops short."""
     while True:
-        match engine.lane.next_step():
+        match lane_state.lane.next_step():
             case Dispatch(calls):
-                _stop_repetition(engine, dispatcher, calls)
-                await dispatcher.run(engine, calls)
-                _stop_asking(engine, dispatcher)
+                _stop_repetition(lane_state, dispatcher, calls)
+                await dispatcher.run(lane_state, calls)
+                _stop_asking(lane_state, dispatcher)
             case Ask():
-                await deliver_steering(engine)
-                await request(engine)
+                await deliver_steering(lane_state)
+                await request(lane_state)
             case Done():
-                if not await deliver_steering(engine):
+                if not await deliver_steering(lane_state):
                     return
             case never:
                 assert_never(never)
 
 
-async def request(engine: LaneState) -> None:
+async def request(lane_state: LaneState) -> None:
     """Take one step: limits, changes, room, the request; once more after an overflow."""
-    engine.spending.check_steps()
-    epoch = engine.lane.epoch.id
-    await attach_changes(engine)
-    await begin_pending_epoch(engine)
-    await prune(engine)
-    await ensure_fits(engine)
-    await _send_lost_again(engine, epoch)
-    engine.emit(event.ContextPlan(context_plan(engine)))
+    lane_state.spending.check_steps()
+    epoch = lane_state.lane.epoch.id
+    await attach_changes(lane_state)
+    await begin_pending_epoch(lane_state)
+    await prune(lane_state)
+    await ensure_fits(lane_state)
+    await _send_lost_again(lane_state, epoch)
+    lane_state.emit(event.ContextPlan(context_plan(lane_state)))
     try:
-        await call_model(engine, answer_cap(engine))
+        await call_model(lane_state, answer_cap(lane_state))
     except ProviderError as error:
         if error.kind != "overflow":
             raise
-        engine.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
-        engine.spending.steps -= 1
-        epoch = engine.lane.epoch.id
-        await ensure_fits_after_overflow(engine, error)
-        await _send_lost_again(engine, epoch)
-        await call_model(engine, answer_cap(engine))
+        lane_state.emit(event.Notice(f"the provider refused the request as too long: {error.why}"))
+        lane_state.spending.steps -= 1
+        epoch = lane_state.lane.epoch.id
+        await ensure_fits_after_overflow(lane_state, error)
+        await _send_lost_again(lane_state, epoch)
+        await call_model(lane_state, answer_cap(lane_state))
 
 
-async def begin_pending_epoch(engine: LaneState) -> None:
+async def begin_pending_epoch(lane_state: LaneState) -> None:
     """Begin the epoch that a switch of model or a reload asks for."""
-    if engine.pending:
-        head, before = flatten(engine.lane.groups()), unreported_tokens(engine)
-        planned = await engine.prompt.draft_epoch(engine)
-        engine.begin_epoch(head, engine.pending, planned, notes=lambda _: [rewrite_memo(engine, before)])
-        engine.pending = ""
+    if lane_state.pending:
+        head, before = flatten(lane_state.lane.groups()), unreported_tokens(lane_state)
+        planned = await lane_state.prompt.draft_epoch(lane_state)
+        lane_state.begin_epoch(head, lane_state.pending, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
+        lane_state.pending = ""
 
 
-async def attach_changes(engine: LaneState) -> None:
+async def attach_changes(lane_state: LaneState) -> None:
     """Fix what changed on the newest unsent message: all of it on a user message, notices alone on a tool result."""
-    if engine.limits is not None:
-        engine.limits.record(engine)
-    preamble = await engine.prompt.draft_preamble(engine)
-    if preamble.text and engine.lane.attach_preamble(preamble.text):
+    if lane_state.limits is not None:
+        lane_state.limits.record(lane_state)
+    preamble = await lane_state.prompt.draft_preamble(lane_state)
+    if preamble.text and lane_state.lane.attach_preamble(preamble.text):
         preamble.settle()
 
 
-async def _send_lost_again(engine: LaneState, epoch: int) -> None:
+async def _send_lost_again(lane_state: LaneState, epoch: int) -> None:
     """Attach again what a new epoch's window has lost, and make room for it; the next step attaches the rest."""
     for _ in range(TRIES):
-        if engine.lane.epoch.id == epoch:
+        if lane_state.lane.epoch.id == epoch:
             return
-        epoch = engine.lane.epoch.id
-        await attach_changes(engine)
-        await ensure_fits(engine)
+        epoch = lane_state.lane.epoch.id
+        await attach_changes(lane_state)
+        await ensure_fits(lane_state)
 
 
-async def deliver_steering(engine: LaneState) -> bool:
+async def deliver_steering(lane_state: LaneState) -> bool:
     """Deliver the person's words that came meanwhile; False when there were none."""
-    waiting = engine.control.steering
+    waiting = lane_state.control.steering
     if not waiting:
         return False
     while waiting:
-        await run_shielded(_steer(engine, waiting.popleft()))
+        await run_shielded(_steer(lane_state, waiting.popleft()))
     return True
 
 
-async def _steer(engine: LaneState, words: str) -> None:
-    await record_user_message(engine, Kind.STEER, words, pasted=engine.control.pasted.pop(words, ()))
-    engine.emit(event.Steered(words))
+async def _steer(lane_state: LaneState, words: str) -> None:
+    await record_user_message(lane_state, Kind.STEER, words, pasted=lane_state.control.pasted.pop(words, ()))
+    lane_state.emit(event.Steered(words))
 
 
-def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
+def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` paid steps with calls that the run may not make any more."""
     limits, started = dispatcher.limits, dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return
-    batches = Run.of(engine.lane.timeline, engine.lane.run).batches
+    batches = Run.of(lane_state.lane.timeline, lane_state.lane.run).batches
     acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
     most = len(batches) if limits.max_iterations is None else limits.max_iterations
     if limits.is_one_step:
@@ -125,22 +125,22 @@ def _stop_asking(engine: LaneState, dispatcher: Dispatcher) -> None:
     if len(batches) >= most + SPARE:
         why = "the model keeps requesting calls that this run no longer allows"
         more = "Ask in parts, or raise limits.max_iterations"
-        hint = "Ask in parts" if limits.is_one_step else engine.spending.raised_by("max_iterations", more)
+        hint = "Ask in parts" if limits.is_one_step else lane_state.spending.raised_by("max_iterations", more)
         raise NexusError("limit", "the turn was stopped", why, hint)
 
 
-def _stop_repetition(engine: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
-    items = engine.lane.items
+def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
+    items = lane_state.lane.items
     for call in calls:
         row = repeated_calls(items, call)
         times = len(row)
         if times >= END_AT:
-            (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(engine, calls, call)
+            (ran, refused), last = dispatcher.fates(row[1:]), dispatcher.refuses(lane_state, calls, call)
             denied, refused = last or dispatcher.fates(row[1:2])[1] > 0, refused + last
-            dispatcher.stop_repeating(engine, calls)
+            dispatcher.stop_repeating(lane_state, calls)
             why = f"{call.name} was called {times} times in a row with the same arguments"
             some = f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
             why += ", and refused each time" if refused >= times - 1 else some
             raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Ask in other words")
         if times >= NOTICE_AT:
-            engine.notices.append(repeat_notice(call, times))
+            lane_state.notices.append(repeat_notice(call, times))

@@ -58,7 +58,7 @@ def _like(context: ContextManager, text: str) -> ByKind:
 
 
 async def record_user_message(
-    engine: LaneState,
+    lane_state: LaneState,
     kind: Kind,
     text: str,
     *,
@@ -68,9 +68,9 @@ async def record_user_message(
     pasted: Sequence[str] = (),
 ) -> Entry:
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
-    lane, count = engine.lane, engine.context.counter.count
+    lane, count = lane_state.lane, lane_state.context.counter.count
     epoch = lane.epoch
-    most = engine.meter.countable(engine.budget.available, _like(engine.context, text))
+    most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
     clipped, drop_id = await clip_with_drop(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))
@@ -82,7 +82,7 @@ async def record_user_message(
             drop_id, "part of the input", clipped.tokens, Cause.INPUT_CAP, lane.timeline.now(), None, text, uncounted
         )
         await record_drop(lane.timeline.log, drop)
-        engine.emit(event.Dropped(replace(drop, text=None)))
+        lane_state.emit(event.Dropped(replace(drop, text=None)))
     ranges = [found.span() for one in pasted for found in re.finditer(re.escape(one), content)]
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline = lane.timeline

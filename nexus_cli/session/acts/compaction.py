@@ -33,12 +33,12 @@ NAMED = 5
 def compaction(instructions: str) -> Act:
     """Summarize older history; `instructions` say what the summary should keep."""
 
-    async def act(parts: SessionState) -> None:
-        engine = parts.lane_state
-        if isinstance(engine.lane.next_step(), Dispatch):
+    async def act(state: SessionState) -> None:
+        lane_state = state.lane_state
+        if isinstance(lane_state.lane.next_step(), Dispatch):
             raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
-        await begin_pending_epoch(engine)
-        await compact(engine, "command", engine.settings.compact.to, instructions)
+        await begin_pending_epoch(lane_state)
+        await compact(lane_state, "command", lane_state.settings.compact.to, instructions)
 
     return act
 
@@ -46,8 +46,8 @@ def compaction(instructions: str) -> Act:
 def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act:
     """Tell what `compaction` would do now; nothing is sent and nothing changes."""
 
-    async def act(parts: SessionState) -> None:
-        told({"session": parts.session_id, **previews.preview(parts.lane_state, instructions)})
+    async def act(state: SessionState) -> None:
+        told({"session": state.session_id, **previews.preview(state.lane_state, instructions)})
 
     return act
 
@@ -59,32 +59,32 @@ def uncompaction() -> Act:
     former window does not fit the budget any more.
     """
 
-    async def act(parts: SessionState) -> None:
-        engine = parts.lane_state
-        lane, log = engine.lane, engine.lane.timeline.log
+    async def act(state: SessionState) -> None:
+        lane_state = state.lane_state
+        lane, log = lane_state.lane, lane_state.lane.timeline.log
         if isinstance(lane.next_step(), Dispatch):
             raise NexusError("usage", "nothing was undone", "a call waits for its result", "Go on first")
         made = compaction_in_force(lane.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
-        old, before, shown = log.epoch(made.parent), window_request(engine).tokens, next_request(engine).tokens
+        old, before, shown = log.epoch(made.parent), window_request(lane_state).tokens, next_request(lane_state).tokens
         head = restored_head(old, lane.items, lane.timeline.read(old.base + 1, lane.timeline.last))
-        same = old.model == engine.model.info.name
+        same = old.model == lane_state.model.info.name
         anchor = anchor_before(lane.timeline.memos, made.id) if same else None
-        _refuse_if_too_large(rewritten_request(engine, lane.epoch, head, anchor))
-        planned = await engine.prompt.draft_epoch(engine)
-        restored_request = rewritten_request(engine, with_frame(lane.epoch, planned.frame), head, anchor)
+        _refuse_if_too_large(rewritten_request(lane_state, lane.epoch, head, anchor))
+        planned = await lane_state.prompt.draft_epoch(lane_state)
+        restored_request = rewritten_request(lane_state, with_frame(lane.epoch, planned.frame), head, anchor)
         _refuse_if_too_large(restored_request)
 
         def notes(new: Epoch) -> list[tuple[str, Mapping[str, Any]]]:
-            return [*note_undone(engine, new.id, made.id), rewrite_memo(engine, before)]
+            return [*note_undone(lane_state, new.id, made.id), rewrite_memo(lane_state, before)]
 
-        engine.begin_epoch(head, UNDO, planned, notes=notes)
+        lane_state.begin_epoch(head, UNDO, planned, notes=notes)
         if anchor is not None:
-            engine.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
-        engine.pending = ""
-        engine.emit(Notice(f"compaction undone: {shown:,} -> {next_request(engine).tokens:,} tokens"))
+            lane_state.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
+        lane_state.pending = ""
+        lane_state.emit(Notice(f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"))
 
     return act
 
@@ -104,10 +104,10 @@ def pin(what: str) -> Act:
     named.
     """
 
-    async def act(parts: SessionState) -> None:
-        engine = parts.lane_state
-        timeline, count = engine.lane.timeline, engine.context.counter.count
-        before, room = pins.list_pins(timeline), pins_room(engine)
+    async def act(state: SessionState) -> None:
+        lane_state = state.lane_state
+        timeline, count = lane_state.lane.timeline, lane_state.context.counter.count
+        before, room = pins.list_pins(timeline), pins_room(lane_state)
         made = pins.add_pin(timeline, what, count, room)
         every = pins.list_pins(timeline)
         taken = sum(one.tokens(count) for one in every)
@@ -119,9 +119,9 @@ def pin(what: str) -> Act:
         new = made not in before and not made.entry
         if new and len(made.text) > TOLD:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
-        engine.emit(Notice(said))
+        lane_state.emit(Notice(said))
         if new and len(made.text) <= TOLD:
-            engine.notices.append(f"the person pinned this, it holds from now on: {made.text}")
+            lane_state.notices.append(f"the person pinned this, it holds from now on: {made.text}")
 
     return act
 
@@ -129,10 +129,10 @@ def pin(what: str) -> Act:
 def unpin(what: str) -> Act:
     """Remove a pin by its id, its message or its words. Raises as `compaction.pins.remove_pin`."""
 
-    async def act(parts: SessionState) -> None:
-        engine = parts.lane_state
-        gone = pins.remove_pin(engine.lane.timeline, what)
-        engine.emit(Notice(f"{gone.id} is no longer pinned; it stays in the window until the next compaction"))
+    async def act(state: SessionState) -> None:
+        lane_state = state.lane_state
+        gone = pins.remove_pin(lane_state.lane.timeline, what)
+        lane_state.emit(Notice(f"{gone.id} is no longer pinned; it stays in the window until the next compaction"))
 
     return act
 

@@ -37,15 +37,16 @@ def goal_setting(text: str) -> Act:
     stopped, the goal is stored without steps and without notice.
     """
 
-    async def act(parts: SessionState) -> None:
-        engine, words = parts.lane_state, shorten(text)
-        timeline = engine.lane.timeline
+    async def act(state: SessionState) -> None:
+        lane_state, words = state.lane_state, shorten(text)
+        timeline = lane_state.lane.timeline
         known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(timeline)]
         listed = "\n".join(["Goals there are:", *known, ""]) if known else ""
         steps: list[str] = []
         problem = ""
         try:
-            answer = await run_in_lane(engine, parts.dispatcher, own_recipe("goal_decompose"), f"{listed}Goal: {words}")
+            recipe = own_recipe("goal_decompose")
+            answer = await run_in_lane(lane_state, state.dispatcher, recipe, f"{listed}Goal: {words}")
             steps = parse_steps(answer)
             problem = "" if steps else "the model named none"
         except NexusError as error:
@@ -55,7 +56,7 @@ def goal_setting(text: str) -> Act:
             raise
         set_goal(timeline, words, [] if steps == [words] else steps)
         if problem:
-            engine.emit(Notice(f"goal saved without steps: {problem}"))
+            lane_state.emit(Notice(f"goal saved without steps: {problem}"))
 
     return act
 
@@ -64,8 +65,8 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
     """Mark goals and steps as done, or drop them: all of them, or none and `NexusError("usage", ...)` when one is not
     there. With a goal go its steps."""
 
-    async def act(parts: SessionState) -> None:
-        timeline = parts.lane_state.lane.timeline
+    async def act(state: SessionState) -> None:
+        timeline = state.lane_state.lane.timeline
         there = {goal.id for goal in list_goals(timeline) if verb != "done" or not goal.done}
         for name in names:
             if name not in there:

@@ -49,21 +49,21 @@ def consolidation(done: Consolidated) -> Act:
     Raise `NexusError` if there is no memory, fewer than two facts, or the model cannot be asked.
     """
 
-    async def act(parts: SessionState) -> None:
+    async def act(state: SessionState) -> None:
         recipe = own_recipe("sleep_consolidate")
-        before = _facts(parts)
+        before = _facts(state)
         ours = [fact for fact in before if fact.slot in SLOTS]
         check_facts(ours)
-        shown = _newest_that_fit(parts, ours)
+        shown = _newest_that_fit(state, ours)
         done.looked_at, done.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
-        dispatcher = _merging(parts.dispatcher)
+        dispatcher = _merging(state.dispatcher)
         tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
         try:
             text = "\n".join(map(_line, shown))
-            done.answer = await run_in_lane(parts.lane_state, dispatcher, recipe, text, tools)
+            done.answer = await run_in_lane(state.lane_state, dispatcher, recipe, text, tools)
         finally:
-            after = {fact.id: fact for fact in _facts(parts)}
+            after = {fact.id: fact for fact in _facts(state)}
             known = {fact.id: fact for fact in before}
             done.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
             done.forgotten = [fact for fact in before if fact.id not in after]
@@ -84,19 +84,19 @@ def _merging(dispatcher: Dispatcher) -> Dispatcher:
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 
-def _facts(parts: SessionState) -> list[Fact]:
+def _facts(state: SessionState) -> list[Fact]:
     """Return the facts of every slot, the newest first; raise `NexusError("usage", ...)` without a ledger."""
-    if parts.ledger is None:
+    if state.ledger is None:
         raise NexusError("usage", "no memory", "this session has no ledger", "Start nexus itself")
-    return parts.ledger.facts.list_facts(str(project_root(parts.dispatcher.cwd)))
+    return state.ledger.facts.list_facts(str(project_root(state.dispatcher.cwd)))
 
 
-def _newest_that_fit(parts: SessionState, facts: Sequence[Fact]) -> list[Fact]:
+def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
     """Return the newest of `facts` that fit a request."""
-    room = int(parts.lane_state.meter.countable(parts.lane_state.budget.available) * SHARE)
+    room = int(state.lane_state.meter.countable(state.lane_state.budget.available) * SHARE)
     shown: list[Fact] = []
     for fact in facts:
-        room -= parts.lane_state.context.counter.count(_line(fact))
+        room -= state.lane_state.context.counter.count(_line(fact))
         if room < 0:
             break
         shown.append(fact)
@@ -109,15 +109,15 @@ def _line(fact: Fact) -> str:
     return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.text)}"
 
 
-async def extract_facts(dispatcher: Dispatcher, engine: LaneState) -> None:
+async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
     """Let a fork of the lane store facts. An error is a notice: the compaction goes on. Does nothing without a
     memory."""
     if dispatcher.registry.get(TOOL) is None:
         return
     try:
-        await run_in_fork(engine, dispatcher, own_recipe("pre_compaction"))
+        await run_in_fork(lane_state, dispatcher, own_recipe("pre_compaction"))
     except NexusError as error:
-        engine.emit(Notice(f"no facts were kept before the compaction: {error.message}"))
+        lane_state.emit(Notice(f"no facts were kept before the compaction: {error.message}"))
 
 
 def reflection(tell: Callable[[str], None]) -> Act:
@@ -126,13 +126,13 @@ def reflection(tell: Callable[[str], None]) -> Act:
     Raise `NexusError` if nothing was asked in the session yet, or a call is open.
     """
 
-    async def act(parts: SessionState) -> None:
-        engine = parts.lane_state
-        if not newest_words(engine.lane):
+    async def act(state: SessionState) -> None:
+        lane_state = state.lane_state
+        if not newest_words(lane_state.lane):
             raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
-        if not isinstance(engine.lane.next_step(), Done):
+        if not isinstance(lane_state.lane.next_step(), Done):
             raise NexusError("usage", "no reflection", "the last turn is not finished", "Go on first")
-        await begin_pending_epoch(engine)
-        tell(await run_in_fork(engine, parts.dispatcher, own_recipe("reflection")))
+        await begin_pending_epoch(lane_state)
+        tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection")))
 
     return act

@@ -29,21 +29,21 @@ MOST = 10
 """Steps of a recipe that names no `max_iterations`."""
 
 
-async def run_in_fork(engine: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def run_in_fork(lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     """Return the answer of a fork of the lane to the recipe's instruction, after the calls that the recipe allows.
 
     The fork's requests begin with the lane's own lines; the lane does not change. Raises `NexusError`.
     """
-    return await _run(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe)
+    return await _run(forked(lane_state, recipe.name, _instruction(recipe)), dispatcher, recipe)
 
 
 async def run_in_lane(
-    engine: LaneState, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
+    lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
 ) -> str:
     """Return the answer of a new lane with the recipe's instruction as its system text and `text` as its only
     message."""
     instruction = _instruction(recipe)
-    side = separate(engine, recipe.name, engine.model)
+    side = separate(lane_state, recipe.name, lane_state.model)
     context = side.context
     frame = replace(
         context.frame(),

@@ -85,7 +85,7 @@ def smallest_like(
     return 0, 0
 
 
-def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
+def load_history(lane_state: LaneState, ledger: Ledger, log: LaneLog, settings: Settings) -> CacheHistory:
     """Return what the lane sent before: its newest request, and the newest under each of its last epochs that a cache
     may still hold."""
     history = CacheHistory()
@@ -105,12 +105,12 @@ def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Sett
     last = next(reversed(newest))
     for epoch in list(newest)[-MOST_EPOCHS:]:
         try:
-            begins = prefix_hash(like := _epoch(engine.lane, log, epoch))
-            small = smallest_like(rows, like, lambda number: _epoch(engine.lane, log, number), log.read)
+            begins = prefix_hash(like := _epoch(lane_state.lane, log, epoch))
+            small = smallest_like(rows, like, lambda number: _epoch(lane_state.lane, log, number), log.read)
             if all(small):  # also sizes the same beginning when it is no longer cached
                 history.least[begins] = small
-            if epoch == last or not _is_expired(engine, history.uses.get(epoch)):
-                sent = _sent(engine, ledger, log, newest[epoch], settings)
+            if epoch == last or not _is_expired(lane_state, history.uses.get(epoch)):
+                sent = _sent(lane_state, ledger, log, newest[epoch], settings)
                 history.earlier[epoch] = replace(sent, cached=before.proven, least=small, begins=begins)
         except NexusError:
             continue  # likewise
@@ -119,9 +119,9 @@ def load_history(engine: LaneState, ledger: Ledger, log: LaneLog, settings: Sett
     return history
 
 
-def _is_expired(engine: LaneState, used: datetime | None) -> bool:
+def _is_expired(lane_state: LaneState, used: datetime | None) -> bool:
     """True if no cache holds any more what was sent under an epoch that was `used` last then."""
-    life, seconds = cache_life_of(engine.model.info), seconds_between(used, engine.clock())
+    life, seconds = cache_life_of(lane_state.model.info), seconds_between(used, lane_state.clock())
     return life is not None and seconds is not None and seconds > life.max_seconds
 
 
@@ -130,11 +130,11 @@ def _epoch(lane: Lane, log: LaneLog, number: int) -> Epoch:
     return lane.epoch if number == lane.epoch.id else log.epoch(number)
 
 
-def _sent(engine: LaneState, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
+def _sent(lane_state: LaneState, ledger: Ledger, log: LaneLog, row: RequestRow, settings: Settings) -> SentRequest:
     """Return a request as it was sent; `NexusError` where its epoch cannot be read."""
-    epoch, tail, last = _epoch(engine.lane, log, row.manifest.epoch), engine.lane.tail, row.manifest.last
-    if epoch is not engine.lane.epoch:
+    epoch, tail, last = _epoch(lane_state.lane, log, row.manifest.epoch), lane_state.lane.tail, row.manifest.last
+    if epoch is not lane_state.lane.epoch:
         tail = [item_of(entry) for entry in log.read(epoch.base + 1, last)]
-    other = epoch.model != engine.model.info.name
+    other = epoch.model != lane_state.model.info.name
     life = cache_life_of(load_model_info(ledger, epoch.model, settings)) if other else None
     return SentRequest(epoch, tail, last, reported_tokens(row), life=life)

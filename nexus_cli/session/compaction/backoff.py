@@ -29,22 +29,22 @@ overflows. After several in a row that were paid for and came to nothing twice a
 overflow cuts that short, but those that failed at one count in the same way for the next."""
 
 
-def note_made(engine: LaneState, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> Note:
+def note_made(lane_state: LaneState, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> Note:
     """Return the note that epoch `epoch` begins with a summary; `anchor` is that of the epoch before it. Recorded with
     the epoch."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
-    return _tried(engine.step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
+    return _tried(lane_state.step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
 
 
-def note_failed(engine: LaneState, why: str, *, paid: bool, over: bool = False) -> None:
+def note_failed(lane_state: LaneState, why: str, *, paid: bool, over: bool = False) -> None:
     """Record that a compaction failed; `over` says that the window did not fit."""
-    engine.lane.timeline.memo(*_tried(engine.step, {"epoch": None, "why": why, "paid": paid, "over": over}))
+    lane_state.lane.timeline.memo(*_tried(lane_state.step, {"epoch": None, "why": why, "paid": paid, "over": over}))
 
 
-def note_undone(engine: LaneState, epoch: int, undone: int) -> list[Note]:
+def note_undone(lane_state: LaneState, epoch: int, undone: int) -> list[Note]:
     """Return the notes that epoch `epoch` undoes the compaction that began epoch `undone`. Recorded with the epoch."""
-    drops = compaction_memo(engine.lane.timeline.memos, undone).get("drops", [])
-    tried = _tried(engine.step, {"epoch": epoch, "why": "undo"})
+    drops = compaction_memo(lane_state.lane.timeline.memos, undone).get("drops", [])
+    tried = _tried(lane_state.step, {"epoch": epoch, "why": "undo"})
     return [tried, (UNDONE, {"epoch": undone, "drops": drops})]
 
 
@@ -66,23 +66,23 @@ def anchor_before(memos: Memos, epoch: int) -> Anchor | None:
     return Anchor(last, reported, counted)
 
 
-def may_compact(engine: LaneState, *, fits: bool) -> bool:
+def may_compact(lane_state: LaneState, *, fits: bool) -> bool:
     """True if a summary may be requested now, also after a restart; `fits`: the next request fits without one."""
-    tried = [memo.value for memo in engine.lane.timeline.memos(TRIED)]
-    if fits and any(_lately(engine.step, value) for value in tried if not _for_nothing(value)):
+    tried = [memo.value for memo in lane_state.lane.timeline.memos(TRIED)]
+    if fits and any(_lately(lane_state.step, value) for value in tried if not _for_nothing(value)):
         return False
     failed = _in_vain(tried)
     alike = failed if fits else [value for value in failed if value.get("over")]
-    return not any(_lately(engine.step, value) for value in failed) and not (
-        alike and _lately(engine.step, alike[0], AGAIN_AFTER << (len(alike) - 1))
+    return not any(_lately(lane_state.step, value) for value in failed) and not (
+        alike and _lately(lane_state.step, alike[0], AGAIN_AFTER << (len(alike) - 1))
     )
 
 
-def refused_for_nothing(engine: LaneState) -> bool:
+def refused_for_nothing(lane_state: LaneState) -> bool:
     """True if the last try, a few steps ago, found too little to summarize. It cost nothing and is not reported at each
     step."""
-    tried = engine.lane.timeline.memos(TRIED)
-    return bool(tried) and _for_nothing(tried[-1].value) and _lately(engine.step, tried[-1].value)
+    tried = lane_state.lane.timeline.memos(TRIED)
+    return bool(tried) and _for_nothing(tried[-1].value) and _lately(lane_state.step, tried[-1].value)
 
 
 def _for_nothing(value: Mapping[str, Any]) -> bool:

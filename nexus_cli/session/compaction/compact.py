@@ -48,16 +48,17 @@ LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
 
 
-def draft_plan(engine: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
+def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.CompactionPlan | None:
     """Return the plan that brings the lane to `share` of its budget; None if too little would go. Changes nothing."""
-    available, count, pinned = countable(engine, cause), engine.context.counter.count, list_pins(engine.lane.timeline)
-    budget, fixed = countable(engine), engine.lane.epoch.system_tokens + engine.lane.epoch.tools_tokens
+    available, count = countable(lane_state, cause), lane_state.context.counter.count
+    pinned = list_pins(lane_state.lane.timeline)
+    budget, fixed = countable(lane_state), lane_state.lane.epoch.system_tokens + lane_state.lane.epoch.tools_tokens
     target = int(share * available) - fixed
-    full, lane = cause != "command", engine.lane
-    for _ in read_log(lane, engine.work):
+    full, lane = cause != "command", lane_state.lane
+    for _ in read_log(lane, lane_state.work):
         pass
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
-    record = render_record(make_record(lane, engine.work), beyond.record, count, _no_way)
+    record = render_record(make_record(lane, lane_state.work), beyond.record, count, _no_way)
     reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
         target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
@@ -68,7 +69,7 @@ def draft_plan(engine: LaneState, cause: str, share: float) -> planning.Compacti
         count=count,
         run=lane.run,
         earlier=hidden_words(lane),
-        answers=read_texts(lane, engine.work.answers, own=False),
+        answers=read_texts(lane, lane_state.work.answers, own=False),
         record=reserved,
         pins=pinned,
         beyond=beyond,
@@ -79,46 +80,46 @@ def _no_way(number: int) -> str:
     return missing_line(number, "older item", "d9999", True)
 
 
-def countable(engine: LaneState, cause: str = "") -> int:
+def countable(lane_state: LaneState, cause: str = "") -> int:
     """Return the budget by our count. On command it is at most the present window: the person wants it smaller now."""
-    available = engine.meter.countable(engine.budget.available)
-    return min(available, max(LEAST, engine.lane.counted)) if cause == "command" else available
+    available = lane_state.meter.countable(lane_state.budget.available)
+    return min(available, max(LEAST, lane_state.lane.counted)) if cause == "command" else available
 
 
-def pins_room(engine: LaneState) -> int:
+def pins_room(lane_state: LaneState) -> int:
     """Return the tokens by our count that all pins may take together."""
-    return int(countable(engine) * planning.PINS_SHARE)
+    return int(countable(lane_state) * planning.PINS_SHARE)
 
 
-async def compact(engine: LaneState, cause: str, share: float, instructions: str = "") -> bool:
+async def compact(lane_state: LaneState, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the lane to `share` of its budget; True when a smaller window was accepted."""
-    before, spent = next_request(engine).tokens, engine.spending.usage.cost_usd
-    engine.emit(event.CompactionStart(cause, before))
-    await read_log_in_pieces(engine.lane, engine.work)
-    plan = draft_plan(engine, cause, share)
+    before, spent = next_request(lane_state).tokens, lane_state.spending.usage.cost_usd
+    lane_state.emit(event.CompactionStart(cause, before))
+    await read_log_in_pieces(lane_state.lane, lane_state.work)
+    plan = draft_plan(lane_state, cause, share)
     try:
         if plan is None:
             raise Failed("there is too little to summarize")
         if cause != "overflow":  # a fork of the lane would be refused too
-            await _run_before_summary(engine)
-        choice = choose_summary_source(engine, plan, cause)
-        summary, source = await summarise(engine, plan, choice, instructions)
+            await _run_before_summary(lane_state)
+        choice = choose_summary_source(lane_state, plan, cause)
+        summary, source = await summarise(lane_state, plan, choice, instructions)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
-        kept = await _accept(engine, plan, summary, choice, cause)
+        kept = await _accept(lane_state, plan, summary, choice, cause)
     except Failed as reason:
         again = isinstance(reason, TooLong)
-        cut = not again and (cause == "overflow" or (cause != "command" and not window_request(engine).fits))
-        over = cause == "overflow" or not window_request(engine).fits
-        note_failed(engine, str(reason), paid=plan is not None and not again, over=over)
-        paid = _since(spent, engine.spending)
-        engine.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
+        cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
+        over = cause == "overflow" or not window_request(lane_state).fits
+        note_failed(lane_state, str(reason), paid=plan is not None and not again, over=over)
+        paid = _since(spent, lane_state.spending)
+        lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
         if isinstance(reason, TooLong):
-            engine.learn_from_overflow(reason.counted, reason.error)
-            return await compact(engine, "overflow", engine.settings.compact.overflow_to, instructions)
+            lane_state.learn_from_overflow(reason.counted, reason.error)
+            return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
         return False
-    after, paid = next_request(engine).tokens, _since(spent, engine.spending)
-    engine.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
+    after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
+    lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
 
 
@@ -127,9 +128,10 @@ def _since(spent: float | None, spending: Spending) -> float | None:
     return None if spent is None or now is None else round_dollars(now - spent)
 
 
-def choose_summary_source(engine: LaneState, plan: planning.CompactionPlan, cause: str) -> Choice:
+def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> Choice:
     """Choose what to request the summary from. Sends nothing."""
-    return choose_source(engine, plan, lambda: ((e.tokens, e.message) for e in gone_entries(engine.lane, plan)), cause)
+    lane = lane_state.lane
+    return choose_source(lane_state, plan, lambda: ((e.tokens, e.message) for e in gone_entries(lane, plan)), cause)
 
 
 def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
@@ -141,27 +143,27 @@ def gone_entries(lane: Lane, plan: planning.CompactionPlan) -> Iterator[Entry]:
         yield from (entry for entry in read if entry.id not in kept)
 
 
-async def _run_before_summary(engine: LaneState) -> None:
+async def _run_before_summary(lane_state: LaneState) -> None:
     """Run the work before a summary; if it fails the compaction goes on without it."""
-    if engine.before_summary is None:
+    if lane_state.before_summary is None:
         return
-    seconds = engine.settings.compact.seconds
+    seconds = lane_state.settings.compact.seconds
     try:
         async with asyncio.timeout(seconds):
-            await engine.before_summary(engine)
+            await lane_state.before_summary(lane_state)
     except TimeoutError:
-        engine.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s"))
+        lane_state.emit(event.Notice(f"the work before the compaction took more than {seconds:g} s"))
     except NexusError as error:
-        engine.emit(event.Notice(f"before the compaction: {error.message}"))
+        lane_state.emit(event.Notice(f"before the compaction: {error.message}"))
 
 
 async def _accept(
-    engine: LaneState, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
+    lane_state: LaneState, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
 ) -> dict[str, Any]:
     """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
-    lane, count, before = engine.lane, engine.context.counter.count, window_request(engine).tokens
-    record = await look_at_files(make_record(lane, engine.work), lane)
-    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(engine)
+    lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
+    record = await look_at_files(make_record(lane, lane_state.work), lane)
+    drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
     rendered = render_record(record, plan.record_room, count, _no_way)
@@ -171,26 +173,26 @@ async def _accept(
             record, plan.record_room, count, lambda number: missing_line(number, "older item", record_drop, recalls)
         )
     unseen = () if choice.source == "originals" else plan.unseen
-    kept = _kept_figures(engine.work, plan, rendered) | {"source": choice.source, "source_why": choice.why}
+    kept = _kept_figures(lane_state.work, plan, rendered) | {"source": choice.source, "source_why": choice.why}
     more = Additions(
         rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
         kept["words_left"], kept["answers_left"],
     )  # fmt: skip
-    items = head(plan, summary, drop_id, clock=engine.clock, measure=engine.context.measure, more=more)
-    _require_smaller(items, engine, lane.epoch.system_tokens + lane.epoch.tools_tokens)
-    planned = await engine.prompt.draft_epoch(engine)
-    _require_smaller(items, engine, planned.fixed)
+    items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
+    _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
+    planned = await lane_state.prompt.draft_epoch(lane_state)
+    _require_smaller(items, lane_state, planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if rendered.left:
         drops.append(_record_drop(lane, rendered, record_drop, count("\n".join(rendered.left))))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
-    anchor = engine.meter.anchor
+    anchor = lane_state.meter.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield note_made(engine, epoch.id, cause, [drop.id for drop in drops], anchor)
-        yield rewrite_memo(engine, before)
+        yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor)
+        yield rewrite_memo(lane_state, before)
 
-    engine.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
+    lane_state.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
@@ -215,11 +217,11 @@ def _kept_figures(work: WorkLog, plan: planning.CompactionPlan, rendered: Render
     }
 
 
-def _require_smaller(items: Sequence[WindowItem], engine: LaneState, fixed: int) -> None:
+def _require_smaller(items: Sequence[WindowItem], lane_state: LaneState, fixed: int) -> None:
     """Raise `Failed` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
-    before, after = engine.lane.counted, fixed + sum(item.tokens for item in items)
+    before, after = lane_state.lane.counted, fixed + sum(item.tokens for item in items)
     if after >= before:
-        tokens = window_request(engine).tokens
+        tokens = window_request(lane_state).tokens
         raise Failed(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 

@@ -23,51 +23,52 @@ CUTS = 3
 """So often a window is cut before one request at most."""
 
 
-async def make_room(engine: LaneState, *, fits: bool) -> None:
+async def make_room(lane_state: LaneState, *, fits: bool) -> None:
     """Compact the window, or prune it instead, then truncate it until the next request fits."""
-    hopeless = fits and refused_for_nothing(engine) and draft_plan(engine, "window", engine.settings.compact.to) is None
-    if not hopeless and may_compact(engine, fits=fits) and not prune_instead(engine):
-        await compact(engine, "window", engine.settings.compact.to)
-    _truncate_until_fits(engine)
+    target = lane_state.settings.compact.to
+    hopeless = fits and refused_for_nothing(lane_state) and draft_plan(lane_state, "window", target) is None
+    if not hopeless and may_compact(lane_state, fits=fits) and not prune_instead(lane_state):
+        await compact(lane_state, "window", lane_state.settings.compact.to)
+    _truncate_until_fits(lane_state)
 
 
-async def make_room_after_overflow(engine: LaneState) -> None:
+async def make_room_after_overflow(lane_state: LaneState) -> None:
     """Cut harder than usual: the provider refused the request as too long."""
-    may = may_compact(engine, fits=False)
-    if not may or not await compact(engine, "overflow", engine.settings.compact.overflow_to):
-        truncate(engine)
-    _truncate_until_fits(engine)
+    may = may_compact(lane_state, fits=False)
+    if not may or not await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to):
+        truncate(lane_state)
+    _truncate_until_fits(lane_state)
 
 
-def _truncate_until_fits(engine: LaneState) -> None:
+def _truncate_until_fits(lane_state: LaneState) -> None:
     """Truncate until the window fits: what stays may be denser than what there was, by which the first cut measures."""
     for _ in range(CUTS):
-        before = engine.lane.counted
-        if window_request(engine).fits:
+        before = lane_state.lane.counted
+        if window_request(lane_state).fits:
             return
-        truncate(engine)
-        if engine.lane.counted >= before:
+        truncate(lane_state)
+        if lane_state.lane.counted >= before:
             return
 
 
-def truncate(engine: LaneState) -> None:
+def truncate(lane_state: LaneState) -> None:
     """Cut the window to the low-water mark and report the drops; pins and the person's own words go into the marker.
 
     Leaves room for the event sections that have to be sent again.
     """
-    lane = engine.lane
-    before, available = window_request(engine).tokens, engine.meter.countable(engine.room)
+    lane = lane_state.lane
+    before, available = window_request(lane_state).tokens, lane_state.meter.countable(lane_state.room)
     keeps = Kept(
         list_pins(lane.timeline),
         int(available * PINS_SHARE),
         lambda shown: words_before(lane, lane.timeline.last, shown),
         own_words_room(available),
-        can_recall(engine),
+        can_recall(lane_state),
     )
-    truncator = with_pins(engine.context.truncator, keeps)
-    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * engine.budget.window))
+    truncator = with_pins(lane_state.context.truncator, keeps)
+    available -= truncator.reserved + min(PREAMBLE_TOKENS, int(PREAMBLE_SHARE * lane_state.budget.window))
     fixed = lane.epoch.system_tokens + lane.epoch.tools_tokens
     truncator.strategy = near(truncator.strategy, available - fixed - MARKER_ROOM)
-    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(engine, before)])
-    engine.meter.forget()
-    engine.emit_drops(drops)
+    drops = truncator.truncate(lane, available, notes=lambda _: [rewrite_memo(lane_state, before)])
+    lane_state.meter.forget()
+    lane_state.emit_drops(drops)

@@ -35,31 +35,31 @@ WORDS = 120
 """Characters of a message that are shown."""
 
 
-def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
+def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
     """Return the plan as JSON data: `possible` says if there is one, `why` why not."""
-    plan = draft_plan(engine, "command", engine.settings.compact.to)
-    request = next_request(engine)
+    plan = draft_plan(lane_state, "command", lane_state.settings.compact.to)
+    request = next_request(lane_state)
     before, waiting = request.tokens, sum(item.tokens for item in request.waiting)
     value: dict[str, Any] = {
         "version": 1,
-        "model": engine.model.info.name,
+        "model": lane_state.model.info.name,
         "instructions": instructions,
-        "budget": engine.budget.available,
+        "budget": lane_state.budget.available,
         "unit": UNIT,
         "before": before,
         "possible": plan is not None,
         "why": "" if plan else "there is too little to summarize",
-        "pins": _pin_rows(engine, plan),
+        "pins": _pin_rows(lane_state, plan),
     }
     if plan is None:
         return value
-    choice = choose_summary_source(engine, plan, "command")
-    after = _after(engine, plan)
+    choice = choose_summary_source(lane_state, plan, "command")
+    after = _after(lane_state, plan)
     value |= {
-        "after": min(_afterwards(engine, plan, after + waiting).most, before),
+        "after": min(_afterwards(lane_state, plan, after + waiting).most, before),
         "goes": {
             **_part(flatten(plan.gone)), "first": plan.entries[0], "last": plan.entries[1],
-            "without": list(plan.staying), "recall": can_recall(engine),
+            "without": list(plan.staying), "recall": can_recall(lane_state),
         },
         "stays": _part(plan.kept),
         "words": _words(plan),
@@ -68,14 +68,14 @@ def preview(engine: LaneState, instructions: str = "") -> dict[str, Any]:
         "record": {"most": plan.record_room},
         "summary": {"most": plan.summary_cap, "source": choice.source, "why": choice.why,
                     "model": choice.model.info.name},
-        "cost": _cost_value(engine, plan, choice, after),
+        "cost": _cost_value(lane_state, plan, choice, after),
     }  # fmt: skip
     return value
 
 
-def _after(engine: LaneState, plan: planning.CompactionPlan) -> int:
+def _after(lane_state: LaneState, plan: planning.CompactionPlan) -> int:
     """Return our count of the window afterwards, with a summary at its cap."""
-    count, epoch = engine.context.counter.count, engine.lane.epoch
+    count, epoch = lane_state.context.counter.count, lane_state.lane.epoch
     words = OwnWords(count)
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
     beside += sum(words.cost(quote.text) for quote in (*plan.quotes, *plan.answers))
@@ -83,13 +83,13 @@ def _after(engine: LaneState, plan: planning.CompactionPlan) -> int:
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
 
-def _afterwards(engine: LaneState, plan: planning.CompactionPlan, counted: int) -> NextRequest:
+def _afterwards(lane_state: LaneState, plan: planning.CompactionPlan, counted: int) -> NextRequest:
     """Return the request of a window of which we count so much; its `most` is what the status line may show then: the
     request for the summary is reported in between, and teaches the estimate."""
-    epoch = engine.lane.epoch
+    epoch = lane_state.lane.epoch
     rest = counted - epoch.system_tokens - epoch.tools_tokens - sum(item.tokens for item in plan.kept)
     told = WindowItem(0, ItemForm.SUMMARY, Message(Role.USER, "word " * max(1, rest)), tokens=rest)
-    return rewritten_request(engine, epoch, (*plan.kept, told))
+    return rewritten_request(lane_state, epoch, (*plan.kept, told))
 
 
 def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
@@ -126,13 +126,13 @@ def _kind(item: WindowItem) -> str:
     return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
 
 
-def _pin_rows(engine: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
+def _pin_rows(lane_state: LaneState, plan: planning.CompactionPlan | None) -> list[dict[str, Any]]:
     """Return every pin with its place afterwards."""
-    count = engine.context.counter.count
+    count = lane_state.context.counter.count
     return [
         {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count),
          "where": _where(pin, plan), "text": _line(pin.text)}
-        for pin in list_pins(engine.lane.timeline)
+        for pin in list_pins(lane_state.lane.timeline)
     ]  # fmt: skip
 
 
@@ -143,15 +143,15 @@ def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost_value(engine: LaneState, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
+def _cost_value(lane_state: LaneState, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
-    info, request = engine.model.info, window_request(engine)
+    info, request = lane_state.model.info, window_request(lane_state)
     before, used = request.tokens, request.budget.used
-    then = min(_afterwards(engine, plan, after).tokens, before)
+    then = min(_afterwards(lane_state, plan, after).tokens, before)
     fixed = used.system + used.tools
-    still_warm = is_warm(engine)
+    still_warm = is_warm(lane_state)
     rewrite = price_rewrite(
-        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=engine.step, warm=still_warm
+        info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=lane_state.step, warm=still_warm
     )
     summary = choice.model.info
     return {

@@ -56,47 +56,48 @@ class Batch:
     """Tokens by our count."""
 
 
-async def prune(engine: LaneState) -> bool:
+async def prune(lane_state: LaneState) -> bool:
     """Replace stale results by their stubs where that pays; True when a new epoch began."""
-    lane = engine.lane
-    still_warm = is_warm(engine)
-    if not engine.settings.compact.prune or not can_recall(engine) or (still_warm and engine.step % LOOK_EVERY):
+    lane = lane_state.lane
+    still_warm = is_warm(lane_state)
+    prunes = lane_state.settings.compact.prune and can_recall(lane_state)
+    if not prunes or (still_warm and lane_state.step % LOOK_EVERY):
         return False
-    least = int((BATCH if still_warm else BATCH_COLD) * engine.meter.countable(engine.budget.available))
+    least = int((BATCH if still_warm else BATCH_COLD) * lane_state.meter.countable(lane_state.budget.available))
     if _largest(lane.items) < max(least, LEAST):
         return False
     groups = lane.groups()
     found = find_stale(groups)
     if sum(one.item.tokens for one in found) < least:
         return False
-    batch = _batch(engine, groups, _without_pinned(engine.lane, found), still_warm)
-    if batch is None or batch.saved < least or _compaction_follows(engine, batch.saved):
+    batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
+    if batch is None or batch.saved < least or _compaction_follows(lane_state, batch.saved):
         return False
-    _take_out(engine, groups, batch.stale)
+    _take_out(lane_state, groups, batch.stale)
     return True
 
 
-def prune_instead(engine: LaneState) -> bool:
+def prune_instead(lane_state: LaneState) -> bool:
     """Take stale results out where the window would be summed up otherwise; True when that is not needed any more.
 
     Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
     window comes down well below the mark, for not more per token that becomes free. Never both.
     """
-    if not engine.settings.compact.prune or not can_recall(engine):
+    if not lane_state.settings.compact.prune or not can_recall(lane_state):
         return False
-    groups = engine.lane.groups()
-    found = _without_pinned(engine.lane, find_stale(groups))
-    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, engine.lane.cursor)}
-    share = INSTEAD if is_warm(engine) else math.inf
-    most = (engine.settings.compact.at - MARGIN) * engine.budget.available
+    groups = lane_state.lane.groups()
+    found = _without_pinned(lane_state.lane, find_stale(groups))
+    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
+    share = INSTEAD if is_warm(lane_state) else math.inf
+    most = (lane_state.settings.compact.at - MARGIN) * lane_state.budget.available
     best, saved = 0, 0
     for start in reversed(range(len(found))):
-        saved += _freed_tokens(engine.context, found[start])
+        saved += _freed_tokens(lane_state.context, found[start])
         cold = max(0, order.get(found[start].item.entry, 0) - saved)
-        if cold <= share * saved and _after(engine, saved) < most:
+        if cold <= share * saved and _after(lane_state, saved) < most:
             best = len(found) - start
     if best:
-        _take_out(engine, groups, found[-best:])
+        _take_out(lane_state, groups, found[-best:])
     return best > 0
 
 
@@ -110,55 +111,57 @@ def _freed_tokens(context: ContextManager, one: StaleResult) -> int:
     return max(0, one.item.tokens - one.stub(STUB, context.measure).tokens)
 
 
-def _take_out(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
-    lane, counted, before = engine.lane, engine.lane.counted, window_request(engine).tokens
+def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult]) -> None:
+    lane, counted, before = lane_state.lane, lane_state.lane.counted, window_request(lane_state).tokens
     stubs: dict[int, WindowItem] = {}
     drops: list[Drop] = []
     for one in found:
         name, entry = lane.timeline.log.next_drop(), one.item.entry
-        stubs[entry] = one.stub(name, engine.context.measure)
+        stubs[entry] = one.stub(name, lane_state.context.measure)
         what = f"result of {one.what} ({one.why})"
         tokens = one.item.tokens - stubs[entry].tokens
         drops.append(Drop(name, what, tokens, Cause.PRUNED, lane.timeline.now(), (entry, entry)))
-    anchor = engine.meter.anchor
+    anchor = lane_state.meter.anchor
     lane.rewrite(with_stubs(groups, stubs), PRUNED, drops)
     saved = counted - lane.counted
-    engine.meter.forget()
+    lane_state.meter.forget()
     if anchor is not None:  # the report on the rest is still valid
-        gone = round(saved * engine.meter.scale(slots_by_kind(one.item for one in found)).ratio)
-        engine.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
-    priced = record_rewrite(engine, before)
+        gone = round(saved * lane_state.meter.scale(slots_by_kind(one.item for one in found)).ratio)
+        lane_state.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
+    priced = record_rewrite(lane_state, before)
     for drop in drops:
-        engine.emit(event.Dropped(drop))
+        lane_state.emit(event.Dropped(drop))
     results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
-    engine.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
+    lane_state.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
 
 
-def _batch(engine: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool) -> Batch | None:
+def _batch(
+    lane_state: LaneState, groups: Sequence[Group], found: Sequence[StaleResult], still_warm: bool
+) -> Batch | None:
     """Return the newest stale results that save most for their cost; None if nothing pays.
 
     Every token after the first stub is sent cold, so an old result may cost more than it saves.
     """
-    info = engine.model.info.with_tier_prices(window_request(engine).most)
-    allowed = _cold_allowance(engine) if still_warm else math.inf
-    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, engine.lane.cursor)}
+    info = lane_state.model.info.with_tier_prices(window_request(lane_state).most)
+    allowed = _cold_allowance(lane_state) if still_warm else math.inf
+    order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
     best: tuple[float, Batch] | None = None
     saved = 0
     for start in reversed(range(len(found))):
         one = found[start]
-        saved += _freed_tokens(engine.context, one)
+        saved += _freed_tokens(lane_state.context, one)
         cold = max(0, order.get(one.item.entry, 0) - saved)
-        priced = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
+        priced = price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
         if priced.pays and cold <= allowed + PUT_OFF * saved and (best is None or priced.worth > best[0]):
             best = priced.worth, Batch(tuple(found[start:]), saved)
     return best[1] if best else None
 
 
-def _cold_allowance(engine: LaneState) -> float:
+def _cold_allowance(lane_state: LaneState) -> float:
     """Return the tokens that pruning may still send cold beyond what it earns."""
-    rewrites = [memo.value for memo in engine.lane.timeline.memos(REWRITE)]
+    rewrites = [memo.value for memo in lane_state.lane.timeline.memos(REWRITE)]
     spent = sum(int(one["cold"]) - PUT_OFF * int(one["saved"]) for one in rewrites if one["cause"] == PRUNED)
-    return ALLOWED * engine.cache.cold - spent
+    return ALLOWED * lane_state.cache.cold - spent
 
 
 def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[WindowItem, int]]:
@@ -175,12 +178,12 @@ def _largest(items: Sequence[WindowItem]) -> int:
     return sum(s.tokens for s in items if s.message.role is Role.TOOL and s.form is ItemForm.FULL and s.tokens > LEAST)
 
 
-def _compaction_follows(engine: LaneState, saved: int) -> bool:
+def _compaction_follows(lane_state: LaneState, saved: int) -> bool:
     """True if the window would be compacted anyway: then it is rewritten once, not twice."""
-    return _after(engine, saved) >= engine.settings.compact.at * engine.budget.available
+    return _after(lane_state, saved) >= lane_state.settings.compact.at * lane_state.budget.available
 
 
-def _after(engine: LaneState, saved: int) -> int:
+def _after(lane_state: LaneState, saved: int) -> int:
     """Return the window's tokens without `saved` of ours, as the status line will show them."""
-    tokens = window_request(engine).tokens
-    return tokens - round(saved * tokens / max(1, engine.lane.counted))
+    tokens = window_request(lane_state).tokens
+    return tokens - round(saved * tokens / max(1, lane_state.lane.counted))

@@ -62,14 +62,14 @@ class _Paid:
     requests: int = 0
 
 
-async def summarise(engine: LaneState, plan: CompactionPlan, choice: Choice, instructions: str) -> tuple[str, str]:
+async def summarise(lane_state: LaneState, plan: CompactionPlan, choice: Choice, instructions: str) -> tuple[str, str]:
     """Return the text of a summary and its source (as in `Choice`), by the first way that works.
 
     Raise `Failed` with the last reason after at most `PAID` requests that failed.
     """
     reasons: list[str] = []
     paid = _Paid()
-    for source, way in _ways(engine, plan, choice, instructions, paid):
+    for source, way in _ways(lane_state, plan, choice, instructions, paid):
         if paid.requests >= PAID:
             break
         try:
@@ -83,18 +83,18 @@ async def summarise(engine: LaneState, plan: CompactionPlan, choice: Choice, ins
 
 
 def _ways(
-    engine: LaneState, plan: CompactionPlan, choice: Choice, instructions: str, paid: _Paid
+    lane_state: LaneState, plan: CompactionPlan, choice: Choice, instructions: str, paid: _Paid
 ) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
     """Yield the ways to try, in order, each with its source."""
 
     def transcript(model: Model, messages: Sequence[Message]) -> Callable[[], Awaitable[str]]:
-        return lambda: _from_transcript(engine, plan, model, messages, instructions, paid)
+        return lambda: _from_transcript(lane_state, plan, model, messages, instructions, paid)
 
     if choice.source == "originals":
         yield "originals", transcript(choice.model, choice.originals)
-    if choice.forks and fork_fits(engine, plan, instructions):
+    if choice.forks and fork_fits(lane_state, plan, instructions):
         text = fork_instruction(plan, instructions)
-        yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
+        yield "window", lambda: _answer(forked(lane_state, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         yield "transcript", transcript(choice.model, [item.message for item in flatten(plan.gone)])
 
@@ -140,15 +140,16 @@ def find_headings(text: str) -> list[str]:
 
 
 async def _from_transcript(
-    engine: LaneState, plan: CompactionPlan, model: Model, messages: Sequence[Message], instructions: str, paid: _Paid
+    lane_state: LaneState, plan: CompactionPlan, model: Model, messages: Sequence[Message], instructions: str,
+    paid: _Paid,
 ) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
     summary = ""
-    room = room_for(engine, plan, model)
+    room = room_for(lane_state, plan, model)
     if room < LEAST_PIECE:
         raise Failed(f"the window of {model.info.name} is too small to sum up in")
     # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
-    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, engine.context)))
+    pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.context)))
     if len(pieces) > MOST_PIECES:
         raise Failed(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:
@@ -158,7 +159,7 @@ async def _from_transcript(
         text = build_summarize_prompt([*earlier, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
         text += f"\n\nUse these headings, in English as they stand here: {', '.join(headings())}."
         text += f" Keep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
-        side = separate(engine, "compact", model)
+        side = separate(lane_state, "compact", model)
         side.context.add_user_message(text)
         try:
             summary = await _answer(side, plan.summary_cap, paid)

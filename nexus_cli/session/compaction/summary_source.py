@@ -56,25 +56,25 @@ class Choice:
 
 
 def choose_source(
-    engine: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
+    lane_state: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
 ) -> Choice:
     """Return the source of the summary. `originals` reads the messages that go from the log, each with its tokens."""
-    model = summarizer_model(engine)
-    same = model.info.name == engine.model.info.name
-    model = engine.model if same else model
-    forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine, plan, "")
-    words = engine.context.counter.count(fork_instruction(plan, ""))
+    model = summarizer_model(lane_state)
+    same = model.info.name == lane_state.model.info.name
+    model = lane_state.model if same else model
+    forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state, plan, "")
+    words = lane_state.context.counter.count(fork_instruction(plan, ""))
     if forks:
-        why, tokens = "its own lines are in the cache", window_request(engine).tokens
-        said = round(words * engine.meter.scale(PLAIN).ratio)
-        here = Choice("window", why, engine.model, fresh=said, cached=tokens, forks=True)
+        why, tokens = "its own lines are in the cache", window_request(lane_state).tokens
+        said = round(words * lane_state.meter.scale(PLAIN).ratio)
+        here = Choice("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
-        here = Choice("transcript", why, model, fresh=_transcript_tokens(engine, plan, model, counted))
+        here = Choice("transcript", why, model, fresh=_transcript_tokens(lane_state, plan, model, counted))
     if not plan.summed:
         return here
-    room = room_for(engine, plan, model)
+    room = room_for(lane_state, plan, model)
     messages, tokens = [], 0
     for size, message in originals():
         messages.append(message)
@@ -82,9 +82,9 @@ def choose_source(
         if tokens * FRAMED > room:
             why = f"{here.why}; the messages behind the earlier summary do not fit one request of {room:,} tokens"
             return replace(here, why=why)
-    cached = here.cached if is_warm(engine) else 0
+    cached = here.cached if is_warm(lane_state) else 0
     beside = (here.model, here.fresh + here.cached - cached, cached)
-    fresh = _transcript_tokens(engine, plan, model, tokens + words)
+    fresh = _transcript_tokens(lane_state, plan, model, tokens + words)
     times = _price_ratio((model, fresh, 0), beside, plan.summary_cap)
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
@@ -92,17 +92,18 @@ def choose_source(
     return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
 
 
-def summarizer_model(engine: LaneState) -> Model:
+def summarizer_model(lane_state: LaneState) -> Model:
     """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
-    name = resolve_alias(engine.settings.compact.model, engine.settings)
-    if not name or engine.calibrations is None:
-        return engine.model
-    return replace(engine.model, info=load_model_info(engine.calibrations, name, engine.settings), effort="")
+    name = resolve_alias(lane_state.settings.compact.model, lane_state.settings)
+    if not name or lane_state.calibrations is None:
+        return lane_state.model
+    info = load_model_info(lane_state.calibrations, name, lane_state.settings)
+    return replace(lane_state.model, info=info, effort="")
 
 
-def _transcript_tokens(engine: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
+def _transcript_tokens(lane_state: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Return the tokens for `model` of `counted` ones of a transcript."""
-    _, meter = sized(engine, model)
+    _, meter = sized(lane_state, model)
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
 
 
@@ -111,10 +112,11 @@ def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     return load_prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
-def fork_fits(engine: LaneState, plan: CompactionPlan, instructions: str) -> bool:
+def fork_fits(lane_state: LaneState, plan: CompactionPlan, instructions: str) -> bool:
     """True if a fork of the lane leaves room for a summary at its cap."""
-    added = engine.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
-    return left_over(engine.model.info, most_with(engine, added)) >= max(plan.summary_cap, engine.least_output)
+    added = lane_state.context.measure(Message(Role.USER, fork_instruction(plan, instructions)), "")
+    least = max(plan.summary_cap, lane_state.least_output)
+    return left_over(lane_state.model.info, most_with(lane_state, added)) >= least
 
 
 def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], output: int) -> float:
@@ -127,8 +129,8 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
     return tokens[0] / max(1.0, tokens[1])
 
 
-def room_for(engine: LaneState, plan: CompactionPlan, model: Model) -> int:
+def room_for(lane_state: LaneState, plan: CompactionPlan, model: Model) -> int:
     """Return the tokens of a transcript by our count that one request to `model` takes."""
-    budget, meter = sized(engine, model)
+    budget, meter = sized(lane_state, model)
     counted = meter.countable(budget.available, slots_by_kind(flatten(plan.gone)))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -26,24 +26,24 @@ REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""
 
 
-def cache_result(engine: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
+def cache_result(lane_state: LaneState, ahead: Outlook, usage: Usage) -> CacheResult:
     """Return what came of the request that was just answered, by the provider's figures; ask before `record_use`."""
-    sent, made = engine.cache.last, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
+    sent, made = lane_state.cache.last, CacheResult(ahead.tokens, usage.cache_read, usage.cache_write)
     if sent is None or not usage.input:
         return made
     facts = CacheFacts(
         sent.tokens, ahead.shared, usage.input, usage.cache_read, ahead.age,
-        proven=sent.cached or _reports_cache(usage), fresh=_fresh_tokens(engine.lane, sent, usage.input),
+        proven=sent.cached or _reports_cache(usage), fresh=_fresh_tokens(lane_state.lane, sent, usage.input),
         former=sent.life,
     )  # fmt: skip
-    verdict = diagnose(cache_life_of(engine.model.info), facts)
-    if verdict.missed and sent.epoch is not engine.lane.epoch:
-        found, source = _difference(engine.lane, sent)
-        facts = replace(facts, difference=found, cause=engine.lane.epoch.cause, source=source)
-        verdict = diagnose(cache_life_of(engine.model.info), facts)
+    verdict = diagnose(cache_life_of(lane_state.model.info), facts)
+    if verdict.missed and sent.epoch is not lane_state.lane.epoch:
+        found, source = _difference(lane_state.lane, sent)
+        facts = replace(facts, difference=found, cause=lane_state.lane.epoch.cause, source=source)
+        verdict = diagnose(cache_life_of(lane_state.model.info), facts)
     if not verdict.missed:
         return replace(made, cost_usd=0.0)
-    dollars = miss_cost(engine.model.info.with_tier_prices(usage.input), verdict.missed, usage)
+    dollars = miss_cost(lane_state.model.info.with_tier_prices(usage.input), verdict.missed, usage)
     return replace(made, missed=verdict.missed, cost_usd=dollars, why=verdict.why, ours=verdict.ours)
 
 
@@ -54,9 +54,9 @@ def _fresh_tokens(lane: Lane, sent: SentRequest, reported: int) -> int:
     return round(new * reported / max(1, lane.counted))
 
 
-def record_use(engine: LaneState, ahead: Outlook, usage: Usage) -> None:
+def record_use(lane_state: LaneState, ahead: Outlook, usage: Usage) -> None:
     """Record that the request reached the provider; `usage` are the figures it reported, empty if none."""
-    lane, cache = engine.lane, engine.cache
+    lane, cache = lane_state.lane, lane_state.cache
     cache.uses[lane.epoch.id] = ahead.at
     if usage.input:
         cache.cold += max(0, usage.input - usage.cache_read)
@@ -76,45 +76,45 @@ def _reports_cache(usage: Usage) -> bool:
     return bool(usage.cache_read or usage.cache_write)
 
 
-def is_warm(engine: LaneState) -> bool:
+def is_warm(lane_state: LaneState) -> bool:
     """True if the provider's cache may still hold what the lane sent last, for the model that is asked now."""
-    last = engine.cache.last
-    return _is_cached(engine) and (last is None or last.epoch.model == engine.lane.epoch.model)
+    last = lane_state.cache.last
+    return _is_cached(lane_state) and (last is None or last.epoch.model == lane_state.lane.epoch.model)
 
 
-def _is_cached(engine: LaneState) -> bool:
+def _is_cached(lane_state: LaneState) -> bool:
     """True if the provider may still cache the last request (any model), or its lifetime is unknown."""
-    return engine.cache.last is None or _may_be_cached(engine, engine.cache.last)
+    return lane_state.cache.last is None or _may_be_cached(lane_state, lane_state.cache.last)
 
 
-def _may_be_cached(engine: LaneState, sent: SentRequest) -> bool:
+def _may_be_cached(lane_state: LaneState, sent: SentRequest) -> bool:
     """True if a request may still be in a cache."""
-    life = cache_life_of(engine.model.info)
+    life = cache_life_of(lane_state.model.info)
     if life is None:
         return True
     if sent.tokens < life.min_tokens:
         return False
-    seconds = seconds_between(engine.cache.uses.get(sent.epoch.id), engine.clock())
+    seconds = seconds_between(lane_state.cache.uses.get(sent.epoch.id), lane_state.clock())
     return seconds is None or seconds <= life.max_seconds
 
 
-def record_rewrite(engine: LaneState, before: int) -> RewritePrice:
+def record_rewrite(lane_state: LaneState, before: int) -> RewritePrice:
     """Price the rewrite that has just begun the lane's epoch and keep its figures as a memo; see `rewrite_memo`.
 
     The meter already knows the window that came of it.
     """
-    priced = _priced(engine, before, window_request(engine).tokens)
-    engine.lane.timeline.memo(*_rewrite(engine.lane, priced))
+    priced = _priced(lane_state, before, window_request(lane_state).tokens)
+    lane_state.lane.timeline.memo(*_rewrite(lane_state.lane, priced))
     return priced
 
 
-def rewrite_memo(engine: LaneState, before: int) -> tuple[str, dict[str, Any]]:
+def rewrite_memo(lane_state: LaneState, before: int) -> tuple[str, dict[str, Any]]:
     """Return the memo of the rewrite that begins the lane's epoch, to be recorded with it: its price.
 
     `before` is the estimate of the whole window until then, in tokens. Without the rewrite it would have been read from
     the cache as far as it had been sent; what it now has in common with that still is.
     """
-    return _rewrite(engine.lane, _priced(engine, before, unreported_tokens(engine)))
+    return _rewrite(lane_state.lane, _priced(lane_state, before, unreported_tokens(lane_state)))
 
 
 def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
@@ -122,18 +122,18 @@ def _rewrite(lane: Lane, priced: RewritePrice) -> tuple[str, dict[str, Any]]:
     return REWRITE, {"cause": lane.epoch.cause, "epoch": lane.epoch.id, **figures}
 
 
-def _priced(engine: LaneState, before: int, after: int) -> RewritePrice:
+def _priced(lane_state: LaneState, before: int, after: int) -> RewritePrice:
     """Price a rewrite; `before` and `after` are estimates of the whole window in tokens."""
-    lane = engine.lane
-    still_warm = _is_cached(engine) if lane.epoch.cause == "model" else is_warm(engine)
-    held = (one for one, _ in engine.cache.candidates() if _may_be_cached(engine, one)) if still_warm else ()
+    lane = lane_state.lane
+    still_warm = _is_cached(lane_state) if lane.epoch.cause == "model" else is_warm(lane_state)
+    held = (one for one, _ in lane_state.cache.candidates() if _may_be_cached(lane_state, one)) if still_warm else ()
     shared = max((one.common(lane.epoch, lane.items) for one in held), default=0)
     fresh = sum(item.tokens for item in lane.items if item.entry > lane.cursor)
-    tokens = engine.meter.scale().tokens
+    tokens = lane_state.meter.scale().tokens
     cold = max(0, round(tokens(lane.counted - fresh) - tokens(shared))) if still_warm else 0
     saved = max(0, before - after)
-    info = engine.model.info.with_tier_prices(after)
-    return price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
+    info = lane_state.model.info.with_tier_prices(after)
+    return price_rewrite(info, cold=cold, saved=saved, steps=lane_state.step, warm=still_warm)
 
 
 def source_of(epoch: Epoch, section: str) -> str:

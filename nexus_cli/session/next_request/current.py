@@ -17,107 +17,107 @@ from nexus_cli.session.next_request.request import Earlier, LimitsInForce, NextR
 from nexus_cli.session.spending import left_over
 
 
-def window_request(engine: LaneState) -> NextRequest:
+def window_request(lane_state: LaneState) -> NextRequest:
     """Return the request that the present window makes: a turn sends this now."""
-    lane, model = engine.lane, engine.model
+    lane, model = lane_state.lane, lane_state.model
     state = (
-        lane, lane.epoch.id, lane.changes, engine.meter, engine.meter.state, engine.budget, model.info,
-        engine.cache.last, engine.event,
+        lane, lane.epoch.id, lane.changes, lane_state.meter, lane_state.meter.state, lane_state.budget, model.info,
+        lane_state.cache.last, lane_state.event,
     )  # fmt: skip
-    if engine.made is None or engine.made[0] != state:
+    if lane_state.made is None or lane_state.made[0] != state:
         made = NextRequest.of(
-            engine.meter, lane.epoch, lane.items, engine.budget, sent=lane.last_sent, told=engine.event,
-            room=engine.room, earlier=_earlier(engine), in_force=lambda: _in_force(engine),
+            lane_state.meter, lane.epoch, lane.items, lane_state.budget, sent=lane.last_sent, told=lane_state.event,
+            room=lane_state.room, earlier=_earlier(lane_state), in_force=lambda: _in_force(lane_state),
         )  # fmt: skip
-        engine.made = state, made
-    return engine.made[1]
+        lane_state.made = state, made
+    return lane_state.made[1]
 
 
-def next_request(engine: LaneState) -> NextRequest:
+def next_request(lane_state: LaneState) -> NextRequest:
     """Return the next request: that of the window, with what waits for the person's next message, under the epoch that
     it begins where that is drafted."""
-    now, texts = window_request(engine), tuple(engine.control.waiting_texts())
-    draft = engine.draft if is_drafted(engine) else None
+    now, texts = window_request(lane_state), tuple(lane_state.control.waiting_texts())
+    draft = lane_state.draft if is_drafted(lane_state) else None
     if draft is None and not texts:
         return now
     state = (now, draft, texts)
-    if engine.foreseen is None or engine.foreseen[0] != state:
-        count, number = engine.context.counter.count, engine.lane.timeline.last + 1
+    if lane_state.foreseen is None or lane_state.foreseen[0] != state:
+        count, number = lane_state.context.counter.count, lane_state.lane.timeline.last + 1
         waiting = [WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
-        meter = engine.meter if draft is None else unreported_meter(engine.meter, draft.epoch, now.items)
+        meter = lane_state.meter if draft is None else unreported_meter(lane_state.meter, draft.epoch, now.items)
         made = NextRequest.of(
-            meter, draft.epoch if draft else now.epoch, now.items, engine.budget, waiting=waiting,
+            meter, draft.epoch if draft else now.epoch, now.items, lane_state.budget, waiting=waiting,
             sent=-1 if draft else now.sent, told=() if draft else now.told, room=now.room, earlier=now.earlier,
-            in_force=lambda: _in_force(engine),
+            in_force=lambda: _in_force(lane_state),
         )  # fmt: skip
-        engine.foreseen = state, made
-    return engine.foreseen[1]
+        lane_state.foreseen = state, made
+    return lane_state.foreseen[1]
 
 
-def _earlier(engine: LaneState) -> Earlier:
-    return Earlier(tuple(engine.cache.candidates()), cache_life_of(engine.model.info), engine.clock)
+def _earlier(lane_state: LaneState) -> Earlier:
+    return Earlier(tuple(lane_state.cache.candidates()), cache_life_of(lane_state.model.info), lane_state.clock)
 
 
-def _in_force(engine: LaneState) -> LimitsInForce:
-    return engine.limits.in_force(engine) if engine.limits else (engine.spending.limits, ())
+def _in_force(lane_state: LaneState) -> LimitsInForce:
+    return lane_state.limits.in_force(lane_state) if lane_state.limits else (lane_state.spending.limits, ())
 
 
-def begins_epoch(engine: LaneState) -> bool:
+def begins_epoch(lane_state: LaneState) -> bool:
     """True if the next request begins a new epoch: another model or effort, or a reload."""
-    epoch, model = engine.lane.epoch, engine.model
-    return bool(engine.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)
+    epoch, model = lane_state.lane.epoch, lane_state.model
+    return bool(lane_state.pending) or (epoch.model, epoch.effort) != (model.info.name, model.effort or epoch.effort)
 
 
-def is_drafted(engine: LaneState) -> bool:
+def is_drafted(lane_state: LaneState) -> bool:
     """True if the epoch that the next request begins is known."""
-    draft = engine.draft
-    return draft is not None and draft.epoch.parent == engine.lane.epoch.id and begins_epoch(engine)
+    draft = lane_state.draft
+    return draft is not None and draft.epoch.parent == lane_state.lane.epoch.id and begins_epoch(lane_state)
 
 
 def rewritten_request(
-    engine: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
+    lane_state: LaneState, epoch: Epoch, items: Sequence[WindowItem], anchor: Anchor | None = None
 ) -> NextRequest:
     """Return the request that another window would make: `items` under `epoch`, with what was reported of them."""
-    meter = unreported_meter(engine.meter, epoch, items, anchor)
-    return NextRequest.of(meter, epoch, items, engine.budget, room=engine.room)
+    meter = unreported_meter(lane_state.meter, epoch, items, anchor)
+    return NextRequest.of(meter, epoch, items, lane_state.budget, room=lane_state.room)
 
 
-def unreported_tokens(engine: LaneState) -> int:
+def unreported_tokens(lane_state: LaneState) -> int:
     """Return what the window takes by the estimate that is made where nothing of it was reported: by it a window is
     compared with one that was just rewritten."""
-    return round(engine.meter.estimate_without_anchor(engine.lane.counted))
+    return round(lane_state.meter.estimate_without_anchor(lane_state.lane.counted))
 
 
-def most_with(engine: LaneState, added: int) -> int:
+def most_with(lane_state: LaneState, added: int) -> int:
     """Return what the window takes at most with one more message of `added` tokens by our count."""
-    return engine.meter.upper(engine.lane.counted + added)
+    return lane_state.meter.upper(lane_state.lane.counted + added)
 
 
-def answer_cap(engine: LaneState) -> int:
+def answer_cap(lane_state: LaneState) -> int:
     """Return the tokens that the model may answer the window with; raises as `Spending.output_cap`.
 
     In an epoch of which nothing was reported yet the known error is that of other contents: a tenth more is left to the
     request, as far as the least answer allows.
     """
-    request, info = window_request(engine), engine.model.info
+    request, info = window_request(lane_state), lane_state.model.info
     expected = request.most
     if request.basis == "estimate":
-        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, engine.least_output)))
-    return engine.spending.output_cap(info, expected)
+        expected = max(expected, min(round(request.tokens * 1.1), left_over(info, lane_state.least_output)))
+    return lane_state.spending.output_cap(info, expected)
 
 
-def context_plan(engine: LaneState) -> dict[str, Any]:
+def context_plan(lane_state: LaneState) -> dict[str, Any]:
     """Return what is about to be sent: the `context.plan` of interface.md section 7."""
-    request = window_request(engine)
+    request = window_request(lane_state)
     sections = list(request.sections)
     return {
-        "step": engine.step + 1,
+        "step": lane_state.step + 1,
         "epoch": request.epoch.id,
         "basis": request.basis,
         "budget": request.budget.described(),
         "sections": sections,
         "entries": len(request.items),
         "drops": [one["drop"] for one in sections if one.get("drop")],
-        "facts": list(engine.facts),
+        "facts": list(lane_state.facts),
         "limits": request.limits[0].described(),
     }

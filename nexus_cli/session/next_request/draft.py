@@ -161,20 +161,20 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
-def prepare_next_request(parts: SessionState) -> NextRequest:
+def prepare_next_request(state: SessionState) -> NextRequest:
     """Return the next request of a session that runs here; what it begins with is looked up where that is another
     system text by then, and what a cache may hold where the session was not opened yet. Blocks, and sends nothing."""
-    engine, ledger, options = parts.lane_state, parts.ledger, parts.options
+    lane_state, ledger, options = state.lane_state, state.ledger, state.options
     if ledger is None or options is None:
-        return next_request(engine)
-    log, settings = ledger.log(parts.session_id), engine.settings
-    if engine.cache.last is None:
-        engine.cache = load_history(engine, ledger, log, settings)
-    if engine.lane.is_recorded and begins_epoch(engine):
-        info, before, notices = engine.model.info, engine.lane.epoch, list[str]()
-        runs = options.interactive or parts.limits.allow == "all"
-        drafting = Drafting(options, info, parts.recipe, settings, notices.append, runs)
-        head = flatten(group_tool_calls(engine.lane.items))
-        epoch, drops = drafting.after(log, before, head, engine.model.effort or before.effort)
-        engine.draft = NextEpoch(epoch, tuple(drops), tuple(notices))
-    return next_request(engine)
+        return next_request(lane_state)
+    log, settings = ledger.log(state.session_id), lane_state.settings
+    if lane_state.cache.last is None:
+        lane_state.cache = load_history(lane_state, ledger, log, settings)
+    if lane_state.lane.is_recorded and begins_epoch(lane_state):
+        info, before, notices = lane_state.model.info, lane_state.lane.epoch, list[str]()
+        runs = options.interactive or state.limits.allow == "all"
+        drafting = Drafting(options, info, state.recipe, settings, notices.append, runs)
+        head = flatten(group_tool_calls(lane_state.lane.items))
+        epoch, drops = drafting.after(log, before, head, lane_state.model.effort or before.effort)
+        lane_state.draft = NextEpoch(epoch, tuple(drops), tuple(notices))
+    return next_request(lane_state)

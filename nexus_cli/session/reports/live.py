@@ -33,74 +33,74 @@ RUNS = {
 """Work that runs without asking at each of `LEVELS`."""
 
 
-def live_report(parts: SessionState) -> dict[str, Any]:
+def live_report(state: SessionState) -> dict[str, Any]:
     """Return the report of the next request of a session that runs here (interface.md section 8).
 
     Raises `NexusError` if the ledger fails.
     """
-    if parts.lane_state.lane.is_recorded or parts.options is None:
-        return request_value(_live_view(parts, prepare_next_request(parts)))
-    options = replace(parts.options, model=parts.lane_state.model.info.name, recipe=parts.recipe.name)
-    waiting = tuple(parts.lane_state.control.waiting_texts())
-    return request_value(first_view(options, parts.lane_state.settings, waiting))
+    if state.lane_state.lane.is_recorded or state.options is None:
+        return request_value(_live_view(state, prepare_next_request(state)))
+    options = replace(state.options, model=state.lane_state.model.info.name, recipe=state.recipe.name)
+    waiting = tuple(state.lane_state.control.waiting_texts())
+    return request_value(first_view(options, state.lane_state.settings, waiting))
 
 
-def _live_view(parts: SessionState, request: NextRequest) -> RequestView:
+def _live_view(state: SessionState, request: NextRequest) -> RequestView:
     """Return the next request of a session that runs here and has begun."""
-    engine = parts.lane_state
-    lane, draft = engine.lane, engine.draft
-    drops, notices = list(parts.drops()), list[str]()
+    lane_state = state.lane_state
+    lane, draft = lane_state.lane, lane_state.draft
+    drops, notices = list(state.drops()), list[str]()
     if draft is not None and request.epoch is draft.epoch:
         drops += draft.drops
         notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
-    elif begins_epoch(engine):
+    elif begins_epoch(lane_state):
         notices = ["the next request begins a new epoch; this shows the window as it was sent"]
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
-        request, parts.session_id, engine.model.info.name, parts.recipe, lane.cursor, lane.timeline.last, drops, bounds,
-        engine.context.counter.count, None, last_told(lane.timeline.memos, lane.cursor), tuple(notices),
+        request, state.session_id, lane_state.model.info.name, state.recipe, lane.cursor, lane.timeline.last, drops,
+        bounds, lane_state.context.counter.count, None, last_told(lane.timeline.memos, lane.cursor), tuple(notices),
         lane.timeline.memos,
     )  # fmt: skip
 
 
-def pins_report(parts: SessionState) -> dict[str, Any]:
+def pins_report(state: SessionState) -> dict[str, Any]:
     """Return the session's pins with their tokens; `room` is their share after a compaction."""
-    engine = parts.lane_state
-    pins, count = list_pins(engine.lane.timeline), engine.context.counter.count
+    lane_state = state.lane_state
+    pins, count = list_pins(lane_state.lane.timeline), lane_state.context.counter.count
     rows: list[dict[str, Any]] = [
         {"id": pin.id, "entry": pin.entry, "tokens": pin.tokens(count), "text": pin.text} for pin in pins
     ]
     tokens = sum(int(row["tokens"]) for row in rows)
     return {
-        "version": 1, "session": parts.session_id, "pins": rows, "tokens": tokens, "room": pins_room(engine),
+        "version": 1, "session": state.session_id, "pins": rows, "tokens": tokens, "room": pins_room(lane_state),
     }  # fmt: skip
 
 
-def goals_report(parts: SessionState) -> dict[str, Any]:
+def goals_report(state: SessionState) -> dict[str, Any]:
     """Return every goal that was not dropped with `id`, `text`, `done` and its `steps` with the same keys."""
-    found = list_goals(parts.lane_state.lane.timeline)
+    found = list_goals(state.lane_state.lane.timeline)
     rows = {goal.id: {"id": goal.id, "text": goal.text, "done": goal.done} for goal in found}
     steps = {goal.id: [rows[step.id] for step in found if step.parent == goal.id] for goal in found}
     return {"version": 1, "goals": [{**rows[goal.id], "steps": steps[goal.id]} for goal in found if not goal.parent]}
 
 
-def limits_report(parts: SessionState, name: str = "") -> dict[str, Any]:
+def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
     """Return the limit `name`, or all in force.
 
     Each has `name`, `value`, `bound_by` and `said` (layer to value); `signals` is the state of the run that may bind.
     """
-    limits = parts.dispatcher.run_limits(parts.lane_state)
-    _, bounds = parts.dispatcher.in_force(parts.lane_state, parts.bounds)
+    limits = state.dispatcher.run_limits(state.lane_state)
+    _, bounds = state.dispatcher.in_force(state.lane_state, state.bounds)
     wanted = [bound.to_json() for bound in bounds if name in ("", bound.name)]
     return {
         "version": 1,
-        "recipe": parts.recipe.name,
+        "recipe": state.recipe.name,
         "name": name,
         "limits": wanted,
         "signals": {
-            "bind": parts.dispatcher.signals,
-            "token_pressure": window_request(parts.lane_state).budget.pressure,
-            "recent_errors": parts.dispatcher.errors,
+            "bind": state.dispatcher.signals,
+            "token_pressure": window_request(state.lane_state).budget.pressure,
+            "recent_errors": state.dispatcher.errors,
             "event_class": limits.now.event_class,
         },
     }
