@@ -1,56 +1,21 @@
 """The address and key of a request, resolved before anything is sent.
 
-Owns the variables that hold keys and addresses, and the ports of local servers. litellm knows the addresses of hosted
-providers. A local server without an address gets the loopback one, not the hosted service that litellm would fall back
+Owns the variables that hold keys and addresses; `local_servers` finds what runs here. litellm knows the addresses of
+hosted providers. A local server without an address gets the loopback one, not the hosted service that litellm would fall back
 to: code goes only to a provider that the person chose. Invalid values are refused by the name of their variable.
 """
 
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.provider.local_servers import PORTS
 from nexus_cli.provider.model_names import LOCAL, split_model_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
-
-PORTS = (
-    (11434, "Ollama", "ollama_chat/"),
-    (1234, "LM Studio", "lm_studio/"),
-    (8080, "llama.cpp", "llamafile/"),
-    (8000, "vLLM", "hosted_vllm/"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LocalServer:
-    """A port of loopback that accepts connections."""
-
-    name: str
-    """The program that usually listens there."""
-    url: str
-    """Base address: what `*_API_BASE` wants."""
-    prefix: str
-    """What a model's name begins with to reach it."""
-
-
-def local_servers(
-    timeout: float = 0.05, ports: tuple[tuple[int, str, str], ...] = PORTS, host: str = "127.0.0.1"
-) -> list[LocalServer]:
-    """Return the servers that accept a connection within `timeout` seconds each, in the order of `ports`. Never
-    raises."""
-    found = []
-    for port, name, prefix in ports:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.settimeout(timeout)
-            if probe.connect_ex((host, port)) == 0:
-                path = "" if prefix == "ollama_chat/" else "/v1"
-                found.append(LocalServer(name, f"http://{host}:{port}{path}", prefix))
-    return found
-
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),

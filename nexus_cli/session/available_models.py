@@ -10,7 +10,7 @@ from typing import Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED
-from nexus_cli.provider.endpoint import local_servers
+from nexus_cli.provider.local_servers import local_servers
 
 
 class Server(Protocol):

@@ -19,7 +19,7 @@ from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.endpoint import LocalServer
+from nexus_cli.provider.local_servers import LocalServer
 
 ONE = {"ANTHROPIC_API_KEY": "sk-1", "PATH": os.environ["PATH"], "TERM": "xterm"}
 TWO = {**ONE, "OPENAI_API_KEY": "sk-2"}

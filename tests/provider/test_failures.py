@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.errors import EXIT_STATUS, ProviderError
 from nexus_cli.core.redact_secrets import redact
-from nexus_cli.provider.endpoint import is_loopback, local_servers, resolve_endpoint
+from nexus_cli.provider.endpoint import is_loopback, resolve_endpoint
 from nexus_cli.provider.error_text import LINE, format_error_line
 from nexus_cli.provider.failures import is_overflow, overflow_numbers, retry_after, to_provider_error
+from nexus_cli.provider.local_servers import local_servers
 
 OVERFLOWS: list[tuple[str, int | None, int | None]] = [
     (

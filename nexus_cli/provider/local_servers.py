@@ -1,0 +1,44 @@
+"""Model servers found on the loopback address.
+
+Owns the four ports to look at. Nothing is sent to a port that answers. Imports nothing of this room: a start without a
+model looks here.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+
+PORTS = (
+    (11434, "Ollama", "ollama_chat/"),
+    (1234, "LM Studio", "lm_studio/"),
+    (8080, "llama.cpp", "llamafile/"),
+    (8000, "vLLM", "hosted_vllm/"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A port of loopback that accepts connections."""
+
+    name: str
+    """The program that usually listens there."""
+    url: str
+    """Base address: what `*_API_BASE` wants."""
+    prefix: str
+    """What a model's name begins with to reach it."""
+
+
+def local_servers(
+    timeout: float = 0.05, ports: tuple[tuple[int, str, str], ...] = PORTS, host: str = "127.0.0.1"
+) -> list[LocalServer]:
+    """Return the servers that accept a connection within `timeout` seconds each, in the order of `ports`. Never
+    raises."""
+    found = []
+    for port, name, prefix in ports:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.settimeout(timeout)
+            if probe.connect_ex((host, port)) == 0:
+                path = "" if prefix == "ollama_chat/" else "/v1"
+                found.append(LocalServer(name, f"http://{host}:{port}{path}", prefix))
+    return found
