@@ -118,7 +118,7 @@ class ContextManager:
 
     @property
     def messages(self) -> list[Message]:
-        """What the model sees, without the system message: what was built last, and what was added since. A copy."""
+        """Return a copy of what the model sees, without the system message: built last, and added since."""
         return [_own(item.message) for item in self._seen()]
 
     @property
@@ -159,7 +159,7 @@ class ContextManager:
         }
 
     def is_over_budget(self) -> bool:
-        """Whether the next build has to truncate."""
+        """True if the next build has to truncate."""
         return self.get_token_usage()["total"] > self.available
 
     @property
@@ -269,11 +269,11 @@ class ContextManager:
         self.lane.append(kind, message, actor)
 
     def _window(self) -> list[WindowItem]:
-        """What a list built now would hold, if nothing were cut."""
+        """Return what a list built now would hold, if nothing were cut."""
         return flatten(from_first_user_message(self.lane.groups()))
 
     def _seen(self) -> list[WindowItem]:
-        """What was built last, and what was added since, late results in the place of their call's placeholder."""
+        """Return what was built last and added since, late results in the place of their placeholder."""
         last, shown = self._built
         seen = list(shown)
         waiting = {item.message.tool_call_id: index for index, item in enumerate(seen) if is_placeholder(item)}
@@ -358,7 +358,7 @@ def _own(message: Message) -> Message:
 
 
 def _same(items: Sequence[WindowItem], messages: Sequence[Message]) -> bool:
-    """Whether `messages` are those of the items, with or without their preambles."""
+    """True if `messages` are those of the items, with or without their preambles."""
     return all(
         message in (item.message, _joined(item.message, item.preamble))
         for item, message in zip(items, messages, strict=True)

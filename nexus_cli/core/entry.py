@@ -15,7 +15,7 @@ from nexus_cli.core.wire import canonical
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """The kinds of entries."""
 
     USER = "user"
     STEER = "steer"
@@ -48,7 +48,7 @@ class Entry:
 
 
 class ItemForm(StrEnum):
-    """How an item shows its entry."""
+    """The forms in which an item shows its entry."""
 
     FULL = "full"
     ELIDED = "elided"

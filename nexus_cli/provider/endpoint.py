@@ -1,8 +1,9 @@
 """The address and key of a request, resolved before anything is sent.
 
 Owns the variables that hold keys and addresses; `local_servers` finds what runs here. litellm knows the addresses of
-hosted providers. A local server without an address gets the loopback one, not the hosted service that litellm would fall back
-to: code goes only to a provider that the person chose. Invalid values are refused by the name of their variable.
+hosted providers. A local server without an address gets the loopback one, not the hosted service that litellm would
+fall back to: code goes only to a provider that the person chose. Invalid values are refused by the name of their
+variable.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
 
 @dataclass
 class _Factory:
-    """What the members of one session are made from."""
+    """Builds the members of one session."""
 
     ledger: Ledger
     options: Options

@@ -45,7 +45,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """What we add to the next request."""
+    """Text that we add to the next request."""
 
     text: str
     settle: Callable[[], None]

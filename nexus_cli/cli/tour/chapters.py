@@ -119,7 +119,7 @@ async def kill_and_resume(tour: TourSession) -> None:
 
 
 async def show_window(tour: TourSession) -> None:
-    """What the next request holds."""
+    """Show what the next request holds."""
     tour.begin_chapter("context")
     tour.report("context", tour.session.look(live_report))
     tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")

@@ -136,7 +136,7 @@ class ScriptedModel:
         raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
 
     def _used(self, request: Request, said: str) -> Usage:
-        """What the request took, and how much of it began as an earlier one to the same model did."""
+        """Return what the request took, and how much of it began as an earlier one to the same model did."""
         tools = canonical(list(request.tools))
         lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
         known = self._known()
@@ -164,7 +164,7 @@ class ScriptedModel:
 
 
 def _found(step: Step, moment: Moment) -> dict[str, str] | None:
-    """What the patterns of `step` found, or None where it does not fit."""
+    """Return what the patterns of `step` found, or None where it does not fit."""
     if step.after != moment.after or (step.done and step.done not in moment.done):
         return None
     groups: dict[str, str] = {}

@@ -86,7 +86,7 @@ class _Control(BufferControl):
 
 
 class InputBox:
-    """Where a person types. Everything is called in the loop's thread."""
+    """The box that a person types into. Everything is called in the loop's thread."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class InputBox:
 
     @property
     def text(self) -> str:
-        """What stands in the box, with pastes whole."""
+        """Return the text of the box, with pastes whole."""
         return self._pastes.expand(self.buffer.text)
 
     @property

@@ -34,7 +34,7 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """Return the seconds since it began."""
         return time.monotonic() - self.began
 
 

@@ -39,7 +39,7 @@ class InputBox(Protocol):
 
     @property
     def buffer(self) -> Buffer:
-        """What is typed; its `complete_state` is there while the menu is open."""
+        """Return the buffer of what is typed; its `complete_state` is there while the menu is open."""
 
     @property
     def bindings(self) -> KeyBindingsBase: ...

@@ -123,7 +123,7 @@ class Screen:
 
     @property
     def controller(self) -> ReplController:
-        """Who is behind the keys."""
+        """Return the controller that keys reach."""
         assert self._controller is not None, "keys come only while the screen runs"
         return self._controller
 
