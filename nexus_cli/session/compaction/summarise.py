@@ -121,7 +121,7 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
     if side.context.counter.count(text) > cap:
         raise Failed(f"the summary was longer than {cap} tokens")
     if len(find_headings(text)) < LEAST_HEADINGS:
-        raise Failed(f"the summary has not the form that was asked for: none of {', '.join(headings())}, or one alone")
+        raise Failed(f"the summary has fewer than {LEAST_HEADINGS} of the headings {', '.join(headings())}")
     return text
 
 
