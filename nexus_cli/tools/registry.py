@@ -1,7 +1,7 @@
 """Find the tools and return their definitions. Dispatch (`session`) runs them.
 
-A built-in tool is a definition, `builtin/NAME.json`, and the module beside it, which is imported at the first call: most
-runs call few tools or none.
+A built-in tool is a definition, `builtin/NAME.json`, and the module beside it, which is imported at the first call:
+most runs call few tools or none.
 """
 
 from __future__ import annotations
