@@ -43,6 +43,7 @@ LAZY = {
     "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},
+    "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
     "session/reports/request_view.py": {"nexus_cli"},
     "session/available_models.py": {"nexus_cli"},
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
