@@ -182,7 +182,7 @@ class Dispatcher:
 
     async def _one(self, lane_state: LaneState, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
-        lane_state.emit(event.Called(call, self._subject(tool, call)))
+        lane_state.emit(event.ToolCallEvent(call, self._subject(tool, call)))
         result = await self._result(lane_state, call, tool)
         now = time.monotonic()
         await self._record(lane_state, call, result, now - self.here.get(call.id, now))
@@ -212,7 +212,7 @@ class Dispatcher:
             self.project,
             lane_state.budget.output_cap,
             call.id,
-            lambda text: lane_state.emit(event.Output(call.id, text)),
+            lambda text: lane_state.emit(event.ToolOutput(call.id, text)),
             self.services,
             lambda text: self.given.update({call.id: text}),
         )
@@ -243,10 +243,10 @@ class Dispatcher:
         what = f"{tool.name} {self._subject(tool, call)}"
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
         question = Question(call, what, verdict.why, detail, _scope_text(scope))
-        lane_state.emit(event.Asked(question))
+        lane_state.emit(event.ApprovalRequest(question))
         await lane_state.control.wait_until_shown()
         answer = await self.approver.ask(question)
-        lane_state.emit(event.Answered(call.id, answer))
+        lane_state.emit(event.ApprovalAnswer(call.id, answer))
         match answer:
             case Allow(always):
                 if always:
@@ -295,14 +295,14 @@ class Dispatcher:
                 uncounted=result.uncounted,
             )
             await record_drop(log, drop)
-            lane_state.emit(event.Dropped(replace(drop, text=None)))
+            lane_state.emit(event.ContextDrop(replace(drop, text=None)))
         self._append(lane_state, call, replace(result, full=None), clipped.text, seconds)
 
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         entry = lane_state.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
         if result.cites:
-            lane_state.emit(event.Recalled(result.cites, entry.tokens))
-        lane_state.emit(event.Resulted(call, result, entry.tokens, seconds))
+            lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
+        lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
 
     def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
         self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)

@@ -109,7 +109,7 @@ async def deliver_steering(lane_state: LaneState) -> bool:
 
 async def _steer(lane_state: LaneState, words: str) -> None:
     await record_user_message(lane_state, Kind.STEER, words, pasted=lane_state.control.pasted.pop(words, ()))
-    lane_state.emit(event.Steered(words))
+    lane_state.emit(event.SteeringMessage(words))
 
 
 def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:

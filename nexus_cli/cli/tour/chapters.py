@@ -14,7 +14,7 @@ from nexus_cli.cli.tour.sandbox import WINDOW, sandbox_settings
 from nexus_cli.cli.tour.session import TourSession, accepted_compaction, select, tour_error
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.event import Dropped, Recalled, Resulted
+from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent
 from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
@@ -31,8 +31,8 @@ async def run_first_turn(tour: TourSession) -> None:
     tour.say("turn", "asks" if tour.asks else "straight")
     tour.open()
     happened = await tour.run_turn(tour.words("turn"))
-    runs = select(happened, Resulted, lambda one: one.call.name == "bash" and one.result.ran)
-    if any(one.result.denied for one in select(happened, Resulted)):
+    runs = select(happened, ToolResultEvent, lambda one: one.call.name == "bash" and one.result.ran)
+    if any(one.result.denied for one in select(happened, ToolResultEvent)):
         tour.say("turn", "denied")
     elif not runs or runs[-1].result.status != 0:
         raise tour_error("the tests still fail after the edit", "A tool does not do what it says")
@@ -44,8 +44,8 @@ async def show_drop(tour: TourSession) -> None:
     """A drop and its recall, then a window that fills until it is compacted."""
     tour.begin_chapter("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
     happened = await tour.run_turn(tour.words("drop"))
-    drops = select(happened, Dropped)
-    if not drops or not select(happened, Recalled):
+    drops = select(happened, ContextDrop)
+    if not drops or not select(happened, ContextRecall):
         raise tour_error("nothing was left out of a long result, or it was not read back")
     drop = drops[0].drop.id
     tour.say("drop", "after", drop=drop)
@@ -113,7 +113,7 @@ async def kill_and_resume(tour: TourSession) -> None:
     tour.say("kill", "resumed")
     tour.open(allow="all", resume=session)
     happened = await tour.run_turn("")
-    unknown = select(happened, Resulted, lambda one: one.result.error == UNKNOWN_OUTCOME)
+    unknown = select(happened, ToolResultEvent, lambda one: one.result.error == UNKNOWN_OUTCOME)
     if not unknown or sorted(sandbox.booked()) != sandbox.orders():
         raise tour_error("the work was not resumed where the process was killed")
 

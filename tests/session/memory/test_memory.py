@@ -16,7 +16,7 @@ from session.played import MODEL, Answer, Played, opened, say, the_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Resulted
+from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
@@ -51,7 +51,7 @@ def remembering(text: str, quote: str = "", slot: str = "project") -> Callable[[
 
 
 def results(events: list[Any]) -> list[str]:
-    return [event.result.text for event in events if isinstance(event, Resulted)]
+    return [event.result.text for event in events if isinstance(event, ToolResultEvent)]
 
 
 def one_turn(folder: Path, words: str, script: Callable[[Request], Answer] | None = None) -> tuple[Played, list[str]]:
