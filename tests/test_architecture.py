@@ -272,6 +272,16 @@ def test_names_of_files_are_nouns_of_the_design() -> None:
     assert not wrong, f"a name that says nothing: {wrong}"
 
 
+def test_public_classes_have_names_of_their_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in product():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name(path))
+    shared = {class_name: files for class_name, files in homes.items() if len(files) > 1}
+    assert not shared, f"one name for several classes: {shared}"
+
+
 def test_nothing_is_left_open() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
     texts = [p for p in tracked() if p.is_relative_to(PRODUCT) or p.is_relative_to(ROOT / "defaults")]

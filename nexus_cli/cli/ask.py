@@ -23,10 +23,10 @@ from nexus_cli.cli.options import (
     Model,
     NoSave,
     NoTools,
+    PreparedTurn,
     Quiet,
     RecipeName,
     Resume,
-    Run,
     SharedOptions,
     Verbose,
 )
@@ -114,7 +114,7 @@ def run_ask(options: AskOptions) -> int:
     return run_turn(run)
 
 
-def _prepare(options: AskOptions) -> Run:
+def _prepare(options: AskOptions) -> PreparedTurn:
     folder = options.shared.folder
     block_imports_from(str(folder))
     resumes = bool(options.shared.resume or options.shared.newest)
@@ -126,7 +126,7 @@ def _prepare(options: AskOptions) -> Run:
     if not options.shared.quiet:
         for line in filter(None, (chosen.announce, *notices)):
             write_stderr_line(f"nexus: {line}")
-    return Run(options, settings, folder, chosen.model, trigger)
+    return PreparedTurn(options, settings, folder, chosen.model, trigger)
 
 
 class PromptReader:

@@ -22,7 +22,7 @@ from types import FrameType, TracebackType
 from nexus_cli.cli import process
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.stall import Stalled, is_waiting_here, overdue_wait
+from nexus_cli.provider.stall import StallError, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
 from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.print.stream import is_writing
@@ -174,7 +174,7 @@ class LoopWatchdog:
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in("cancel" if self._signal else "timeout")
         elif overdue_wait(asyncio.current_task()) is not None:
-            raise Stalled
+            raise StallError
 
 
 class _SignalPipe:

@@ -20,7 +20,7 @@ CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\b\x1a\x1b")) + b"\x7f"
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class FileText:
     """The text of one file."""
 
     text: str
@@ -33,7 +33,7 @@ class Decoded:
     """Bytes of the file that were not read."""
 
 
-def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
+def read_text(path: Path, limit: int = LIMIT) -> FileText | None:
     """The text of the file at `path`, of which at most `limit` bytes are read.
 
     Decoded by `nexus_cli.core.decode`. None when nothing readable as a file is there: no file, a dangling link, a
@@ -74,7 +74,7 @@ def _target(path: Path) -> str:
         return "a place that cannot be looked into"
 
 
-def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> Decoded:
+def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> FileText:
     """The first `limit` bytes of a file that was read already, as text; with a notice when there are more. `size` is
     what the file has where `data` is not all of it."""
     beyond = max(size, len(data)) - limit if len(data) > limit else 0
@@ -83,10 +83,10 @@ def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> Decoded:
         return decoded
     notice = f"{name}: only the first {limit:,} bytes are read"
     notice += f"; {decoded.notice}" if decoded.notice else ""
-    return Decoded(decoded.text, decoded.encoding, notice, beyond)
+    return FileText(decoded.text, decoded.encoding, notice, beyond)
 
 
-def decode(data: bytes, name: str, *, cut: bool = False) -> Decoded:
+def decode(data: bytes, name: str, *, cut: bool = False) -> FileText:
     """`data` as text; `name` is what messages call it, `cut` says that a character may be torn at the end.
 
     Raises `NexusError("config", ...)` when it is binary: a NUL, or in what is not UTF-8 many control characters.
@@ -98,7 +98,7 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> Decoded:
         raise _binary(name, f"a NUL at character {position:,}")
     if not read.bom and read.remark and len(data) - len(data.translate(None, CONTROLS)) > len(data) // 20:
         raise _binary(name, "many control characters")
-    return Decoded(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
+    return FileText(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
 
 
 def _bytes(path: Path, limit: int) -> tuple[bytes, int] | None:

@@ -128,7 +128,7 @@ class Facts(Protocol):
 
 
 @runtime_checkable
-class Merging(Protocol):
+class FactMerger(Protocol):
     """Puts facts in order; only where that is what a run is for."""
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:

@@ -14,7 +14,7 @@ from nexus_cli.core.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedValues:
     """Values fixed for an entry when it is first sent."""
 
     entry: int
@@ -60,9 +60,9 @@ class Log(Protocol):
     def record_request(
         self,
         manifest: Manifest,
-        fixed: Sequence[Fixed],
+        fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[Fixed] = (),
+        dressed: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's items, given
         with the first request of an epoch, else empty. `dressed` are those of its items to which something else is
@@ -138,7 +138,7 @@ class Assembly(Protocol):
 
 
 @runtime_checkable
-class Seen(Protocol):
+class SeenFileStore(Protocol):
     """Remembers the files that this session read or wrote, over processes."""
 
     def digest(self, path: str) -> str | None:
@@ -149,7 +149,7 @@ class Seen(Protocol):
         """Record that `path` (absolute) was `read`, `changed` or `created` and what it holds now."""
 
 
-class TokenCounter(Protocol):
+class TextCounter(Protocol):
     """Counts tokens of a text (seed A). Never raises, never needs the network."""
 
     def count(self, text: str) -> int:

@@ -64,7 +64,7 @@ class OpenStream:
         self.chunks = source.__aiter__()
 
     async def next_chunk(self) -> object:
-        """Return the next chunk, or `END`. Raises `Stalled`, and whatever the network and the SDKs raise."""
+        """Return the next chunk, or `END`. Raises `StallError`, and whatever the network and the SDKs raise."""
         while True:
             async with self.watch.waiting():
                 chunk: object = await anext(self.chunks, END)

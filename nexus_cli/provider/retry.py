@@ -46,7 +46,7 @@ def backoff_seconds(attempt: int, chance: float) -> float:
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
 
-class Retrying:
+class RetryingProvider:
     """A `Provider` that tries another one again."""
 
     def __init__(

@@ -38,7 +38,7 @@ NOTICES = "notices"
 """The section that is sent each time it is there, also with a tool result."""
 
 
-class LeftOut(Protocol):
+class OmissionRecorder(Protocol):
     """Records what is left out of sections, once for each text."""
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
@@ -80,7 +80,7 @@ class SectionCollector:
     view: View
     notify: Callable[[str], None]
     """Receives each line once: which contributor was skipped and why, what is odd about a file that was read."""
-    left_out: LeftOut
+    left_out: OmissionRecorder
     recipe: Recipe = PLAIN
     budget: int = MOST_TOKENS
     """Tokens of all static sections together."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import FOLDER, read_configuration, trust_state
-from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
+from nexus_cli.context.decode import FileText, decode_head, odd_file, read_text
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP, unread_note
@@ -69,7 +69,7 @@ def _find_files(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
             yield _read_file(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
 
 
-def _read_file(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> IdentityFile:
+def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origin: str) -> IdentityFile:
     where = replace_surrogates(str(path))
     try:
         found = read()

@@ -13,7 +13,7 @@ from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message
-from nexus_cli.core.services import Fixed, Log
+from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 
 
@@ -70,9 +70,9 @@ class MemoryLog:
     def record_request(
         self,
         manifest: Manifest,
-        fixed: Sequence[Fixed],
+        fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[Fixed] = (),
+        dressed: Sequence[FixedValues] = (),
     ) -> None:
         """See `Log`."""
 
