@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
-from nexus_cli.cli.options import (
+from nexus_cli.cli.command_options import (
     CD_HINT,
     Allow,
     AskOptions,

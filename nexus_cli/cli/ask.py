@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.options import (
+from nexus_cli.cli.command_options import (
     MAX_INT,
     Allow,
     AskOptions,

@@ -10,9 +10,9 @@ from typing import Any
 
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.command_options import working_folder
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in

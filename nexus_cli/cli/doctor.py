@@ -20,7 +20,7 @@ import typer
 
 from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.options import Json
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.misplaced_keys import misplaced_notice

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.options import Json, Model, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, Model, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import nearest

@@ -19,10 +19,10 @@ from pathlib import Path
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.options import SharedOptions
 from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.commands import discover

@@ -33,7 +33,7 @@ from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nexus_cli.cli.options import PreparedTurn, SharedOptions
+    from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
     from nexus_cli.config.settings import Settings
 
 PARTIAL = frozenset(

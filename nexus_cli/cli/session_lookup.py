@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.cli.options import working_folder
+from nexus_cli.cli.command_options import working_folder
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import exists, places
 from nexus_cli.core.errors import NexusError

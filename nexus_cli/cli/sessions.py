@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import MAX_INT, Json, working_folder
+from nexus_cli.cli.command_options import MAX_INT, Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import write_stderr_line

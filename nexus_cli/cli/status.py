@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.context.decode import read_text
 from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trimmed
 from nexus_cli.context.sysinfo import get_system_info, working_folder
+from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS

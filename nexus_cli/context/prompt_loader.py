@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sysinfo import get_system_info, working_folder
+from nexus_cli.context.text_file import odd_file, read_text
 from nexus_cli.core.elide import one_line
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
@@ -37,7 +37,7 @@ class PromptSource(Protocol):
 
 
 class FilePromptSource:
-    """A prompt in a file, in any encoding (see `nexus_cli.context.decode`)."""
+    """A prompt in a file, in any encoding (see `nexus_cli.context.text_file`)."""
 
     def __init__(self, path: Path) -> None:
         self._path = Path(path)

@@ -42,7 +42,7 @@ from nexus_cli.session.estimate_anchor import take_anchor
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import SessionLimits
 from nexus_cli.session.memory.session_facts import SessionFacts
-from nexus_cli.session.opening import (
+from nexus_cli.session.open_session import (
     find_session,
     in_memory_notice,
     load_model_info,

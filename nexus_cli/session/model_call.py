@@ -22,7 +22,7 @@ from nexus_cli.provider.usage import usage_cost
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import cache_result, record_use
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.next_request.request import Outlook
+from nexus_cli.session.next_request.next_request import Outlook
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"

@@ -22,7 +22,7 @@ from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import section_sources
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.next_request.request import PLAN
+from nexus_cli.session.next_request.next_request import PLAN
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report, request_difference
 from nexus_cli.session.session import Session

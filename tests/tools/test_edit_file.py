@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
+from nexus_cli.tools.edit_preview import short_diff
 from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import ToolError, decode_file
-from nexus_cli.tools.preview import short_diff
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.cli.tour.chapters import CHAPTERS
 from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
-from nexus_cli.cli.tour.session import LeftTour, TourSession
+from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError

@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.cli.tour.kill_demo import kill_second_process
 from nexus_cli.cli.tour.sandbox import WINDOW, sandbox_settings
-from nexus_cli.cli.tour.session import TourSession, accepted_compaction, select, tour_error
+from nexus_cli.cli.tour.tour_session import TourSession, accepted_compaction, select, tour_error
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent

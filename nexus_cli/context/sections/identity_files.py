@@ -14,10 +14,10 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import FOLDER, read_configuration, trust_state
-from nexus_cli.context.decode import FileText, decode_head, odd_file, read_text
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP, unread_note
+from nexus_cli.context.text_file import FileText, decode_head, odd_file, read_text
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates

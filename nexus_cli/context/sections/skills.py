@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import FOLDER, is_trusted, read_configuration, trust_state
-from nexus_cli.context.decode import FileText, decode_head, read_text
+from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 

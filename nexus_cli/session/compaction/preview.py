@@ -25,7 +25,7 @@ from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
-from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.next_request.next_request import NextRequest
 from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import first_words
 

@@ -20,7 +20,7 @@ from nexus_cli.session.lane_forks import sized
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import most_with, window_request
-from nexus_cli.session.opening import load_model_info
+from nexus_cli.session.open_session import load_model_info
 from nexus_cli.session.spending import left_over
 
 ASKED_SHARE = 0.75

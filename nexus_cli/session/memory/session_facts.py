@@ -23,7 +23,7 @@ from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
 from nexus_cli.session.memory.user_evidence import PERSON, find_origin
-from nexus_cli.session.opening import readonly_ledger
+from nexus_cli.session.open_session import readonly_ledger
 
 ALL = "all"
 """The argument that means every proposal."""

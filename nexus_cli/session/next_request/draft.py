@@ -34,7 +34,7 @@ from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.lane_state import Model, NextEpoch
 from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
-from nexus_cli.session.next_request.request import NextRequest, Sections
+from nexus_cli.session.next_request.next_request import NextRequest, Sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.section_sources import make_collector

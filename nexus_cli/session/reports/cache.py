@@ -26,7 +26,7 @@ from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached, seconds_between
 from nexus_cli.session.cache.last_request import SentRequest, cache_life_of
 from nexus_cli.session.cache.request_history import read_requests, reported_tokens, smallest_like, was_answered
-from nexus_cli.session.opening import load_model_info
+from nexus_cli.session.open_session import load_model_info
 
 Value = dict[str, Any]
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")

@@ -23,8 +23,8 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_requ
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
-from nexus_cli.session.next_request.request import PLAN, NextRequest, Sections, unreported_meter
-from nexus_cli.session.opening import load_model_info, readonly_ledger
+from nexus_cli.session.next_request.next_request import PLAN, NextRequest, Sections, unreported_meter
+from nexus_cli.session.open_session import load_model_info, readonly_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.user_messages import first_words

@@ -13,6 +13,7 @@ from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.edit_preview import preview_change, short_diff, unified_diff
 from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import (
     ToolError,
@@ -24,7 +25,6 @@ from nexus_cli.tools.files import (
     resolve_path,
     sha256_hex,
 )
-from nexus_cli.tools.preview import preview_change, short_diff, unified_diff
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.edit_preview import preview_change, unified_diff
 from nexus_cli.tools.files import (
     ToolError,
     decode_file,
@@ -30,7 +31,6 @@ from nexus_cli.tools.files import (
     to_lf,
 )
 from nexus_cli.tools.omission import find_new_omission
-from nexus_cli.tools.preview import preview_change, unified_diff
 
 
 @dataclass(frozen=True, slots=True)

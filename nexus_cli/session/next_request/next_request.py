@@ -32,6 +32,7 @@ PLAN = "plan"
 LimitsInForce = tuple[Limits, Sequence[Bound]]
 """Limits, and which layer bound each."""
 
+
 @dataclass(frozen=True, slots=True)
 class EarlierRequests:
     """The requests that a cache may hold, with when the epoch of each was used last; the newest of the lane first."""
