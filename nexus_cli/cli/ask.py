@@ -1,4 +1,4 @@
-"""`nexus ask`: one turn from the command line. Reads words, stdin and files, then hands over to `run_turn`.
+"""`nexus ask`: one turn from the command line. Read words, stdin and files, then call `run_turn`.
 
 Nothing heavy is imported before a model is chosen.
 """
@@ -130,7 +130,7 @@ def _prepare(options: AskOptions) -> PreparedTurn:
 
 
 class PromptReader:
-    """Reads words, `-`, a pipe and attached files into a trigger."""
+    """A reader of words, `-`, a pipe and attached files, which makes a trigger."""
 
     def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool) -> None:
         self._from_stdin = list(words) == ["-"] or not words

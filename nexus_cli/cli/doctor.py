@@ -1,4 +1,4 @@
-"""`nexus doctor`: checks what nexus needs, and prints what to do about what is missing.
+"""`nexus doctor`: check what nexus needs, and print how to get what is missing.
 
 Imports no litellm and uses no network except loopback. Exit status 1 only if something is broken; a missing key is a
 note.

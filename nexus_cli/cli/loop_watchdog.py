@@ -1,4 +1,4 @@
-"""Ends work that blocks the event loop beyond a limit: a library that spins, a call that does not return.
+"""End work that blocks the event loop beyond a limit: a library that spins, a call that does not return.
 
 A blocked loop fires no timer and reads no key. A thread therefore pings the loop while a turn runs. If the loop is
 silent after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
@@ -206,7 +206,7 @@ class _SignalPipe:
 
 
 class _Terminal:
-    """Makes Ctrl+C a signal again while the loop is blocked: a screen reads it as a key."""
+    """The terminal while the loop is blocked: Ctrl+C is a signal again, which a screen reads as a key."""
 
     def __init__(self) -> None:
         self._set: list[object] | None = None

@@ -105,7 +105,7 @@ def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:
-    """The slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
+    """Return the slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
         near = nearest(name, SLOTS)
         hint = f"The nearest is {near}" if near else "Give one of them"

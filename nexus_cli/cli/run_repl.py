@@ -1,4 +1,4 @@
-"""Plain `nexus` in a terminal: chooses model and session, builds the REPL, runs it, prints the resume command.
+"""Plain `nexus` in a terminal: choose model and session, build the REPL, run it, print the resume command.
 
 The REPL itself is `nexus_cli.ui.repl`. Here are its parts, the signals and the end of the process.
 """
@@ -77,7 +77,7 @@ def _load_settings(shared: SharedOptions) -> Settings:
 
 
 class StderrLines(io.TextIOBase):
-    """Stands in for `sys.stderr` while the screen is drawn: libraries' lines go to `write_line`."""
+    """A replacement for `sys.stderr` while the screen is drawn: lines of libraries go to `write_line`."""
 
     def __init__(self, write_line: Callable[[str], object]) -> None:
         self._write_line = write_line

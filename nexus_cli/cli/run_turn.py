@@ -1,4 +1,4 @@
-"""Runs one turn of a session for a person or a pipe: events to renderers, signals to the session, the exit status.
+"""Run one turn of a session for a person or a pipe: events to renderers, signals to the session, the exit status.
 
 Knows nothing of how options were given on the command line.
 """

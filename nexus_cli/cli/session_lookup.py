@@ -1,4 +1,4 @@
-"""Opens the ledger and finds the session that a command means."""
+"""Open the ledger and find the session that a command means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nexus sessions list | show | search | export | fork | rename | delete`: shells around the ledger and its reports."""
+"""`nexus sessions list | show | search | export | fork | rename | delete`: front ends of the ledger and its reports."""
 
 from __future__ import annotations
 

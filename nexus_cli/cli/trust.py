@@ -1,4 +1,4 @@
-"""`nexus trust`: shows what a project's configuration would do, and lets it take effect."""
+"""`nexus trust`: show what a project's configuration would do, and let it take effect."""
 
 from __future__ import annotations
 

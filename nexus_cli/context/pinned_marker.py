@@ -1,4 +1,4 @@
-"""A truncation that cuts pinned messages or the person's words away says them again where the hole is (law 6 keeps
+"""Repeat pins and the person's words in the marker of a truncation that removes them (law 6 keeps
 them; so does a cut)."""
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class _SentEntries:
 
 
 class LaneLog:
-    """Write one lane, and read it back.
+    """The log of one lane, written and read back.
 
     Implements `Log`, `Recall`, `SeenFileStore`, `Calibrations` and `Counts` of `core.services`, and the dispatcher's
     `StartLog`.
@@ -78,7 +78,7 @@ class LaneLog:
 
     @property
     def agent(self) -> str:
-        """Whose lane it is: `main`, or what a side lane was opened for."""
+        """The agent of the lane: `main`, or the purpose of a side lane."""
         return lanes.agent_of(self.db, self.lane)
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:

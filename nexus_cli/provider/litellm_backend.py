@@ -96,7 +96,7 @@ def has_own_reasons(where: Endpoint) -> bool:
 
 
 class LitellmBackend:
-    """A `Provider` for every model that litellm speaks to."""
+    """A `Provider` for every model that litellm supports."""
 
     def __init__(
         self,

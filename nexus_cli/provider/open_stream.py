@@ -30,7 +30,7 @@ async def note_response(response: Any) -> None:
 
 
 class OpenStream:
-    """The line of one request."""
+    """The connection of one request."""
 
     def __init__(self, stall_seconds: float) -> None:
         self._responses: list[Any] = []

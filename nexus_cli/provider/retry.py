@@ -47,7 +47,7 @@ def backoff_seconds(attempt: int, chance: float) -> float:
 
 
 class RetryingProvider:
-    """A `Provider` that tries another one again."""
+    """A `Provider` that retries the requests of another one."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Detect a connection that has gone silent.
+"""Detect a connection without progress.
 
 Bytes count, not chunks: a server that sends comments to keep the connection open is not silent.
 """
@@ -47,7 +47,7 @@ def is_waiting_here() -> bool:
 
 
 class StallWatch:
-    """Watches one stream: entered once, `waiting()` around each wait for the server.
+    """A watch on one stream: entered once, `waiting()` around each wait for the server.
 
     One timer for the whole stream, which looks now and then, rather than one per chunk. The time that the consumer
     takes between two chunks does not count.

@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class ThreadStopped(Exception):
-    """Raised in the thread by `StopFlag.check` after its caller was cancelled."""
+    """The exception raised in the thread by `StopFlag.check` after its caller was cancelled."""
 
 
 class StopFlag:
-    """Tells a thread that its caller was cancelled: asked for once, pressed again when the caller cannot wait."""
+    """A flag that tells a thread that its caller was cancelled; set again when the caller cannot wait."""
 
     def __init__(self) -> None:
         self._presses = 0

@@ -25,7 +25,7 @@ from nexus_cli.tools.process_tree import OrphanGuard, find_remaining, find_tree,
 
 
 class BoundedOutput:
-    """Collects output: all of it up to a limit, then the first half and the newest half."""
+    """A collector of output: all of it up to a limit, then the first half and the newest half."""
 
     def __init__(self, limit: int = HARD_LIMIT) -> None:
         self._half = limit // 2

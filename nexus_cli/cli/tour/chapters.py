@@ -26,7 +26,7 @@ TESTS = "python3 -m unittest"
 
 
 async def run_first_turn(tour: TourSession) -> None:
-    """One turn: read, test, edit, test again."""
+    """Run one turn: read, test, edit, test again."""
     tour.begin_chapter("turn")
     tour.say("turn", "asks" if tour.asks else "straight")
     tour.open()
@@ -41,7 +41,7 @@ async def run_first_turn(tour: TourSession) -> None:
 
 
 async def show_drop(tour: TourSession) -> None:
-    """A drop and its recall, then a window that fills until it is compacted."""
+    """Show a drop and its recall, then fill the window until it is compacted."""
     tour.begin_chapter("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
     happened = await tour.run_turn(tour.words("drop"))
     drops = select(happened, ContextDrop)
@@ -61,7 +61,7 @@ async def show_drop(tour: TourSession) -> None:
 
 
 async def explain_cache_miss(tour: TourSession) -> None:
-    """The cache miss that the compaction caused, explained."""
+    """Explain the cache miss that the compaction caused."""
     session = tour.session
     assert session.ledger is not None
     tour.begin_chapter("miss")
@@ -75,7 +75,7 @@ async def explain_cache_miss(tour: TourSession) -> None:
 
 
 async def undo_compaction(tour: TourSession) -> None:
-    """A preview, a compaction on command, and its undo."""
+    """Preview a compaction, run it on command, undo it."""
     tour.begin_chapter("undo")
     found: list[Mapping[str, Any]] = []
     await tour.run_act("/compact --preview", preview("", found.append))
@@ -101,7 +101,7 @@ async def undo_compaction(tour: TourSession) -> None:
 
 
 async def kill_and_resume(tour: TourSession) -> None:
-    """A process that is killed in the middle of its work, and the session that goes on after it."""
+    """Kill a process in the middle of its work, then resume its session."""
     tour.begin_chapter("kill")
     session, sandbox = tour.session.id, tour.sandbox
     await tour.aclose()
@@ -126,7 +126,7 @@ async def show_window(tour: TourSession) -> None:
 
 
 async def replay_requests(tour: TourSession) -> None:
-    """Every request of the session, rebuilt from the ledger."""
+    """Rebuild every request of the session from the ledger."""
     session = tour.session
     assert session.ledger is not None
     tour.begin_chapter("replay")

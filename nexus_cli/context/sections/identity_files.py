@@ -1,4 +1,4 @@
-"""Who the agent is and how the person likes things: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md (seeds B and E).
+"""Identity of the agent and preferences of the person: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md (seeds B and E).
 
 The personal config folder counts always. A project's `.nexus` folder may add to the identity, and only while the
 project is trusted: otherwise a cloned repository could say who we are. Instructions (NEXUS.md) are `loader`'s.

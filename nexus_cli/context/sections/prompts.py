@@ -1,4 +1,4 @@
-"""Reads the texts for the model from `defaults/prompts/*.md` and fills them. The words themselves are not ours."""
+"""Read the texts for the model from `defaults/prompts/*.md` and fill them. The words themselves are not ours."""
 
 from __future__ import annotations
 

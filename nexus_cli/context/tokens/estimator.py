@@ -1,4 +1,4 @@
-"""Estimate how many tokens a request takes: what the provider reported last, plus one ratio per kind of content.
+"""Estimate the tokens of a request: the last reported figure, plus one ratio per kind of content.
 
 Our counter is not the provider's tokenizer. How many provider tokens one counted token is differs by kind of content,
 so each kind has a ratio, learned per model from reports and stored. Only what no report of the epoch covers is an
@@ -241,7 +241,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What the provider reported for a request that ended with entry `last`."""
+    """The provider's report for a request that ended with entry `last`."""
 
     last: int
     reported: int
@@ -253,7 +253,7 @@ class Anchor:
 
 @dataclass(slots=True)
 class ProviderStats:
-    """What is known of how one model's provider counts: the same for a lane and its forks."""
+    """Statistics of how one model's provider counts; shared by a lane and its forks."""
 
     calibration: Calibration
     ratios: Ratios

@@ -319,7 +319,7 @@ def header_of(epoch: Epoch) -> EpochHeader:
 
 
 def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
-    """The epoch with another frame."""
+    """Return the epoch with another frame."""
     return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(EpochHeader)})
 
 

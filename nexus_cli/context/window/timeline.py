@@ -118,7 +118,7 @@ class Timeline:
         return Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """The entries from `first` to `last`, both included."""
+        """Return the entries from `first` to `last`, both included."""
         return self.log.read(first, last) if first <= last else ()
 
     def memo(self, kind: str, value: Mapping[str, Any]) -> None:
@@ -126,9 +126,9 @@ class Timeline:
         self.log.record_memo(Memo(kind, self.now(), self.last, value))
 
     def memos(self, kind: str) -> Sequence[Memo]:
-        """All memos of one kind, oldest first."""
+        """Return all memos of one kind, oldest first."""
         return self.log.memos(kind)
 
     def now(self) -> str:
-        """The time, as it stands in the ledger."""
+        """Return the current time in the form that the ledger stores."""
         return format_utc(self._clock())

@@ -1,4 +1,4 @@
-"""The person's own memory file, `MEMORY.md` beside their settings: it stands in for the facts while there are none.
+"""The person's own memory file, `MEMORY.md` beside their settings: used instead of the facts while there are none.
 
 Seed E's fallback. With the first fact that is kept it is not read any more: what still holds is worth a `/memory add`.
 """
