@@ -1,4 +1,4 @@
-"""The first start in a terminal: finds usable models, asks at most two questions, writes the settings.
+"""The first start in a terminal: find usable models, ask at most two questions, write the settings.
 
 Only `config.toml` is written, and only when both answers are there. What is usable is found by
 `session.reports.models`; the REPL that follows is the business of `run_repl`.

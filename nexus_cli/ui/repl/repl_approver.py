@@ -28,7 +28,7 @@ CLOSED = "the question was closed without an answer"
 MOST_LINES = HEAD_LINES + TAIL_LINES
 
 
-class Asking(Protocol):
+class QuestionView(Protocol):
     """What an approver needs of a view."""
 
     @property
@@ -42,7 +42,7 @@ class Asking(Protocol):
 class ReplApprover:
     """An `Approver` over a view."""
 
-    def __init__(self, view: Asking, theme: Theme) -> None:
+    def __init__(self, view: QuestionView, theme: Theme) -> None:
         self._view = view
         self._theme = theme
 
