@@ -18,6 +18,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import flatten
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, fork_fits, fork_instruction, room_for
@@ -174,7 +175,7 @@ async def _from_transcript(
         text += f"\n\nUse these headings, in English as they stand here: {', '.join(headings())}."
         text += f" Keep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
         side = separate(lane_state, "compact", model)
-        side.context.add_user_message(text)
+        side.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
         try:
             summary = await _answer(side, plan.summary_cap, paid)
         except TooLong as reason:  # not about the window of the session's own model
