@@ -167,9 +167,9 @@ def plan(
 
     The current run began with entry `run` (0: with the newest user message). `earlier` yields the person's words behind
     an old summary, `answers` the assistant's last text of each ended turn, both as entry and text, newest first; both
-    are read only as far as there is room. Of the user messages in the window those in `spoken` are the person's (None: all
-    of them). `record` is the size of the whole record in tokens. Without `beyond`
-    everything has its share of `available`, and the target applies to all of it.
+    are read only as far as there is room. Of the user messages in the window those in `spoken` are the person's (None:
+    all of them). `record` is the size of the whole record in tokens. Without `beyond` everything has its share of
+    `available`, and the target applies to all of it.
     """
     if len(groups) < 2:
         return None
@@ -216,10 +216,10 @@ def plan(
 def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Iterator[tuple[int, str]]:
     """Yield entry and words of the person's messages in the window."""
     for group in groups:
-        entry = group[0].entry
-        if is_request(group) and (spoken is None or entry in spoken):
-            if text := split_attachments(group[0].message.content)[0]:
-                yield entry, text
+        entry, mine = group[0].entry, is_request(group) and (spoken is None or group[0].entry in spoken)
+        text = split_attachments(group[0].message.content)[0] if mine else ""
+        if text:
+            yield entry, text
 
 
 def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
