@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
-from nexus_cli.ledger.opening import connect_memory
+from nexus_cli.ledger.open_database import connect_memory
 
 T = TypeVar("T")
 

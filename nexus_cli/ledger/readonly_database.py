@@ -14,7 +14,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import Database, ledger_error, primary_code, retry_while_busy
-from nexus_cli.ledger.opening import check_version
+from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """What SQLite says where it may not write, or there is no room."""

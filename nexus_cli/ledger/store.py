@@ -18,7 +18,7 @@ from nexus_cli.ledger import lanes, sessions, token_stats
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
-from nexus_cli.ledger.opening import connect, connect_memory, lock_folder
+from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder
 from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.ledger.sessions import SessionInfo
 
