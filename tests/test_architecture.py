@@ -47,7 +47,7 @@ LAZY = {
     "session/reports/request_view.py": {"nexus_cli"},
     "session/available_models.py": {"nexus_cli"},
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
-    "session/factory.py": {"nexus_cli"},  # facts that are extracted before a compaction
+    "session/factory.py": {"nexus_cli"},  # a resumed session; facts that are extracted before a compaction
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},

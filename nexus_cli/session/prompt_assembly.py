@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import NOTICES, ChangedSections, EpochDraft, SectionCollector, system_text
 from nexus_cli.context.sections.planner import UNREAD
 from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.context.window.timeline import Timeline
