@@ -156,6 +156,11 @@ class SectionCollector:
         return not self.sent and not self._preambles
 
     @property
+    def has_notices(self) -> bool:
+        """True if a tool result may carry something: a line waits for the model, or the recipe puts a text there."""
+        return bool(self.reader.sources.notices()) or NOTICES in self.recipe.overrides
+
+    @property
     def preamble_cap(self) -> int:
         """Tokens of one preamble."""
         return max(0, min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE)))
