@@ -106,7 +106,7 @@ class ContextManager:
         self.add_user_message(f"[Session started: {format_local_time((self._clock or local_now)())}]")
 
     def clear_messages(self) -> None:
-        """Begin anew with nothing visible; system prompt and tools stay, the history keeps everything."""
+        """Clear the window; system prompt and tools stay, the history keeps everything."""
         self._start_over((), "clear")
 
     # -- what is read ------------------------------------------------------------------------------------------
