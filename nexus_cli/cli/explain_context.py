@@ -11,9 +11,9 @@ from typing import Any
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.session.drop_list import drop_value
+from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.plan import brief, plan_lines, told_lines
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 MAX_DROPS = 20
 """Newest drops that are listed."""
@@ -38,4 +38,4 @@ class ContextExplainer:
             self._epoch = plan["epoch"]
             lines = plan_lines(plan, [drop_value(drop) for drop in self._drops()[-MAX_DROPS:]])
         for line in lines:
-            self._stream.write(" ".join(sanitize(f"context: {line}").split()) + "\n")
+            self._stream.write(one_line(f"context: {line}") + "\n")

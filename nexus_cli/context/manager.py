@@ -103,7 +103,8 @@ class ContextManager:
 
     def add_session_start_message(self) -> None:
         """Add seed A's `[Session started: ...]` as a user message."""
-        self.add_user_message(f"[Session started: {format_local_time((self._clock or local_now)())}]")
+        text = f"[Session started: {format_local_time((self._clock or local_now)())}]"
+        self._add(Kind.USER, Message(Role.USER, text), "nexus")
 
     def clear_messages(self) -> None:
         """Clear the window; system prompt and tools stay, the history keeps everything."""

@@ -36,7 +36,6 @@ class FactState(StrEnum):
     KEPT = "kept"
     PROPOSED = "proposed"
     """Waits for the person; never in a request."""
-    FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,6 @@ def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | N
     return None
 
 
-def replaced_epoch(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """Return the epoch that the newest compaction in force replaced; None where there is none."""
-    made = compaction_in_force(epoch, find)
-    return None if made is None or made.parent is None else find(made.parent)
-
-
 def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
     """Return the head of `old` and everything that happened `since`: a head for the epoch of cause `undo`.
 

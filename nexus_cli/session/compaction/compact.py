@@ -73,6 +73,7 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
         record=reserved,
         pins=pinned,
         beyond=beyond,
+        spoken=frozenset(lane_state.work.words),
     )
 
 

@@ -18,6 +18,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import flatten
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.summary_source import (
@@ -40,7 +41,21 @@ LEAST_PIECE = 500
 MOST_PIECES = 24
 LEAST_HEADINGS = 2
 """A text with fewer of the headings that were asked for is no summary."""
-_HEADING = re.MULTILINE | re.IGNORECASE
+_START = r"^(?:[^\w\n]|[\d_])*"
+_WORD = r"(?:[^\S\n]+[\w'\u2019&/()+-]+)"
+_OPEN, _CLOSE = r"[*_`\"'<\[(|\u3010\u300c\u300e][^\S\n]?", r"[^\S\n]?[*_`\"'>\])|\u3011\u300d\u300f]"
+_HEADING = "|".join(
+    [
+        rf"{_START}NAME{_WORD}{{,3}}(?:[^\w\n.!?,;]|_)*$",
+        r"^[^\w\n#]*#(?:[^\w\n]|[\d_])*NAME(?![^\W_])",
+        rf"{_START}{_OPEN}NAME{_WORD}{{,3}}{_CLOSE}",
+        rf"{_START}NAME{_WORD}?(?:(?:[^\w\n]|_){{,3}}[:\uff1a]|[^\S\n]+[\u2013\u2014-][^\S\n])",
+        r"\bNAME[^\w\n]{,3}[:\uff1a]",
+    ]
+)
+"""Alone in its line with up to three more words, after a `#`, between marks, before a colon or dash, before a colon in
+mid-line."""
+_HEADING_FLAGS = re.MULTILINE | re.IGNORECASE
 
 
 class SummaryError(Exception):
@@ -139,12 +154,12 @@ def headings() -> tuple[str, ...]:
 
 
 def find_headings(text: str) -> list[str]:
-    """Return those of the headings that `text` has, however marked up: at the beginning of a line, or before a colon.
+    """Return those of the headings that `text` has, in any markup.
+
+    A heading is a line of its own, has a `#` before it, stands between marks (`**`, brackets, a cell), or ends in a
+    colon or dash. A sentence that begins with its word is none.
     """
-    return [
-        name for name in headings()
-        if re.search(rf"^(?:[^\w\n]|[\d_])*{name}s?(?![^\W_])|\b{name}s?[^\w\n]{{,3}}[:\uff1a]", text, _HEADING)
-    ]  # fmt: skip
+    return [name for name in headings() if re.search(_HEADING.replace("NAME", f"{name}s?"), text, _HEADING_FLAGS)]
 
 
 async def _from_transcript(
@@ -168,7 +183,7 @@ async def _from_transcript(
         text += f"\n\nUse these headings, in English as they stand here: {', '.join(headings())}."
         text += f" Keep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
         side = separate(lane_state, "compact", model)
-        side.context.add_user_message(text)
+        side.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
         try:
             summary = await _answer(side, plan.summary_cap, paid)
         except SummaryOverflow as reason:  # not about the window of the session's own model

@@ -20,9 +20,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
-from prompt_toolkit.utils import get_cwidth
 
 from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.ui.cells import cells, cut, cut_start
 from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -209,7 +209,7 @@ def completion_menu(buffer: Buffer, wanted: Callable[[], bool]) -> ConditionalCo
 
 def menu_rows(completions: list[Completion], selected: int | None, columns: int) -> StyleAndTextTuples:
     """Return the rows, each a line of at most `columns` columns; names keep their end, explanations their beginning."""
-    widest = max((get_cwidth(one.display_text) for one in completions), default=0)
+    widest = max((cells(one.display_text) for one in completions), default=0)
     explained = any(one.display_meta_text for one in completions)
     room = max(1, columns - 3)
     named = min(widest, max(room // 2, int(room * _NAME)) if explained else room)
@@ -217,29 +217,17 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int)
     for number, one in enumerate(completions):
         current = number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
-        name = _end(one.display_text, named)
+        name = cut_start(one.display_text, named, "…")
         left = room - named - 2
         told = _begin(one.display_meta_text, left) if explained and left > 8 else ""
         if current:
             shown.append(("[SetCursorPosition]", ""))
         shown.append((style, ("> " if current else "  ") + name))
         if told:
-            shown.append(("class:input.menu.meta", " " * (named - get_cwidth(name) + 2) + told))
+            shown.append(("class:input.menu.meta", " " * (named - cells(name) + 2) + told))
         shown.append(("", "\n"))
     return shown[:-1]
 
 
 def _begin(text: str, columns: int) -> str:
-    if get_cwidth(text) <= columns:
-        return text
-    while text and get_cwidth(text) > columns - 1:
-        text = text[:-1]
-    return text.rstrip() + "\u2026"
-
-
-def _end(text: str, columns: int) -> str:
-    if get_cwidth(text) <= columns:
-        return text
-    while text and get_cwidth(text) > columns - 1:
-        text = text[1:]
-    return "\u2026" + text
+    return text if cells(text) <= columns else cut(text, columns - 1).rstrip() + "…"

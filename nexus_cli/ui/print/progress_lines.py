@@ -34,6 +34,7 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
+from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
 from nexus_cli.ui.render.event_texts import describe_compaction_end, describe_denials, describe_told_facts
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
@@ -188,7 +189,7 @@ class ProgressLines:
         self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
 
     def _line(self, text: str, colour: str = "") -> None:
-        self._write(" ".join(sanitize(text).split()), colour)
+        self._write(one_line(text), colour)
 
     def _write(self, text: str, colour: str) -> None:
         styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text

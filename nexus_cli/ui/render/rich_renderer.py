@@ -12,8 +12,8 @@ from typing import assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.render import event_notes, live_area
-from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown

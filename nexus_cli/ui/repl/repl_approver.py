@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from nexus_cli.core.approval import Answer, Deny, Question
+from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.print.terminal_approver import (
     HEAD_LINES,
     NO_ANSWER,
@@ -18,7 +19,6 @@ from nexus_cli.ui.print.terminal_approver import (
     parse_answer,
     question_details,
 )
-from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
 from nexus_cli.ui.terminal_sanitizer import sanitize

@@ -16,7 +16,7 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.ui.render.cells import painted_cells
+from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import ASCII, Theme
 
@@ -238,7 +238,7 @@ def test_a_long_command_leaves_room_for_what_came_of_it(width: int) -> None:
     result = resulted(ToolResult("y" * 500 + "\n[exit status 2]", status=2), call, 5000, 2.0)
     seen = Seen(width).feed(e.ToolCallEvent(call, "x" * 200), result)
     lines = seen.text.rstrip("\n").split("\n")
-    assert all(painted_cells(line) <= width for line in lines)
+    assert all(cells(without_codes(line)) <= width for line in lines)
     assert "exit 2" in seen.text and "2.0 s" in seen.text and "5k tokens" in seen.text and "…" in seen.text
 
 
@@ -401,7 +401,7 @@ def test_the_spinner_says_what_is_waited_for(
         seen.now += 0.11
         assert seen.renderer.spinner()[0] != line[0]
     for seen.width in (1, 4, 20, 23):
-        assert painted_cells(seen.renderer.spinner()) < max(4, seen.width)
+        assert cells(without_codes(seen.renderer.spinner())) < max(4, seen.width)
 
 
 def test_our_own_notes_have_a_sign_for_their_role() -> None:
@@ -514,7 +514,7 @@ def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
         seen.feed(event)
         lines, spinner = seen.live(rows), seen.renderer.spinner()
         assert len(lines) <= rows and all("\n" not in line for line in [*lines, spinner])
-        assert all(painted_cells(line) <= width for line in [*lines, spinner])
+        assert all(cells(without_codes(line)) <= width for line in [*lines, spinner])
         assert all(harmless(line, colour) for line in [*lines, spinner])
     assert all(piece.endswith("\n") for piece in seen.pieces)
     assert harmless(seen.text, colour)
