@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 
@@ -79,7 +79,10 @@ class SentRequest:
 
 @dataclass
 class CacheHistory:
-    """Requests of a lane and its forks that a cache may still hold."""
+    """Requests of a lane and its forks that a cache may still hold.
+
+    A copy for a fork shares the containers: what either lane sends, both may find in a cache.
+    """
 
     last: SentRequest | None = None
     """The lane's newest request that reached the provider; a fork begins with that of its parent."""
@@ -91,10 +94,6 @@ class CacheHistory:
     """By what requests begin with, the smallest one: tokens as reported and by our count."""
     uses: dict[int, datetime] = field(default_factory=dict)
     """When each epoch was used last, by this lane or by a fork."""
-
-    def fork(self) -> CacheHistory:
-        """Return the history of a lane that begins as this one: what either sends, both may find in a cache."""
-        return replace(self)
 
     def candidates(self) -> list[tuple[SentRequest, datetime | None]]:
         """Return the last request, then the newest ones under former epochs, each with the last use of its epoch."""
