@@ -20,7 +20,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.cache_expectation import cache_result, record_use
+from nexus_cli.session.next_request.cache_expectation import record_use
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.next_request.request import Outlook
 
@@ -126,9 +126,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     possible = reply.usage and lane_state.meter.is_possible(counted, reply.usage.input, lane_state.model.info.window)
     reported = reply.usage if possible else None
     usage = reported or _estimate_usage(lane_state, reply.message)
-    told = reported or Usage()
-    cached = cache_result(lane_state, ahead, told)
-    record_use(lane_state, ahead, told)
+    cached = record_use(lane_state, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
         lane_state.learn(counted, reply.usage.input)
