@@ -23,7 +23,7 @@ async def show_context(context: CommandContext, rest: str) -> None:
     """
     if not rest:
         warn_if_stale(context)
-        context.show("context", await asyncio.to_thread(context.session.look, live_report))
+        context.show("context", await asyncio.to_thread(live_report, context.session.state))
         return
     option, _, number = rest.partition(" ")
     number = number.strip()

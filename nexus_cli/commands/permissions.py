@@ -41,7 +41,7 @@ async def explain_limits(context: CommandContext, rest: str) -> None:
     allows them; each can only tighten. Without a NAME every limit in force is shown.
     """
     name = parse_choice("why", rest, NAMES) if rest else ""
-    context.show("why", context.session.look(lambda parts: limits_report(parts, name)))
+    context.show("why", limits_report(context.session.state, name))
 
 
 COMMANDS = (

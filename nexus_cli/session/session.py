@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Dispatch, Done
@@ -35,7 +35,6 @@ from nexus_cli.session.dispatch import Deferred
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import SessionState, bare_state
 from nexus_cli.session.spending import Spending
@@ -45,7 +44,6 @@ from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_drop, record_user_message
 from nexus_cli.tools.registry import ToolRegistry
 
-T = TypeVar("T")
 ENDS = 16
 """Turns that may end before the result of the first one is read."""
 
@@ -102,11 +100,6 @@ class Session:
         return self.state.ledger
 
     @property
-    def options(self) -> Options | None:
-        """The options of the session; None for a bare session."""
-        return self.state.options
-
-    @property
     def busy(self) -> bool:
         """True if a turn or an act runs, so that `cancel` has something to stop."""
         return self._control.running
@@ -144,10 +137,6 @@ class Session:
     def status(self) -> Status:
         """Return the figures of the status line."""
         return status(self.state)
-
-    def look(self, report: Callable[[SessionState], T]) -> T:
-        """Return what a report says of the session as it is now."""
-        return report(self.state)
 
     def tools(self) -> list[Tool]:
         """Return the tools that the model is offered."""
@@ -273,8 +262,7 @@ class Session:
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
-        provider = self.state.lane_state.model.provider
-        prepare = getattr(getattr(provider, "inner", provider), "prepare", None)
+        prepare = getattr(getattr(self.provider, "inner", self.provider), "prepare", None)
         if prepare is not None:
             prepare()
 

@@ -108,7 +108,7 @@ def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
 
 def tools_report(session: Session) -> dict[str, Any]:
     """Return the tools of a session with their effect, tokens, and when they ask at the present level."""
-    report = session.look(live_report)
+    report = live_report(session.state)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
     level, only = session.status().allow, limits.get("tools")
@@ -138,7 +138,7 @@ def _asks(effect: Effect, level: str) -> str:
 
 def permissions_report(session: Session) -> dict[str, Any]:
     """Return the level in force with its layer, the meaning of each level, and what was allowed for the session."""
-    bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.look(live_report).get("limits", [])}
+    bounds = {limit["name"]: str(limit["bound_by"]) for limit in live_report(session.state).get("limits", [])}
     return {
         "version": 1,
         "level": session.status().allow,
