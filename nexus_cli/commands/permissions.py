@@ -17,7 +17,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     all: also commands and everything else.
     """
     if not rest:
-        context.show("permissions", await asyncio.to_thread(permissions_report, context.session))
+        context.show("permissions", permissions_report(context.session.state))
         return
     level = parse_choice("permissions", rest, LEVELS)
     await context.reopen(resume_options(context, allow=level, allow_from="/permissions"))
@@ -31,7 +31,7 @@ async def list_tools(context: CommandContext, rest: str) -> None:
 
     What each does, what its schema costs in every request, and whether it asks first.
     """
-    context.show("tools", await asyncio.to_thread(tools_report, context.session))
+    context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
 
 
 async def explain_limits(context: CommandContext, rest: str) -> None:

@@ -20,7 +20,6 @@ from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.session.denials import SAID_NO, SAID_NOTHING
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
 from nexus_cli.session.user_input import clip_with_drop, record_drop
@@ -36,6 +35,10 @@ PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 NO_OUTPUT = "(no output)"
+SAID_NO = "person"
+"""In the place of the limit that refused a call: the person was asked."""
+SAID_NOTHING = "unanswered"
+"""In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
@@ -78,7 +81,7 @@ class Dispatcher:
     """Tokens that a side run found in its window when it began, see `Powers.of`."""
     denied: list[dict[str, str]] = field(default_factory=list)
     """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
-    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.denials`."""
+    level at which the call would have run ("": at none), and `limit`, which refused it, or what stands in its place."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)

@@ -17,11 +17,12 @@ from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 
 SINGLE = "single_action"
+SIGNALS = "signals"
+"""In the place of the limit that refused a call: the state of the run, in a recipe that lets it bind."""
 LAYERS = ("settings", "project", "recipe")
 """Layers that speak before all others: the first that names a value is the one that bound it."""
 NOTICE_AT = 3

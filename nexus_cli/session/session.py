@@ -124,12 +124,6 @@ class Session:
         self._control.steering.extend(other.take_back())
 
     @property
-    def allowed(self) -> tuple[tuple[str, ...], ...]:
-        """Scopes that the person allowed for the rest of the session: tool and kind, outside the project also the
-        paths."""
-        return tuple(sorted(self.state.dispatcher.always))
-
-    @property
     def undelivered(self) -> tuple[str, ...]:
         """Words for the running turn that were not delivered yet."""
         return tuple(self._control.steering)
