@@ -16,13 +16,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
-from nexus_cli.core.entry import Cause, Drop, Kind
+from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
-from nexus_cli.session.user_input import clip_with_drop, record_drop
+from nexus_cli.session.user_input import clip_with_drop
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
@@ -279,27 +279,14 @@ class Dispatcher:
         self.changed.update(dict.fromkeys(result.changed))
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        log = lane_state.lane.timeline.log
-        clipped, drop_id = await clip_with_drop(
-            result.text or NO_OUTPUT,
-            lane_state.budget.output_cap,
-            lane_state.context.counter.count,
-            lambda: result.cites or log.next_drop(),
-            over=bool(result.uncounted),
-        )
-        if drop_id and not result.cites:
-            drop = Drop(
-                drop_id,
-                f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip(),
-                clipped.tokens,
-                Cause.OUTPUT_CAP,
-                lane_state.lane.timeline.now(),
-                text=result.full if result.full is not None else result.text,
-                uncounted=result.uncounted,
-            )
-            await record_drop(log, drop)
-            lane_state.emit(event.Dropped(replace(drop, text=None)))
-        self._append(lane_state, call, replace(result, full=None), clipped.text, seconds)
+        what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
+        text, drop = await clip_with_drop(
+            lane_state, result.text or NO_OUTPUT, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
+            whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
+        )  # fmt: skip
+        if drop:
+            lane_state.emit_drops([drop])
+        self._append(lane_state, call, replace(result, full=None), text, seconds)
 
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         entry = lane_state.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")

@@ -41,7 +41,7 @@ from nexus_cli.session.spending import Spending
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
-from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_drop, record_user_message
+from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_user_message
 from nexus_cli.tools.registry import ToolRegistry
 
 ENDS = 16
@@ -240,15 +240,7 @@ class Session:
     async def share(self, text: str, what: str) -> str:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
-        clipped, drop_id = await clip_with_drop(
-            text, lane_state.budget.output_cap, lane_state.context.counter.count,
-            lane_state.lane.timeline.log.next_drop, over=False,
-        )
-        if drop_id:
-            at = lane_state.lane.timeline.now()
-            drop = Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text)
-            await record_drop(lane_state.lane.timeline.log, drop)
-        return clipped.text
+        return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
