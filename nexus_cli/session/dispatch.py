@@ -17,11 +17,21 @@ from typing import Any, Protocol, runtime_checkable
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Kind
-from nexus_cli.core.limits import LEVELS, Bound, Limits
+from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
+from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.run_limits import (
+    CHANGES,
+    Refusal,
+    Run,
+    RunLimits,
+    Signals,
+    event_class,
+    restrictions,
+    tighten_by_signals,
+)
 from nexus_cli.session.user_input import clip_with_drop
 from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
@@ -78,7 +88,8 @@ class Dispatcher:
     signals: bool = False
     """True if pressure, errors and the kind of event bind the limits; otherwise they are only reported."""
     found: int = 0
-    """Tokens that a side run found in its window when it began, see `Powers.of`."""
+    """Tokens that a side run found in its window when it began: its pressure is that of what it adds itself. A fork
+    made because the window is full is not restricted for that."""
     denied: list[dict[str, str]] = field(default_factory=list)
     """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
     level at which the call would have run ("": at none), and `limit`, which refused it, or what stands in its place."""
@@ -107,12 +118,19 @@ class Dispatcher:
             lane_state.notices.append(line)
 
     def run_limits(self, lane_state: LaneState) -> RunLimits:
-        """Return what the limits in force allow the next step of the lane."""
-        errors = self.errors if lane_state.lane.run == self._began else 0
-        return RunLimits.of(
-            lane_state, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
-            found=self.found,
-        )  # fmt: skip
+        """Return what the limits in force allow the next step of the lane; signals count where they bind."""
+        lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
+        counted = self.signals or limits.is_one_step or limits.max_iterations is not None
+        run = Run.of(lane.timeline, lane.run) if counted else Run(None, ())
+        layers, now = [("run", limits)], Signals()
+        if self.signals:
+            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
+            changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
+            pressure = window_request(lane_state).budget.pressure_beyond(self.found)
+            errors = self.errors if lane.run == self._began else 0
+            now = Signals(pressure, errors, event_class(run.began, changed=changed))
+            layers.append(("signals", restrictions(now)))
+        return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
 
     def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds

@@ -211,7 +211,7 @@ class _Factory:
         lane_state = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)),
             Spending(limits, (self.recipe,)), self.control, self.clock, self.settings,
-            PromptAssembly(collector, model, rules, tools, context.system_cost, context.tools_cost), log,
+            PromptAssembly(collector, context, tools, rules, options.effort), log,
             SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector

@@ -31,7 +31,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.lane_state import Model, NextEpoch
+from nexus_cli.session.lane_state import NextEpoch
 from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.request import NextRequest, Sections
@@ -123,8 +123,7 @@ class Drafting:
                 failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
                 runs=self.runs,
             )  # fmt: skip
-            model, rules = Model(info, Nobody(), effort), rules_for(info.provider, info.name).dumps()
-            made = PromptAssembly(gathers, model, rules, tools, context.system_cost, context.tools_cost)
+            made = PromptAssembly(gathers, context, tools, rules_for(info.provider, info.name).dumps(), effort)
             yield made, gathers, context
 
 
@@ -138,13 +137,6 @@ class _Unwritten(MemoryLog):
     def memos(self, kind: str) -> Sequence[Memo]:
         """See `Log`."""
         return [*self._log.memos(kind), *super().memos(kind)]
-
-
-class Nobody:
-    """A provider that is never asked."""
-
-    def stream(self, request: object) -> Any:
-        raise AssertionError("a report sends nothing")
 
 
 async def _draft_and_told(frames: PromptAssembly, gathers: SectionCollector) -> tuple[EpochDraft, Sections]:
