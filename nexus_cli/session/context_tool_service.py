@@ -16,7 +16,7 @@ from nexus_cli.ledger import LaneLog
 from nexus_cli.session.drop_list import window_drops
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.request import PLAN, scale_sections
+from nexus_cli.session.next_request.next_request import PLAN, scale_sections
 
 
 @dataclass

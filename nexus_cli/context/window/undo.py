@@ -1,4 +1,4 @@
-"""Undoing a compaction: which epoch it replaced, and what the window would be without it. Pure.
+"""Undo a compaction: the epoch that it replaced, and the window without it. Pure.
 
 A summary links to the epoch that it replaced (`Epoch.parent`), and the log has everything since: so nothing has to be
 kept for it, and it works after a restart and several times over.
@@ -31,12 +31,6 @@ def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | N
             undone -= 1
         epoch = find(epoch.parent)
     return None
-
-
-def replaced_epoch(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """Return the epoch that the newest compaction in force replaced; None where there is none."""
-    made = compaction_in_force(epoch, find)
-    return None if made is None or made.parent is None else find(made.parent)
 
 
 def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:

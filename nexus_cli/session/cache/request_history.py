@@ -29,7 +29,7 @@ from nexus_cli.session.cache.last_request import (
     prefix_hash,
 )
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.opening import load_model_info
+from nexus_cli.session.open_session import load_model_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def reported_tokens(row: RequestRow) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestPair:
     """One request, and the newest one before it of which the provider reported what it took."""
 
     row: RequestRow
@@ -88,7 +88,7 @@ class LaneRequests:
     ledger: Ledger
     settings: Settings
     log: LaneLog
-    requests: Sequence[Asked] = ()
+    requests: Sequence[RequestPair] = ()
     proven: bool = False
     """True if the provider reported use of a cache in the session."""
     _epochs: dict[int, Epoch] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class LaneRequests:
                 continue
         return 0, 0
 
-    def facts(self, asked: Asked) -> CacheFacts:
+    def facts(self, asked: RequestPair) -> CacheFacts:
         """Return what a request had from the cache, beside the one before it, by the figures in the ledger."""
         usage, before, life = asked.row.usage or Usage(), asked.before, cache_life_of(self.info(asked.row))
         if asked.row.usage is None or before is None:
@@ -155,7 +155,7 @@ class LaneRequests:
             one, two, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
         )
 
-    def difference(self, asked: Asked) -> Difference | None:
+    def difference(self, asked: RequestPair) -> Difference | None:
         """Return the first part that differs from the request before, by the hashes of what was sent."""
         return first_difference(self._print(asked.before), self._print(asked.row)) if asked.before else None
 
@@ -174,11 +174,11 @@ def read_lanes(ledger: Ledger, session: str, settings: Settings) -> list[LaneReq
     main = [*told.source, *next(iter(told.lanes.values()))]
     made: list[LaneRequests] = []
     for lane, rows in told.lanes.items():
-        asked: list[Asked] = []
+        asked: list[RequestPair] = []
         before = None if made else _newest(told.source)
         for row in rows:
             before = before or (_forked_from(row, main) if made else None)
-            asked.append(Asked(row, before, _last_use(before, row, told.used)))
+            asked.append(RequestPair(row, before, _last_use(before, row, told.used)))
             before = row if reported_tokens(row) else before
         made.append(LaneRequests(ledger, settings, ledger.log(session, lane), asked, told.proven))
     return [made[0], *(lane for lane in made[1:] if lane.requests)]

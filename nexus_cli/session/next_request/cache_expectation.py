@@ -24,7 +24,7 @@ from nexus_cli.session.cache.last_request import (
 )
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
-from nexus_cli.session.next_request.request import Outlook
+from nexus_cli.session.next_request.next_request import Outlook
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""

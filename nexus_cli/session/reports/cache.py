@@ -17,7 +17,7 @@ from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
 from nexus_cli.session.cache.last_request import source_of
-from nexus_cli.session.cache.request_history import Asked, LaneRequests, read_lanes, was_answered
+from nexus_cli.session.cache.request_history import LaneRequests, RequestPair, read_lanes, was_answered
 
 Value = dict[str, Any]
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
@@ -62,7 +62,7 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     }
 
 
-def _row(lane: LaneRequests, asked: Asked, facts: CacheFacts) -> Value:
+def _row(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value:
     row, usage, verdict = asked.row, asked.row.usage, _verdict(asked, facts)
     dollars = miss_cost(lane.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
     return {
@@ -85,7 +85,7 @@ def _row(lane: LaneRequests, asked: Asked, facts: CacheFacts) -> Value:
     }
 
 
-def _verdict(asked: Asked, facts: CacheFacts) -> Diagnosis:
+def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
     """Return the diagnosis of one request."""
     if not was_answered(asked.row):
         why = f" ({asked.row.finish})" if asked.row.finish else ""
@@ -104,7 +104,7 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(lane: LaneRequests, asked: Asked, facts: CacheFacts) -> Value:
+def _details(lane: LaneRequests, asked: RequestPair, facts: CacheFacts) -> Value:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     before, found = asked.before, facts.difference or lane.difference(asked)
     epochs = [lane.epoch(row.manifest.epoch) for row in (asked.row, before) if row]

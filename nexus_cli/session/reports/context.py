@@ -18,7 +18,7 @@ from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.drop_list import UNIT, window_drops
-from nexus_cli.session.next_request.request import scale_sections
+from nexus_cli.session.next_request.next_request import scale_sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.request_view import RequestView, first_view, largest_items, recorded_view, sent_view
 
