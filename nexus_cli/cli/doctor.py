@@ -119,7 +119,7 @@ def _ledger(look: CheckInput) -> Check:
         there = exists(path)
         ledger = Ledger.open(path if there else None)
     except NexusError as error:
-        return Check("ledger", "broken", error.message, error.hint or f"CheckInput at {path}; `nexus ask` works without it")
+        return Check("ledger", "broken", error.message, error.hint or f"Look at {path}; `nexus ask` works without it")
     except OSError as error:
         return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, nothing is kept")
     notices = "; ".join(ledger.notices)
