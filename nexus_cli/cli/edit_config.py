@@ -101,13 +101,13 @@ def edit_settings(
             return False
         try:
             with _alone(path):
-                _unchanged(path, before)
+                _require_unchanged(path, before)
                 _refuse_keys(left, path)
                 _write(path, left, before, defaults_dir)
             return True
         except NexusError as error:
             if error.kind == "usage" or not again(error):
-                raise NexusError(error.kind, error.what, error.why, _kept(path, left)) from None
+                raise NexusError(error.kind, error.what, error.why, _save_rejected(path, left)) from None
         text = left
 
 
@@ -120,7 +120,7 @@ def _text(path: Path) -> str:
         raise
 
 
-def _unchanged(path: Path, before: str) -> None:
+def _require_unchanged(path: Path, before: str) -> None:
     if _text(path) != before:
         raise NexusError("usage", str(path), "another process has changed it meanwhile", "Try again")
 
@@ -139,7 +139,7 @@ def _alone(path: Path) -> Iterator[None]:
         lock.release(remove=True)
 
 
-def _kept(path: Path, text: str) -> str:
+def _save_rejected(path: Path, text: str) -> str:
     """Save the text that was rejected; return a hint that says where."""
     beside = path.with_name(f"{path.name}.rejected")
     try:
@@ -196,10 +196,12 @@ def _replace(path: Path, text: str, before: str | None = None) -> None:
 
     Raises `NexusError("usage", ...)` if the file no longer holds `before`.
     """
-    replace_private_file(path, _encoded(path, text), lambda: _unchanged(path, before) if before is not None else None)
+    replace_private_file(
+        path, _encode_as(path, text), lambda: _require_unchanged(path, before) if before is not None else None
+    )
 
 
-def _encoded(path: Path, text: str) -> bytes:
+def _encode_as(path: Path, text: str) -> bytes:
     """Return `text` with the byte order mark of the file, and with CRLF if the file has it."""
     old = decode(path.read_bytes()) if path.exists() else None
     if old is None:
