@@ -27,7 +27,8 @@ from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.session.available_models import find_local_servers, keys_present
+from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.session.available_models import keys_present
 from nexus_cli.ui.reports.status import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -171,7 +172,7 @@ def _model(look: CheckInput) -> Check:
 
 
 def _local(look: CheckInput) -> Check:
-    found = [f"{server.name} at {server.url}" for server in find_local_servers()]
+    found = [f"{server.name} at {server.url}" for server in local_servers()]
     return Check("local servers", "ok", ", ".join(found) if found else "none answers on loopback")
 
 

@@ -209,7 +209,7 @@ class Outcome:
     usage: Usage
     seconds: float
     denied: tuple[Mapping[str, str], ...] = ()
-    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.denials`."""
+    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
     changed: tuple[str, ...] = ()
 
 
