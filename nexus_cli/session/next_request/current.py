@@ -114,10 +114,10 @@ def context_plan(lane_state: LaneState) -> dict[str, Any]:
         "step": lane_state.step + 1,
         "epoch": request.epoch.id,
         "basis": request.basis,
-        "budget": request.budget.described(),
+        "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
         "drops": [one["drop"] for one in sections if one.get("drop")],
         "facts": list(lane_state.facts),
-        "limits": request.limits[0].described(),
+        "limits": request.limits[0].to_json(),
     }
