@@ -18,7 +18,7 @@ from typing import TypeVar
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.print.terminal_approver import excerpt
+from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import expire
 from nexus_cli.ui.screen.terminal import size_of
