@@ -23,12 +23,12 @@ from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.reports.lines import short
 
 T = TypeVar("T")
 PATIENCE = 20.0
