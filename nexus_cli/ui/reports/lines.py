@@ -186,6 +186,6 @@ NUMBERS = frozenset(
 """Headings of right-aligned columns."""
 
 
-def paragraphs(texts: Iterable[str], width: int, indent: str = "") -> list[str]:
+def paragraphs(texts: Iterable[str], width: int) -> list[str]:
     """Return each of `texts` filled by itself."""
-    return [line for text in texts for line in filled(text, width, indent)]
+    return [line for text in texts for line in filled(text, width)]
