@@ -1,4 +1,4 @@
-"""`nexus ask --explain-context`: prints on stderr what each request holds, and why, before it is sent.
+"""`nexus ask --explain-context`: print on stderr what each request holds, and why, before it is sent.
 
 Plain lines, also in a pipe. The first request of an epoch is printed whole, a later one by what it adds.
 """
@@ -20,7 +20,7 @@ MAX_DROPS = 20
 
 
 class ContextExplainer:
-    """Writes the plans of requests to a stream."""
+    """A writer of request plans to a stream."""
 
     def __init__(self, stream: Writable, drops: Callable[[], Sequence[Drop]]) -> None:
         self._stream = stream

@@ -36,7 +36,7 @@ _FAR = ("/", "~", "./", "../")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class CompletionTarget:
     """A place where something can be completed."""
 
     kind: str
@@ -49,20 +49,20 @@ class Spot:
     """For an argument: the command."""
 
 
-def find_spot(before: str) -> Spot | None:
+def find_spot(before: str) -> CompletionTarget | None:
     """Return the place at the end of `before`, all the text up to the cursor; None where nothing is completed."""
     if before.startswith("/"):
         if found := _COMMAND.fullmatch(before):
-            return Spot("command", found[1], len(before))
+            return CompletionTarget("command", found[1], len(before))
         if found := _ARGUMENT.fullmatch(before):
-            return Spot("argument", found[2], len(found[2]), found[1])
+            return CompletionTarget("argument", found[2], len(found[2]), found[1])
     if found := _MENTION.search(before, max(0, len(before) - 4096)):
         written = found["plain"] if found["quoted"] is None else re.sub(r"\\(.)", r"\1", found["quoted"])
-        return Spot("file", written, len(found[0]))
+        return CompletionTarget("file", written, len(found[0]))
     if before.startswith("!") and (found := _SHELL.fullmatch(before)):
         word = found["word"]
         kind = "program" if found["before"] is None and "/" not in word else "path"
-        return Spot(kind, word, len(word))
+        return CompletionTarget(kind, word, len(word))
     return None
 
 
@@ -117,7 +117,7 @@ class Completions(Completer):
             written = _mention(name) if place.kind == "file" else name
             yield Completion(written, -place.length, display=sanitize(name))
 
-    async def _names(self, place: Spot) -> Sequence[str]:
+    async def _names(self, place: CompletionTarget) -> Sequence[str]:
         if place.kind == "file":
             found = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
             return found if found else await asyncio.to_thread(list_folder, place.text, self._folder)
@@ -131,7 +131,7 @@ class Completions(Completer):
         command = self._commands().get(name)
         return command is not None and command.complete is not None
 
-    def _of_commands(self, place: Spot) -> Iterator[Completion]:
+    def _of_commands(self, place: CompletionTarget) -> Iterator[Completion]:
         known = self._commands()
         if place.kind == "argument":
             for choice in self._choices(known.get(place.name), place.text):

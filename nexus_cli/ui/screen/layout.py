@@ -31,7 +31,7 @@ _WHOLE = Char("", "")
 """Stands in the first place of a row that is written whole."""
 
 
-class InputBox(Protocol):
+class InputArea(Protocol):
     """The input box as the screen needs it (`nexus_cli.ui.input.box`)."""
 
     @property
@@ -91,7 +91,7 @@ class RowPlan:
 class ScreenLayout(Container):
     """The root of the layout."""
 
-    def __init__(self, box: InputBox, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
+    def __init__(self, box: InputArea, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
         """`size` gives rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)

@@ -33,7 +33,7 @@ from nexus_cli.ui.screen.key_bindings import (
     hasten_escape,
     screen_bindings,
 )
-from nexus_cli.ui.screen.layout import InputBox, ScreenLayout
+from nexus_cli.ui.screen.layout import InputArea, ScreenLayout
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
 from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
@@ -55,7 +55,7 @@ class Screen:
 
     def __init__(
         self,
-        box: InputBox,
+        box: InputArea,
         theme: Theme,
         *,
         environ: Mapping[str, str],
