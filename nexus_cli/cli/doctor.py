@@ -148,8 +148,8 @@ def _unwritable(path: Path) -> Check | None:
 def _config(look: CheckInput) -> Check:
     path = look.places.settings
     if look.misplaced:
-        told = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
-        return Check("settings", "broken", told, "Make a new key where others could read that file")
+        notices = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
+        return Check("settings", "broken", notices, "Make a new key where others could read that file")
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
 
 

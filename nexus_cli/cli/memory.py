@@ -80,7 +80,7 @@ def accept(
 def forget(key: Id, json: Json = False) -> int:
     """Remove a fact and its text from memory. This cannot be undone.
 
-    Sessions that were told it, or in which it was said, keep it until you delete them: they are named.
+    Sessions that were sent it, or in which it was said, keep it until you delete them: they are named.
     """
     ledger = open_ledger(writes=True)
     return _done(ledger, [session_facts.forget(ledger, key, _now())], "forgotten", json)

@@ -218,8 +218,8 @@ def _layer(
             notices.append(f"{one_line(error.message)}; it is left out")
             continue
         if text:
-            told = "; ".join([*notices, *([source.notice] if source.notice else [])])
-            return ContextLayer(name, path.parent, path, text, told, ignored=tuple(ignored), beyond=source.beyond)
+            notice = "; ".join([*notices, *([source.notice] if source.notice else [])])
+            return ContextLayer(name, path.parent, path, text, notice, ignored=tuple(ignored), beyond=source.beyond)
         notices += [source.notice] if source.notice else []
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 

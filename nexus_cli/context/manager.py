@@ -107,7 +107,7 @@ class ContextManager:
         self._add(Kind.USER, Message(Role.USER, text), "nexus")
 
     def clear_messages(self) -> None:
-        """Begin anew with nothing visible; system prompt and tools stay, the history keeps everything."""
+        """Clear the window; system prompt and tools stay, the history keeps everything."""
         self._start_over((), "clear")
 
     # -- what is read ------------------------------------------------------------------------------------------

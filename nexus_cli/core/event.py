@@ -156,7 +156,7 @@ class CompactionDone:
     why: str = ""
     """Why it was not accepted; "" when it was."""
     kept: Mapping[str, Any] | None = None
-    """What stands in the window afterwards, None where none was accepted: `words`, `words_left`, `answers`,
+    """What the window contains afterwards, None where none was accepted: `words`, `words_left`, `answers`,
     `answers_left` (messages), `files`, `commands`, `failing`, `record_left` (items), `summary` (tokens), `drops` (ids:
     all messages that went, then what the record has no room for), `source`, `source_why`."""
     cut: bool = False

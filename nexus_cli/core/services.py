@@ -62,11 +62,11 @@ class Log(Protocol):
         manifest: Manifest,
         fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[FixedValues] = (),
+        with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's items, given
-        with the first request of an epoch, else empty. `dressed` are those of its items to which something else is
-        added than when the epoch was recorded."""
+        with the first request of an epoch, else empty. `with_preambles` are those of its items whose preamble has
+        changed since the epoch was recorded."""
 
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""

@@ -180,13 +180,13 @@ class LaneLog:
         manifest: Manifest,
         fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[FixedValues] = (),
+        with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte is sent, and move the cursor."""
 
         def write(db: Database) -> None:
             if self._has_past:
-                requests.record(db, self.lane, manifest, fixed, head_lines, dressed)
+                requests.record(db, self.lane, manifest, fixed, head_lines, with_preambles)
 
         self._commit(write)
 

@@ -81,7 +81,7 @@ class Ledger:
         return self.session(session)
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
-        """Create a session that goes on after `entry` of `source` (default: its newest), sharing its rows and epoch.
+        """Create a session that continues after `entry` of `source` (default: its newest), sharing its rows and epoch.
 
         An entry inside a group of calls and results means the last one before the group.
         """

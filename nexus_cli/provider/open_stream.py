@@ -19,7 +19,7 @@ from nexus_cli.provider.stall import StallWatch
 _responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
 LAST_BYTES_SECONDS = 0.05
 END: Final = object()
-"""Stands for a chunk where there are no more."""
+"""Returned instead of a chunk at the end."""
 
 
 async def note_response(response: Any) -> None:

@@ -58,7 +58,7 @@ def short_diff(before: str, after: str) -> str:
 def preview_change(path: str, cwd: Path, change: Callable[[DecodedText | None], str]) -> str:
     """Return the diff of what `change` makes of the text of the file at `path` (None: there is no file).
 
-    "" where it cannot be told: binary or over `LARGEST`, unreadable, or `change` raises `ToolError`.
+    "" if it is unknown: binary or over `LARGEST`, unreadable, or `change` raises `ToolError`.
     """
     try:
         target = resolve_path(path, cwd)

@@ -110,7 +110,7 @@ def test_the_model_sees_its_own_context_and_gets_a_section_that_was_left_short(t
     long = results[1].partition("]")[0]
     assert long.count("recall(") == 1
     assert "NEXUS.md of " in results[2] and 'read with recall("d1")' in results[2]
-    assert results[3] == "[contract stands whole in this conversation already]"
+    assert results[3] == "[contract is whole in this conversation already]"
     assert "there is no section 'nonsense'; there are: contract, " in results[4]
     recalled = [one.drop_id for one in events if isinstance(one, event.ContextRecall)]
     assert recalled == ["d1", "d1"]

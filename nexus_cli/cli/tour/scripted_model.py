@@ -1,8 +1,8 @@
 """A model that plays a script: the same answers in the same place of a conversation, with no network and no chance.
 
 Owns finding the step that fits, streaming it, the count of what was sent, and a summary of what it is given. Leaves
-what is said to the script, which is data. Nothing is remembered of earlier steps: where a script goes on is read from
-the conversation, so that another process goes on with it.
+what is said to the script, which is data. Nothing is remembered of earlier steps: the next step is derived from
+the conversation, so that another process can continue it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Step:
     """One reply, and where in a conversation it belongs."""
 
     text: str = ""
-    """What is said; `$name` stands for a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
+    """What is said; `$name` is replaced by a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """`name` and `arguments` of each call."""
     asked: str = ""
@@ -102,7 +102,7 @@ class ScriptedModel:
     model = MODEL
 
     def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
-        """`pace` is seconds between two words. In `memory` stands what was sent before, as hashes of prefixes: a cache
+        """`pace` is seconds between two words. `memory` holds hashes of the prefixes that were sent: a cache
         as providers have it, for every process that is given the same file."""
         self._steps = steps
         self._pace = pace

@@ -123,7 +123,7 @@ def _size(form: str, count: Callable[[str], int]) -> int:
 
 
 def _headings(text: str) -> Iterator[str]:
-    """Return the headlines of Markdown that stand in no block of code."""
+    """Return the headlines of Markdown outside of code blocks."""
     code = False
     for line in text.splitlines():
         code ^= line.lstrip().startswith(("```", "~~~"))
