@@ -21,6 +21,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Else every process compiles every test and every module of the product anew: a twentieth of what the suite costs.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 TEST_SECONDS = 300
 """After so long a test fails with the stacks of all threads."""
 
