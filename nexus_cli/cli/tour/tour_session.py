@@ -22,11 +22,11 @@ from nexus_cli.session.acts import Act
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.ui.print.approver import PersonApprover, read_terminal_line
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.print.terminal_approver import read_terminal_line
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.repl_approver import ReplApprover
 from nexus_cli.ui.reports.forms import FORMS
 from nexus_cli.ui.reports.lines import filled
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -78,7 +78,9 @@ class TourSession:
             cwd=self.sandbox.project, model=MODEL, recipe="chat", allow=allow, resume=resume, require_save=True,
             interactive=self.asks,
         )  # fmt: skip
-        approver: Approver = ReplApprover(self, self._theme) if self.asks else self
+        approver: Approver = self
+        if self.asks:
+            approver = PersonApprover(self, lambda question: question_text(question, self.width, self._theme))
         script = load_script(defaults_dir() / "tour" / "script.toml")
         provider = ScriptedModel(script, pace=WORD_SECONDS if self.slow else 0.0, memory=self.sandbox.folder / "sent")
         self._session = open_session(options, sandbox_settings(), approver=approver, provider=provider)

@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.cache.last_request import cache_life_of
+from nexus_cli.session.cache.sent_request import cache_life_of
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_meter
 from nexus_cli.session.spending import left_over
