@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
 from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
@@ -76,9 +75,8 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
 def _after(lane_state: LaneState, plan: planning.CompactionPlan) -> int:
     """Return our count of the window afterwards, with a summary at its cap."""
     count, epoch = lane_state.context.counter.count, lane_state.lane.epoch
-    words = OwnWords(count)
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
-    beside += sum(words.cost(quote.text) for quote in (*plan.quotes, *plan.answers))
+    beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
