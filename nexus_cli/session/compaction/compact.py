@@ -24,7 +24,7 @@ from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.session.compaction.backoff import note_failed, note_made
+from nexus_cli.session.compaction.backoff import last_refusal, note_failed, note_made
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.record_sources import (
     READ_AT_ONCE,
@@ -35,9 +35,9 @@ from nexus_cli.session.compaction.record_sources import (
     read_texts,
 )
 from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
-from nexus_cli.session.compaction.summary_source import Choice, choose_source
+from nexus_cli.session.compaction.summary_source import Choice, choose_source, price_summary
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.cache_expectation import rewrite_memo
+from nexus_cli.session.next_request.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.tool_selection import can_recall
@@ -104,6 +104,8 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         if cause != "overflow":  # a fork of the lane would be refused too
             await _run_before_summary(lane_state)
         choice = choose_summary_source(lane_state, plan, cause)
+        if cause == "command":
+            _warn_of_refusal(lane_state, choice, plan.summary_cap)
         summary, source = await summarise(lane_state, plan, choice, instructions)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
@@ -122,6 +124,18 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
     after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
     lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
+
+
+def _warn_of_refusal(lane_state: LaneState, choice: Choice, cap: int) -> None:
+    """Say that a summary was refused lately and what the next one may cost; by itself none would be requested yet."""
+    refused = last_refusal(lane_state)
+    if refused is None:
+        return
+    steps, why = refused
+    ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
+    price = price_summary(choice, cap, warm=is_warm(lane_state))
+    cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
+    lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
 
 def _since(spent: float | None, spending: Spending) -> float | None:

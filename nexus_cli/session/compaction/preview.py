@@ -19,7 +19,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.compaction.compact import choose_summary_source, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
-from nexus_cli.session.compaction.summary_source import Choice
+from nexus_cli.session.compaction.summary_source import Choice, price_summary
 from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import is_warm
@@ -151,15 +151,14 @@ def _cost_value(lane_state: LaneState, plan: planning.CompactionPlan, choice: Ch
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=lane_state.step, warm=still_warm
     )
-    summary = choice.model.info
     return {
         "warm_now": still_warm,
         "now": {
             "cached": choice.cached,
             "fresh": choice.fresh,
             "output": plan.summary_cap,
-            "warm": request_cost(summary, cached=choice.cached, fresh=choice.fresh, output=plan.summary_cap),
-            "cold": request_cost(summary, cached=0, fresh=choice.cached + choice.fresh, output=plan.summary_cap),
+            "warm": price_summary(choice, plan.summary_cap, warm=True),
+            "cold": price_summary(choice, plan.summary_cap, warm=False),
         },
         "next": [
             {"requests": number, "without": _run(info, before, before, number), "with": _run(info, then, fixed, number)}
