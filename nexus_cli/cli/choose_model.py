@@ -1,4 +1,4 @@
-"""Chooses the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment.
+"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment.
 
 Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
 provider knows if the model exists.

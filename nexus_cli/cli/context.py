@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
+from nexus_cli.cli.command_options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root

@@ -1,4 +1,4 @@
-"""The first start in a terminal: finds usable models, asks at most two questions, writes the settings.
+"""The first start in a terminal: find usable models, ask at most two questions, write the settings.
 
 Only `config.toml` is written, and only when both answers are there. What is usable is found by
 `session.reports.models`; the REPL that follows is the business of `run_repl`.
@@ -21,7 +21,7 @@ from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.available_models import Server, find_local_servers, keys_present, named_model, resolve_alias
 from nexus_cli.session.reports.models import list_models
 from nexus_cli.ui.print.progress_lines import Writable
-from nexus_cli.ui.reports.lines import filled, number, one_line, table
+from nexus_cli.ui.reports.lines import cut_line, filled, number, table
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TRIES = 3
@@ -198,7 +198,7 @@ def _listed(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         window = f"{model['window']:,}" + ("" if model["known"] else "?")
         prices = number(model["input_price"]), number(model["output_price"])
         because = sanitize(", ".join(model["because"]))
-        rows.append((str(place), one_line(sanitize(model["name"]), 60), window, *prices, because))
+        rows.append((str(place), cut_line(sanitize(model["name"]), 60), window, *prices, because))
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.options import Json, Model, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, Model, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import nearest
@@ -105,7 +105,7 @@ def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:
-    """The slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
+    """Return the slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
         near = nearest(name, SLOTS)
         hint = f"The nearest is {near}" if near else "Give one of them"

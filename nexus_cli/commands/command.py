@@ -1,4 +1,4 @@
-"""A slash command, and the context that it runs in. Knows nothing of how things look.
+"""A slash command, and the context that it runs in. Independent of the front end.
 
 A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
 reports: values, by the name of their text form in `nexus_cli.ui.reports`.

@@ -40,7 +40,7 @@ async def set_goal(context: CommandContext, rest: str) -> None:
 
 
 def _verb(rest: str, first: str, names: Sequence[str]) -> str:
-    """The verb that `rest` begins with, "" where it is the text of a goal: to set one costs a request, so that
+    """Return the verb that `rest` begins with, "" where it is the text of a goal: to set one costs a request, so that
     what only looks like a verb or an id is `NexusError("usage", ...)`."""
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:

@@ -78,7 +78,7 @@ def _names(text: str) -> list[str]:
 
 
 def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
-    """The slot that `text` begins with, in small letters, else project, and the words of the fact.
+    """Return the slot that `text` begins with, in small letters, else project, and the words of the fact.
 
     `NexusError("usage", ...)` for a slot without words, and where the first word is nearly one. With a capital it is
     the first word of a sentence.

@@ -1,4 +1,4 @@
-"""`/reflect`: the model looks back at its work and keeps its lessons."""
+"""`/reflect`: have the model review its work and save lessons."""
 
 from __future__ import annotations
 

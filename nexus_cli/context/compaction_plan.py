@@ -182,14 +182,7 @@ def plan(
     said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
-    pinned = {pin.entry for pin in pins}
-    unpinned = [[one for one in rows if one[0] not in pinned] for rows in (said, finals)]
-    again = (
-        (_by_group(groups, unpinned[0], words.cost), beyond.words),
-        (_by_group(groups, unpinned[1], words.cost), beyond.answers),
-        (_pin_tokens(groups, pins, count), beyond.pins),
-    )
-    beside = _Beside(list(map(group_tokens, groups)), requests, current, again)
+    beside = _Beside(list(map(group_tokens, groups)), requests, current, _repeated(groups, (said, finals), pins, beyond, words))
     total = sum(beside.sizes)
     half = max(0, min((total - target) // 2, beyond.most - target)) if beyond.newest else 0
     first = _first_kept(beside, room - reserved, room - reserved + half, int(available * NEWEST_SHARE))
@@ -214,6 +207,23 @@ def plan(
     free -= sum(quote.tokens for quote in last)
     cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - (bound - free))
     return CompactionPlan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
+
+
+def _repeated(
+    groups: Sequence[Group],
+    texts: Sequence[Iterable[tuple[int, str]]],
+    pins: Sequence[Pin],
+    beyond: Room,
+    words: OwnWords,
+) -> tuple[tuple[list[int], int], ...]:
+    """Return what is said again when its group goes: own words, last texts and pins; each with the room for it.
+
+    What is pinned is not quoted as well.
+    """
+    pinned = {pin.entry for pin in pins}
+    quoted = (_by_group(groups, (one for one in rows if one[0] not in pinned), words.cost) for rows in texts)
+    pin_tokens = _pin_tokens(groups, pins, words.count)
+    return tuple(zip((*quoted, pin_tokens), (beyond.words, beyond.answers, beyond.pins), strict=True))
 
 
 def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Iterator[tuple[int, str]]:

@@ -104,7 +104,7 @@ class Epoch:
 
 
 class Cause(StrEnum):
-    """Why something was left out of a request (interface.md section 8)."""
+    """The reason why something was left out of a request (interface.md section 8)."""
 
     SECTION_BUDGET = "section_budget"
     TRUNCATION = "truncation"

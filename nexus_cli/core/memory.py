@@ -1,4 +1,4 @@
-"""Facts that are remembered from one session to another, in seed E's three slots, and the protocols of their store.
+"""Facts that are kept from one session to another, in seed E's three slots, and the protocols of their store.
 
 A fact that the person did not state is a proposal until they accept it: text from tools and models must not become a
 standing instruction by itself.
@@ -148,8 +148,8 @@ class Facts(Protocol):
 
 
 @runtime_checkable
-class Merging(Protocol):
-    """Puts facts in order; only where that is what a run is for."""
+class FactMerger(Protocol):
+    """Access that merges facts; only in a run that consolidates memory."""
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
         """Return a proposal that takes the place of several facts of one slot: at once where all of them were

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.ledger import blobs, drops, lanes
 from nexus_cli.ledger.database import Database
 
@@ -131,7 +131,7 @@ def _head(db: Database, key: int) -> tuple[WindowItem, ...]:
     return tuple(slots)
 
 
-def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[Fixed] = ()) -> None:
+def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[FixedValues] = ()) -> None:
     """Settle the line hashes of an epoch's slots, and the preambles of `dressed` slots; inside a transaction.
 
     `ValueError` if they were settled differently before.

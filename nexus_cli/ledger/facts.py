@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 class FactTable:
-    """Reads and writes the facts of one ledger. Methods that write have committed when they return."""
+    """The facts of one ledger. Methods that write have committed when they return."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -17,7 +17,7 @@ from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
-from nexus_cli.ledger.opening import connect_memory
+from nexus_cli.ledger.open_database import connect_memory
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
 from nexus_cli.ledger.session_copy import copy_session, cut_lane, make_empty_session
 

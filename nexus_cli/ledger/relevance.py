@@ -1,4 +1,4 @@
-"""Ranks short texts (facts, titles of sessions) by the words that they share with a query or a message.
+"""Rank short texts (facts, titles of sessions) by the words that they share with a query or a message.
 
 SQLite's FTS5 finds and stems the words, in a table in memory filled for each call: 1,000 facts take 4 ms, and no
 index has to be kept in step with the ledger. Where SQLite lacks FTS5, only words in the same form match.

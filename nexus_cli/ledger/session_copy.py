@@ -1,4 +1,4 @@
-"""Copies one session from a ledger that has failed into a database in memory.
+"""Copy one session from a ledger that has failed into a database in memory.
 
 Keys and ids stay the same, so a lane goes on with the id that it has.
 """

@@ -116,7 +116,7 @@ NO_KEY = "no-key-needed"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one request goes."""
+    """The destination of one request."""
 
     provider: str
     model: str

@@ -67,7 +67,7 @@ COUNTS = [
 
 
 def is_overflow(text: str) -> bool:
-    """True when `text` says that the request is larger than the model's window."""
+    """True if `text` says that the request is larger than the model's window."""
     return WORDINGS.search(text) is not None
 
 
@@ -168,7 +168,7 @@ BROKEN_ANSWERS = (
 
 @dataclass(frozen=True, slots=True)
 class ErrorFacts:
-    """What an exception and those behind it say."""
+    """Facts gathered from an exception and its causes."""
 
     status: int | None
     text: str

@@ -1,4 +1,4 @@
-"""The environment and settings under which litellm is imported and called: offline, silent, without its own retries.
+"""The environment and settings under which litellm is imported and called: offline, no output, no own retries.
 
 The environment variables are set only while litellm reads them, so programs that a tool starts do not inherit them.
 `litellm_backend` imports and calls litellm.

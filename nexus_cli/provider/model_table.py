@@ -233,7 +233,7 @@ def provider_of(name: str) -> str:
 
 
 def takes_effort(name: str) -> bool:
-    """True when the table says that the model reasons, so that an effort means something to it."""
+    """True if the table says that the model reasons, so that an effort means something to it."""
     entry = _entry(name) or _relative(name)
     return bool(entry and entry.get("supports_reasoning") and model_stem(str(entry["_key"])) == model_stem(name))
 

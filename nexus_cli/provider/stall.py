@@ -1,4 +1,4 @@
-"""Detect a connection that has gone silent.
+"""Detect a connection without progress.
 
 Bytes count, not chunks: a server that sends comments to keep the connection open is not silent.
 """
@@ -22,7 +22,7 @@ OVERDUE = 1.25
 """Times the allowed silence: a wait that lasts longer was not ended because its loop is blocked."""
 
 
-class Stalled(Exception):
+class StallError(Exception):
     """No byte came for the whole time allowed."""
 
 
@@ -47,7 +47,7 @@ def is_waiting_here() -> bool:
 
 
 class StallWatch:
-    """Watches one stream: entered once, `waiting()` around each wait for the server.
+    """A watch on one stream: entered once, `waiting()` around each wait for the server.
 
     One timer for the whole stream, which looks now and then, rather than one per chunk. The time that the consumer
     takes between two chunks does not count.
@@ -76,7 +76,7 @@ class StallWatch:
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
-        """Wrap one wait. Raise `Stalled` when it lasts too long; any other `TimeoutError` passes."""
+        """Wrap one wait. Raise `StallError` when it lasts too long; any other `TimeoutError` passes."""
         self._since, self._bytes = time.monotonic(), self._received()
         timer = asyncio.timeout(None)
         try:
@@ -86,7 +86,7 @@ class StallWatch:
                 yield
         except TimeoutError as error:
             if timer.expired():
-                raise Stalled from error
+                raise StallError from error
             raise
         finally:
             self._current = self.task = None

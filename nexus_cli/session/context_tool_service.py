@@ -16,10 +16,10 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.session.drop_list import window_drops
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.request import PLAN, scale_sections
+from nexus_cli.session.next_request.next_request import PLAN, scale_sections
 
 
-class Kept(Protocol):
+class DropStore(Protocol):
     """Store of the session's drops."""
 
     def drops(self) -> list[Drop]:
@@ -39,7 +39,7 @@ class Kept(Protocol):
 class ContextToolService:
     """Implements `Assembly`."""
 
-    kept: Kept
+    kept: DropStore
     lane_state: LaneState = field(init=False)
     collector: SectionCollector = field(init=False)
     """Both are set once they are made: they depend on the tools, and so on this service."""

@@ -24,7 +24,7 @@ from nexus_cli.session.denials import SAID_NO, SAID_NOTHING
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
 from nexus_cli.session.user_input import clip_with_drop, record_drop
-from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
+from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
 
@@ -43,7 +43,7 @@ ERRORS = 2
 
 
 @runtime_checkable
-class Starts(Protocol):
+class StartLog(Protocol):
     """Records which calls began to run, across processes."""
 
     def record_start(self, call_id: str, name: str) -> None:
@@ -54,7 +54,7 @@ class Starts(Protocol):
         ...
 
 
-class Deferred(Exception):
+class ApprovalDeferred(Exception):
     """The person deferred an approval: the turn ends with the call open."""
 
 
@@ -63,7 +63,7 @@ class Dispatcher:
     """Runs tool calls for one session."""
 
     registry: ToolRegistry
-    starts: Starts
+    starts: StartLog
     limits: Limits
     cwd: Path
     project: Path
@@ -96,7 +96,7 @@ class Dispatcher:
     """Why calls of this step may not run, by id: what the limits say of them."""
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Run `calls` and record a result for each; `Deferred` when the person puts one off."""
+        """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off."""
         self._limit(lane_state, calls)
         await self._run_all(lane_state, calls)
         if self.errors >= ERRORS and not self.signals:
@@ -182,7 +182,7 @@ class Dispatcher:
 
     async def _one(self, lane_state: LaneState, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
-        lane_state.emit(event.Called(call, self._subject(tool, call)))
+        lane_state.emit(event.ToolCallEvent(call, self._subject(tool, call)))
         result = await self._result(lane_state, call, tool)
         now = time.monotonic()
         await self._record(lane_state, call, result, now - self.here.get(call.id, now))
@@ -212,7 +212,7 @@ class Dispatcher:
             self.project,
             lane_state.budget.output_cap,
             call.id,
-            lambda text: lane_state.emit(event.Output(call.id, text)),
+            lambda text: lane_state.emit(event.ToolOutput(call.id, text)),
             self.services,
             lambda text: self.given.update({call.id: text}),
         )
@@ -228,9 +228,9 @@ class Dispatcher:
         verdict: Verdict = decide(
             tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs
         )
-        if isinstance(verdict, Granted) and self._confirm and tool.effect in CHANGES:
-            verdict = Ask("this run confirms what changes something", str(tool.effect))
-        if not isinstance(verdict, Ask):
+        if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
+            verdict = ApprovalNeed("this run confirms what changes something", str(tool.effect))
+        if not isinstance(verdict, ApprovalNeed):
             return None
         scope = _scope(tool, checked, verdict)
         if scope in self.always:
@@ -243,10 +243,10 @@ class Dispatcher:
         what = f"{tool.name} {self._subject(tool, call)}"
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
         question = Question(call, what, verdict.why, detail, _scope_text(scope))
-        lane_state.emit(event.Asked(question))
+        lane_state.emit(event.ApprovalRequest(question))
         await lane_state.control.wait_until_shown()
         answer = await self.approver.ask(question)
-        lane_state.emit(event.Answered(call.id, answer))
+        lane_state.emit(event.ApprovalAnswer(call.id, answer))
         match answer:
             case Allow(always):
                 if always:
@@ -257,13 +257,13 @@ class Dispatcher:
             case Deny(why):
                 return self._refuse(call, tool, f"the person said no{': ' + why if why else ''}", SAID_NO)
             case Defer():
-                raise Deferred
+                raise ApprovalDeferred
 
     def _level_needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
         where: dict[str, Any] = {"cwd": self.cwd, "project": self.project, "config_dirs": self.config_dirs}
-        found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Granted))
+        found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Grant))
         return next(found, "")
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
@@ -295,14 +295,14 @@ class Dispatcher:
                 uncounted=result.uncounted,
             )
             await record_drop(log, drop)
-            lane_state.emit(event.Dropped(replace(drop, text=None)))
+            lane_state.emit(event.ContextDrop(replace(drop, text=None)))
         self._append(lane_state, call, replace(result, full=None), clipped.text, seconds)
 
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         entry = lane_state.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
         if result.cites:
-            lane_state.emit(event.Recalled(result.cites, entry.tokens))
-        lane_state.emit(event.Resulted(call, result, entry.tokens, seconds))
+            lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
+        lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
 
     def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
         self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)
@@ -317,7 +317,7 @@ class Dispatcher:
         return " ".join(str(value).split())[:200]
 
 
-def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: Ask) -> tuple[str, ...]:
+def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: ApprovalNeed) -> tuple[str, ...]:
     """Return the scope of an "always" answer."""
     paths = tool.paths(arguments) if verdict.kind in ("outside", "protected") else ()
     return (tool.name, verdict.kind, *paths)

@@ -28,7 +28,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.control import Control
-from nexus_cli.session.next_request.request import LimitsInForce, NextRequest
+from nexus_cli.session.next_request.next_request import LimitsInForce, NextRequest
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 
@@ -63,7 +63,7 @@ class NextEpoch:
     """Which contributor was skipped, and what is odd about a file that was read."""
 
 
-class PromptSource(Protocol):
+class PromptAssembler(Protocol):
     """Assembles what we add to the requests of a lane."""
 
     async def draft_epoch(self, lane_state: LaneState) -> EpochDraft:
@@ -101,7 +101,7 @@ class LaneState:
     control: Control
     clock: Clock
     settings: Settings
-    prompt: PromptSource
+    prompt: PromptAssembler
     calibrations: Calibrations | None = None
     """Where what is learned of a model's tokenizer is stored; None: it is forgotten with the lane."""
     limits: LimitsSource | None = None

@@ -22,7 +22,7 @@ from nexus_cli.provider.usage import usage_cost
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import cache_result, record_use
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.next_request.request import Outlook
+from nexus_cli.session.next_request.next_request import Outlook
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
@@ -67,7 +67,7 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
                 case ThinkingDelta(text) if main:
                     lane_state.emit(event.Thinking(text))
                 case RetryDelta(attempt, wait, why):
-                    lane_state.emit(event.Retried(attempt, wait, why))
+                    lane_state.emit(event.Retry(attempt, wait, why))
                 case _:
                     pass
     except asyncio.CancelledError:
@@ -105,7 +105,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
     lane_state.event = ()
     if main:
         lane_state.emit(event.StepStart(lane_state.step))
-        lane_state.emit(event.CacheExpect(manifest.cached))
+        lane_state.emit(event.CacheExpectation(manifest.cached))
     return Request(
         lane_state.model.info.name,
         sealed.wire.messages,

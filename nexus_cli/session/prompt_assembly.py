@@ -15,7 +15,7 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
-from nexus_cli.session.next_request.request import PLAN
+from nexus_cli.session.next_request.next_request import PLAN
 
 
 @dataclass

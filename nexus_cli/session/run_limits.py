@@ -131,7 +131,7 @@ def _key(call: ToolCall) -> tuple[str, bytes, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunHistory:
     """Entries since a run began."""
 
     began: Entry | None
@@ -140,7 +140,7 @@ class Run:
     """The calls of each step that asked for any, the newest last."""
 
     @classmethod
-    def of(cls, timeline: Timeline, run: int) -> Run:
+    def of(cls, timeline: Timeline, run: int) -> RunHistory:
         """Return the run that began with entry `run`, in a fork with the newest instruction after it."""
         entries = timeline.read(max(1, run), timeline.last)
         start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
@@ -165,7 +165,7 @@ class RunLimits:
     limits: Limits
     bounds: tuple[Bound, ...]
     """The layer, `run` or `signals`, that bound each limit."""
-    run: Run
+    run: RunHistory
     now: Signals
     find: Callable[[str], Tool | None]
     started: Callable[[str], bool]
@@ -188,7 +188,7 @@ class RunLimits:
         made because the window is full is not restricted for that.
         """
         counted = binding or limits.is_one_step or limits.max_iterations is not None
-        run = Run.of(lane_state.lane.timeline, lane_state.lane.run) if counted else Run(None, ())
+        run = RunHistory.of(lane_state.lane.timeline, lane_state.lane.run) if counted else RunHistory(None, ())
         layers = [("run", limits)]
         now = Signals()
         if binding:

@@ -25,7 +25,7 @@ def _ignore(drop: Drop) -> None:
 
 @dataclass
 class SectionDrops:
-    """Implements `LeftOut` over the log of a lane."""
+    """Implements `OmissionRecorder` over the log of a lane."""
 
     log: Log
     clock: Clock
@@ -34,7 +34,7 @@ class SectionDrops:
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
-        """See `LeftOut`. The drop is counted as what the form leaves out the first time."""
+        """See `OmissionRecorder`. The drop is counted as what the form leaves out the first time."""
         section = chosen.section
         key = (section.id, section.digest)
         names = self._load_names()
@@ -63,7 +63,7 @@ class SectionDrops:
         return name
 
     def drop_id_of(self, section: Section) -> str:
-        """See `LeftOut`."""
+        """See `OmissionRecorder`."""
         names = self._load_names()
         return names.get((section.id, section.digest), "") if names else ""
 

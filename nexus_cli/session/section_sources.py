@@ -40,8 +40,8 @@ from nexus_cli.session.lane_state import newest_words
 from nexus_cli.session.options import Options
 from nexus_cli.session.section_drops import SectionDrops
 from nexus_cli.session.user_input import TRIGGER
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
-from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
+from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.tools.listing import list_files
 
 LARGEST = 16 * 1024 * 1024
@@ -173,7 +173,7 @@ def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) ->
         return "changed" if changed > at else "same"
     try:
         return "same" if read_regular_file(Path(one.path), LARGEST).digest == one.digest else "changed"
-    except (OSError, Refused):
+    except (OSError, ToolError):
         return "same"
 
 
@@ -189,13 +189,13 @@ def project_outline(cwd: Path) -> Outline:
 
 def _list_project(root: Path) -> Sequence[str]:
     """Return the files that git lists; none if that takes too long or fails."""
-    stop = Stop()
+    stop = StopFlag()
     timer = threading.Timer(LISTING, stop.press)
     timer.daemon = True
     timer.start()
     try:
         return list_files(root, root, stop)
-    except (Stopped, OSError, ValueError):
+    except (ThreadStopped, OSError, ValueError):
         return ()
     finally:
         timer.cancel()

@@ -31,7 +31,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.dispatch import Deferred
+from nexus_cli.session.dispatch import ApprovalDeferred
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
@@ -363,7 +363,7 @@ class Session:
             await turn(lane_state, dispatcher)
         except NexusError as problem:
             error = problem
-        except Deferred:
+        except ApprovalDeferred:
             error = NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
         except asyncio.CancelledError:
             error = self._stopped()

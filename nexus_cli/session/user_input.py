@@ -82,7 +82,7 @@ async def record_user_message(
             drop_id, "part of the input", clipped.tokens, Cause.INPUT_CAP, lane.timeline.now(), None, text, uncounted
         )
         await record_drop(lane.timeline.log, drop)
-        lane_state.emit(event.Dropped(replace(drop, text=None)))
+        lane_state.emit(event.ContextDrop(replace(drop, text=None)))
     ranges = [found.span() for one in pasted for found in re.finditer(re.escape(one), content)]
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline = lane.timeline

@@ -11,7 +11,7 @@ from typing import Any
 from session.played import Answer, Played
 from session.summed import Summariser, done, ended, living, turn
 
-from nexus_cli.core.event import Event, Resulted
+from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
@@ -39,7 +39,7 @@ def held(session: Session) -> Mapping[str, Any]:
 
 def looked(events: list[Event]) -> str:
     """What the tool answered."""
-    return next(one.result.text for one in events if isinstance(one, Resulted) and one.call.name == "context")
+    return next(one.result.text for one in events if isinstance(one, ToolResultEvent) and one.call.name == "context")
 
 
 def work(request: Request) -> Answer:

@@ -16,7 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, Notice, TurnEnd
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
-from nexus_cli.core.services import Calibration, Fixed
+from nexus_cli.core.services import Calibration, FixedValues
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import FailoverLog, LaneLog, Ledger, database
 
@@ -125,7 +125,7 @@ def test_everything_that_was_recorded_is_there_after_the_failure(person: Person)
     log = person.log()
     log.append(entry(1))
     log.begin_epoch(EPOCHS[0], ())
-    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
+    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [FixedValues(1, "now", 4, b"l" * 32)], [])
     log.note("/p/a", "aa", "read")
     log.calibrate("m", Calibration(1.5, 1))
     log.record_memo(Memo("trigger", AT, 2, {"source": "stdin"}))

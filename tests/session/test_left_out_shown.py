@@ -16,7 +16,7 @@ from session.test_replan_sections import lived
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
-from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
+from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.drop_list import NAMED, list_drops, returned_drops, session_drops
@@ -35,7 +35,7 @@ TURNS = tuple(f"TURN{number} make a list" for number in range(5))
 
 
 def dropped(events: Sequence[Event]) -> list[Drop]:
-    return [event.drop for event in events if isinstance(event, Dropped)]
+    return [event.drop for event in events if isinstance(event, ContextDrop)]
 
 
 def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path) -> None:

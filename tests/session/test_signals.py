@@ -12,7 +12,7 @@ from session.played import MODEL, Answer, Played, opened, say
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.event import ContextPlan, Event, Notice, Resulted
+from nexus_cli.core.event import ContextPlan, Event, Notice, ToolResultEvent
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
@@ -69,7 +69,7 @@ def calls_until(last: int, *calls: tuple[str, dict[str, Any]]) -> Any:
 
 
 def results(events: list[Event]) -> list[tuple[bool, str]]:
-    found = [event for event in events if isinstance(event, Resulted)]
+    found = [event for event in events if isinstance(event, ToolResultEvent)]
     found.sort(key=lambda event: (len(event.call.id), event.call.id))
     return [(event.result.ran, event.result.text) for event in found]
 

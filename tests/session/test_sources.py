@@ -27,7 +27,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session import section_sources as module
 from nexus_cli.session.section_sources import SessionSources, project_outline
-from nexus_cli.tools.files import Content, read_regular_file
+from nexus_cli.tools.files import FileContent, read_regular_file
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
@@ -88,7 +88,7 @@ def test_a_file_is_read_again_only_when_it_was_touched_again(tmp_path: Path, mon
     path.write_bytes(b"1")
     given = looked(noted(path, b"1"))
 
-    def counted(path: Path, limit: int) -> Content:
+    def counted(path: Path, limit: int) -> FileContent:
         times.append(path)
         return read_regular_file(path, limit)
 

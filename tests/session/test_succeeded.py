@@ -15,7 +15,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import CompactionDone, Event, Resulted, TurnEnd
+from nexus_cli.core.event import CompactionDone, Event, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.factory import open_session
@@ -67,7 +67,7 @@ def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_
         return second, events
 
     second, events = asyncio.run(both())
-    assert any(isinstance(event, Resulted) and "hi" in event.result.text for event in events)
+    assert any(isinstance(event, ToolResultEvent) and "hi" in event.result.text for event in events)
     assert person.times == 1, "what was allowed for the session holds on"
     assert provider.seen[-1][1]["content"].endswith("one")
     with the_ledger() as ledger:

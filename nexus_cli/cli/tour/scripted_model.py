@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a conversation stands, as far as a script looks at it."""
+    """The end of a conversation, as far as a script looks at it."""
 
     words: str
     after: str
@@ -65,7 +65,7 @@ class Moment:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Moment:
-        """The end of `messages`, Chat Completions message objects."""
+        """Return the end of `messages`, Chat Completions message objects."""
         last = max((index for index, one in enumerate(messages) if one["role"] == "user"), default=0)
         since = messages[last + 1 :]
         asking = max((index for index, one in enumerate(since) if one["role"] == "assistant"), default=-1)
@@ -78,13 +78,13 @@ class Moment:
 
 
 def load_script(path: Path) -> tuple[Step, ...]:
-    """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
+    """Return the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
     return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
 def count_tokens(text: str) -> int:
-    """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
+    """Return the tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
@@ -110,7 +110,7 @@ class ScriptedModel:
         self._sent: set[str] = set()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of one reply: its text in words, its calls in fragments, what it used."""
+        """Yield the deltas of one reply: its text in words, its calls in fragments, its usage."""
         text, calls = self._reply(request)
         used = self._used(request, text + "".join(arguments for _, arguments in calls))
         for word in re.findall(r"\S+\s*|\s+", text):

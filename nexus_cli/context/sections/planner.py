@@ -96,7 +96,7 @@ class SectionChoice:
         return reason_text(self.name, self.section.score(self.multiplier), self.tokens, self._why())
 
     def _why(self) -> Why:
-        """`why`, with what was not read of its file."""
+        """Return `why`, with what was not read of its file."""
         beyond = self.section.unread_bytes
         return join_why(self.why, (f"{beyond:,} bytes of its file are not read",) if beyond else ())
 

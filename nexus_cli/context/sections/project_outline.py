@@ -1,4 +1,4 @@
-"""What a project consists of, from the names of its files alone: folders, languages, files that tell what it is.
+"""Outline of a project from the names of its files alone: folders, languages, characteristic files.
 
 Pure, but for `walk_files`, which lists a folder that no repository lists; bounded in entries and in time.
 """

@@ -1,4 +1,4 @@
-"""What may stand in a recipe's TOML file, and how it is told when something else does: one line with file and key."""
+"""The keys of a recipe's TOML file; an unknown or wrong one is an error of one line with file and key."""
 
 from __future__ import annotations
 

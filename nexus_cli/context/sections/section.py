@@ -1,4 +1,4 @@
-"""One piece of text that we add to a request, and where it stands (seeds D and E, design.md section 1).
+"""One piece of text that we add to a request, and its position (seeds D and E, design.md section 1).
 
 The texts come from contributors (`nexus_cli.context.sections.contributors`); which form is sent is the planner's choice
 (`nexus_cli.context.sections.planner`).

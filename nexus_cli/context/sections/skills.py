@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import FOLDER, is_trusted, read_configuration, trust_state
-from nexus_cli.context.decode import Decoded, decode_head, read_text
+from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
@@ -146,7 +146,7 @@ def _whole(source: Path | bytes, where: str) -> str:
     return found.text if found else ""
 
 
-def _read(source: Path | bytes, where: str, limit: int) -> Decoded | None:
+def _read(source: Path | bytes, where: str, limit: int) -> FileText | None:
     return decode_head(source, where, limit) if isinstance(source, bytes) else read_text(source, limit)
 
 

@@ -1,4 +1,4 @@
-"""Which of the messages that a summary stands for nobody has shown to whoever wrote it: they were out of the window.
+"""Ranges of entries that a summary replaces but its author never saw: they were out of the window.
 
 Read from what stands in the window itself: the markers where messages were left out, and the note of an earlier summary
 that stood for such ones. Pure.

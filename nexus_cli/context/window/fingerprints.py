@@ -1,4 +1,4 @@
-"""What a request is made of, part by part, as hashes; and the first part in which two requests differ.
+"""Hashes of a request, part by part; and the first part in which two requests differ.
 
 A provider's cache holds beginnings of requests, so what differs first is what made it miss. Parts stand in the order
 in which a request has them: model, tools, system text by sections, what is asked of the model, messages. Pure; the

@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from nexus_cli.context.window.groups import (
-    Ask,
     Dispatch,
     Done,
     Group,
     Measure,
+    ModelCall,
     flatten,
     group_tool_calls,
     is_placeholder,
@@ -26,7 +26,7 @@ from nexus_cli.context.window.render import Wire
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
@@ -55,11 +55,11 @@ class FrozenRequest:
 
     wire: Wire
     last: int
-    fixed: tuple[Fixed, ...]
+    fixed: tuple[FixedValues, ...]
     head_lines: tuple[bytes, ...]
     counted: int
     previous_end: int
-    changed_head: tuple[Fixed, ...] = ()
+    changed_head: tuple[FixedValues, ...] = ()
     """Slots of the head to which something was added, or from which it was taken, since the epoch was recorded."""
 
 
@@ -139,7 +139,7 @@ class Lane:
         """Return the window as atomic groups, repaired."""
         return group_tool_calls(self.items, self._measure)
 
-    def next_step(self) -> Dispatch | Ask | Done:
+    def next_step(self) -> Dispatch | ModelCall | Done:
         """Return what the loop has to do."""
         return next_step(self.items)
 
@@ -209,7 +209,7 @@ class Lane:
     def freeze_request(self) -> FrozenRequest:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
-        changed_head: tuple[Fixed, ...] = ()
+        changed_head: tuple[FixedValues, ...] = ()
         if not self._begun:
             self.begin()
         if self._wire is None:
@@ -220,7 +220,7 @@ class Lane:
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = flatten(group_tool_calls(self._split()[1]))
         fixed = tuple(
-            Fixed(item.entry, item.preamble, item.tokens, line)
+            FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
@@ -229,10 +229,10 @@ class Lane:
         self._head_open, self._changed_preambles = False, set()
         return FrozenRequest(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
 
-    def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
+    def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
         for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
             if item.entry in self._changed_preambles and item.form in SHOWN:
-                yield Fixed(item.entry, item.preamble, item.tokens, line)
+                yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
     def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
         """True if what was sent renders to the same lines: the stored hashes of the head's items (none: not sent yet)
@@ -319,7 +319,7 @@ def header_of(epoch: Epoch) -> EpochHeader:
 
 
 def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
-    """The epoch with another frame."""
+    """Return the epoch with another frame."""
     return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(EpochHeader)})
 
 

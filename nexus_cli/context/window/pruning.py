@@ -1,4 +1,4 @@
-"""Stale tool results: what the window shows a second time, or what is no longer so. Pure, from groups to a new head.
+"""Stale tool results: shown a second time in the window, or out of date. Pure, from groups to a new head.
 
 A result is stale when the same file was read again later or changed since by a tool of ours, or when the same listing
 or search was made again. It is replaced by one line that says so and how to read it back; nothing else changes, so
@@ -38,7 +38,7 @@ FAILED = (
 
 @dataclass(frozen=True, slots=True)
 class StaleResult:
-    """One result that need not stand in the window any more."""
+    """One result that is no longer needed in the window."""
 
     item: WindowItem
     call: ToolCall

@@ -1,4 +1,4 @@
-"""The ways back that a hole in the window names: a drop for each part that went at once, oldest first. Pure.
+"""Recall ids at a hole in the window: a drop for each part that was removed together, oldest first. Pure.
 
 A drop holds what left the window then. What had gone before has its own drop, which the marker of the older, smaller
 hole named: the marker that takes its place names it again. Where those would become too many, or one is not known any

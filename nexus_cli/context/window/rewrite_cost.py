@@ -1,4 +1,4 @@
-"""What a rewrite of the window costs and what it saves, at a model's real prices (law 6: afford).
+"""Cost and savings of a rewrite of the window, at a model's real prices (law 6: afford).
 
 Pure arithmetic. Who rewrites, and whether it has to be done for other reasons, is the session's affair. Prices are
 those of `ModelInfo`; for long inputs hand in `info.priced(tokens)`.

@@ -1,4 +1,4 @@
-"""Undoing a compaction: which epoch it replaced, and what the window would be without it. Pure.
+"""Undo a compaction: the epoch that it replaced, and the window without it. Pure.
 
 A summary links to the epoch that it replaced (`Epoch.parent`), and the log has everything since: so nothing has to be
 kept for it, and it works after a restart and several times over.

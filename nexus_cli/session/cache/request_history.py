@@ -18,7 +18,7 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.diagnosis import seconds_between
 from nexus_cli.session.cache.last_request import MOST_EPOCHS, CacheHistory, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.opening import load_model_info
+from nexus_cli.session.open_session import load_model_info
 
 
 @dataclass(frozen=True, slots=True)

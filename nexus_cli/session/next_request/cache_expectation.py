@@ -20,7 +20,7 @@ from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose, seconds_betw
 from nexus_cli.session.cache.last_request import MOST_EPOCHS, SentRequest, cache_life_of, prefix_hash
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
-from nexus_cli.session.next_request.request import Outlook
+from nexus_cli.session.next_request.next_request import Outlook
 
 REWRITE = "rewrite"
 """Memo of a rewrite: its cause, epoch and price."""

@@ -26,7 +26,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Assembly, Log, Recall, Seen, TokenCounter
+from nexus_cli.core.services import Assembly, Log, Recall, SeenFileStore, TextCounter
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
@@ -34,7 +34,7 @@ from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.lane_state import Model, NextEpoch
 from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
-from nexus_cli.session.next_request.request import NextRequest, Sections
+from nexus_cli.session.next_request.next_request import NextRequest, Sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.section_sources import make_collector
@@ -58,7 +58,7 @@ class FirstEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Drafting:
+class DraftInputs:
     """Inputs of a drafted epoch."""
 
     options: Options
@@ -114,7 +114,7 @@ class Drafting:
         counter = StoredCounter(TiktokenCounter(info.encoding), kept)
         budget = TokenBudget.of(info.window, info.max_output)
         context = ContextManager(token_counter=counter)
-        services: dict[type, Any] = {Recall: kept, Seen: kept, TokenCounter: counter, Assembly: None}
+        services: dict[type, Any] = {Recall: kept, SeenFileStore: kept, TextCounter: counter, Assembly: None}
         with ExitStack() as memory:
             facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
             tools = select_tools(registry(services), recipe, before)
@@ -123,7 +123,7 @@ class Drafting:
                 failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
                 runs=self.runs,
             )  # fmt: skip
-            model, rules = Model(info, Nobody(), effort), rules_for(info.provider, info.name).dumps()
+            model, rules = Model(info, NoProvider(), effort), rules_for(info.provider, info.name).dumps()
             made = PromptAssembly(gathers, model, rules, tools, context.system_cost, context.tools_cost)
             yield made, gathers, context
 
@@ -140,7 +140,7 @@ class _Unwritten(MemoryLog):
         return [*self._log.memos(kind), *super().memos(kind)]
 
 
-class Nobody:
+class NoProvider:
     """A provider that is never asked."""
 
     def stream(self, request: object) -> Any:
@@ -173,7 +173,7 @@ def prepare_next_request(state: SessionState) -> NextRequest:
     if lane_state.lane.is_recorded and begins_epoch(lane_state):
         info, before, notices = lane_state.model.info, lane_state.lane.epoch, list[str]()
         runs = options.interactive or state.limits.allow == "all"
-        drafting = Drafting(options, info, state.recipe, settings, notices.append, runs)
+        drafting = DraftInputs(options, info, state.recipe, settings, notices.append, runs)
         head = flatten(group_tool_calls(lane_state.lane.items))
         epoch, drops = drafting.after(log, before, head, lane_state.model.effort or before.effort)
         lane_state.draft = NextEpoch(epoch, tuple(drops), tuple(notices))

@@ -26,7 +26,7 @@ from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached, seconds_between
 from nexus_cli.session.cache.last_request import SentRequest, cache_life_of
 from nexus_cli.session.cache.request_history import read_requests, reported_tokens, smallest_like, was_answered
-from nexus_cli.session.opening import load_model_info
+from nexus_cli.session.open_session import load_model_info
 
 Value = dict[str, Any]
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
@@ -35,7 +35,7 @@ ELSEWHERE = "the first here; another session had sent the same beginning"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestPair:
     """One request, and the newest one before it of which the provider reported what it took."""
 
     row: RequestRow
@@ -51,7 +51,7 @@ class Trail:
     ledger: Ledger
     settings: Settings
     log: LaneLog
-    requests: list[Asked]
+    requests: list[RequestPair]
     proven: bool
     """True if the provider reported use of a cache in the session."""
     _epochs: dict[int, Epoch] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Trail:
         """Return its cache lifetime."""
         return cache_life_of(self.info(row))
 
-    def facts(self, asked: Asked) -> CacheFacts | None:
+    def facts(self, asked: RequestPair) -> CacheFacts | None:
         """Return the figures of a request before any comparison; None for a first request and for one without
         figures."""
         step = asked.row.manifest.step
@@ -77,7 +77,7 @@ class Trail:
             self._facts[step] = self._collect_facts(asked)
         return self._facts[step]
 
-    def _collect_facts(self, asked: Asked) -> CacheFacts | None:
+    def _collect_facts(self, asked: RequestPair) -> CacheFacts | None:
         usage, before = asked.row.usage, asked.before
         if usage is None or before is None or before.usage is None:
             return None
@@ -91,31 +91,31 @@ class Trail:
             former=self.life(before) if other else None,
         )  # fmt: skip
 
-    def _fresh_share(self, asked: Asked, before: RequestRow) -> float:
+    def _fresh_share(self, asked: RequestPair, before: RequestRow) -> float:
         """Return the share of a request under a new epoch that came after the request before it."""
         epoch, tail = self._epoch(asked.row.manifest.epoch), self._tail(asked.row)
         items = [*epoch.head, *tail]
         new = sum(item.tokens for item in items if item.entry > before.manifest.last)
         return new / max(1, epoch.system_tokens + epoch.tools_tokens + sum(item.tokens for item in items))
 
-    def with_difference(self, asked: Asked, facts: CacheFacts) -> CacheFacts:
+    def with_difference(self, asked: RequestPair, facts: CacheFacts) -> CacheFacts:
         """Return `facts` with the first difference from the request before."""
         found = self.difference(asked)
         if found is None:
             return facts
         return replace(facts, difference=found, cause=self.cause(asked), source=self.source(asked, found))
 
-    def difference(self, asked: Asked) -> Difference | None:
+    def difference(self, asked: RequestPair) -> Difference | None:
         """Return the first part that differs from the request before, by the hashes of what was sent."""
         if asked.before is None:
             return None
         return first_difference(self._print(asked.before), self._print(asked.row))
 
-    def cause(self, asked: Asked) -> str:
+    def cause(self, asked: RequestPair) -> str:
         """Return the cause of the request's epoch if that is not the epoch of the one before; else ""."""
         return "" if self._same(asked) else self._epoch(asked.row.manifest.epoch).cause
 
-    def source(self, asked: Asked, found: Difference) -> str:
+    def source(self, asked: RequestPair, found: Difference) -> str:
         """Return the source of the section that differs."""
         if found.kind != "section" or asked.before is None:
             return ""
@@ -123,10 +123,10 @@ class Trail:
         named = (one for epoch in epochs for one in json.loads(epoch.sections) if one.get("id") == found.what)
         return next((str(one["source"]) for one in named if one.get("source")), "")
 
-    def _same(self, asked: Asked) -> bool:
+    def _same(self, asked: RequestPair) -> bool:
         return asked.before is not None and asked.before.manifest.epoch == asked.row.manifest.epoch
 
-    def _shared_tokens(self, asked: Asked, before: RequestRow, tokens: int) -> int:
+    def _shared_tokens(self, asked: RequestPair, before: RequestRow, tokens: int) -> int:
         """Return the tokens that a request has in common with the one before it under another epoch."""
         epoch, held = self._epoch(asked.row.manifest.epoch), self._epoch(before.manifest.epoch)
         step = asked.row.manifest.step
@@ -160,11 +160,11 @@ def read_trails(ledger: Ledger, session: str, settings: Settings) -> list[Trail]
     main = [*told.source, *next(iter(told.lanes.values()))]
     made: list[Trail] = []
     for lane, rows in told.lanes.items():
-        asked: list[Asked] = []
+        asked: list[RequestPair] = []
         before = None if made else _newest(told.source)
         for row in rows:
             before = before or (_forked_from(row, main) if made else None)
-            asked.append(Asked(row, before, _last_use(before, row, told.used)))
+            asked.append(RequestPair(row, before, _last_use(before, row, told.used)))
             before = row if reported_tokens(row) else before
         made.append(Trail(ledger, settings, ledger.log(session, lane), asked, told.proven))
     return [made[0], *(trail for trail in made[1:] if trail.requests)]
@@ -221,7 +221,7 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     return {"version": 1, "session": ledger.session(session).id, **_row(main, asked), **_details(main, asked)}
 
 
-def _row(trail: Trail, asked: Asked) -> Value:
+def _row(trail: Trail, asked: RequestPair) -> Value:
     row, usage = asked.row, asked.row.usage
     facts, life = trail.facts(asked), trail.life(row)
     verdict = _verdict(trail, asked)
@@ -248,7 +248,7 @@ def _row(trail: Trail, asked: Asked) -> Value:
     }
 
 
-def _verdict(trail: Trail, asked: Asked) -> Diagnosis:
+def _verdict(trail: Trail, asked: RequestPair) -> Diagnosis:
     """Return the diagnosis of one request; differences are searched for only if something was missed."""
     if asked.row.usage is None or not was_answered(asked.row):
         why = f" ({asked.row.finish})" if asked.row.finish else ""
@@ -270,7 +270,7 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(trail: Trail, asked: Asked) -> Value:
+def _details(trail: Trail, asked: RequestPair) -> Value:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     found, facts, life = trail.difference(asked), trail.facts(asked), trail.life(asked.row)
     # A compaction or cut right after a switch begins one more epoch; the switch changed the model.

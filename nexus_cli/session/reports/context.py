@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.session.drop_list import UNIT, window_drops
-from nexus_cli.session.next_request.request import scale_sections
+from nexus_cli.session.next_request.next_request import scale_sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.request_diff import compare_requests
 from nexus_cli.session.reports.request_view import RequestView, first_view, largest_items, recorded_view, sent_view

@@ -12,7 +12,7 @@ from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.next_request.current import begins_epoch, window_request
 from nexus_cli.session.next_request.draft import prepare_next_request
-from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.next_request.next_request import NextRequest
 from nexus_cli.session.reports.context import request_value
 from nexus_cli.session.reports.request_view import RequestView, change_notice, first_view, last_told
 from nexus_cli.session.session import Session

@@ -15,7 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
 from nexus_cli.session.available_models import Server, find_local_servers, keys_present, resolve_alias, unnamed_model
-from nexus_cli.session.opening import load_model_info, readonly_ledger
+from nexus_cli.session.open_session import load_model_info, readonly_ledger
 
 _ANSWER = 1024 * 1024
 FIGURES = (

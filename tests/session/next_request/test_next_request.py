@@ -23,7 +23,16 @@ from session.summed import asks_for_summary, done, turn
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Outcome, Resulted, TurnEnd
+from nexus_cli.core.event import (
+    CompactionDone,
+    CompactionStart,
+    ContextPlan,
+    Event,
+    Notice,
+    Outcome,
+    ToolResultEvent,
+    TurnEnd,
+)
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
@@ -146,7 +155,7 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
 
             own[Assembly] = SimpleNamespace(held=looked)
             for event in await turn(session, "look"):
-                if isinstance(event, Resulted):
+                if isinstance(event, ToolResultEvent):
                     told += re.findall(r"budget: ([\d,]+) of", event.result.text)
             assert told == shown != []
 

@@ -1,4 +1,4 @@
-"""Where the model works: folder, project, machine, shell, package manager (seeds A, B, E). Runs nothing.
+"""The environment of the model: folder, project, machine, shell, package manager (seeds A, B, E). Runs nothing.
 
 What changes during a session is not here: the system text stays as it was sent until the next epoch."""
 

@@ -1,4 +1,4 @@
-"""Opens a ledger file: folders and modes, WAL, schema upgrades, a broken file set aside.
+"""Open a ledger file: folders and modes, WAL, schema upgrades, a broken file set aside.
 
 Owns everything that can fail before the first statement. The tables are in `schema`.
 """
