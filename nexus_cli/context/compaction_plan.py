@@ -182,7 +182,8 @@ def plan(
     said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
-    beside = _Beside(list(map(group_tokens, groups)), requests, current, _repeated(groups, (said, finals), pins, beyond, words))
+    again = _repeated(groups, (said, finals), pins, beyond, words)
+    beside = _Beside(list(map(group_tokens, groups)), requests, current, again)
     total = sum(beside.sizes)
     half = max(0, min((total - target) // 2, beyond.most - target)) if beyond.newest else 0
     first = _first_kept(beside, room - reserved, room - reserved + half, int(available * NEWEST_SHARE))

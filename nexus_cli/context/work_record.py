@@ -28,7 +28,9 @@ TAIL = 20_000
 """Characters at the end of an output in which an error line is looked for."""
 _STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
 """The last line of the result of a command that ended; a time limit stands before the status."""
-_UNENDED = re.compile(r"^(interrupted while it ran|outcome unknown)\b[^\n]*\s*\Z", re.MULTILINE)
+_UNENDED = re.compile(
+    r"^\[?(interrupted while it ran|outcome unknown|stopped by the person)\b[^\n]*\s*\Z", re.MULTILINE
+)
 """The last line of the result of a command that was started, and nobody knows how it would have ended."""
 _ESCAPED, _POSING = '\\"', "[("
 """Characters that have a short escape in JSON, and those that our own forms begin with."""
@@ -49,6 +51,8 @@ class CommandRun:
     """The last line of its output that names a failure, or its last line; "" with status 0. Or why it did not end."""
     entry: int
     """The message with the result."""
+    by_person: bool = False
+    """The person ran it, and the model was told."""
 
 
 @dataclass
@@ -84,19 +88,21 @@ class WorkLog:
                 self.words.append(entry.id)
 
     def _end_command(self, entry: int, message: Message) -> None:
-        command, text = self._called.pop(message.tool_call_id or "", ""), message.content
-        if not command:
-            return
-        if ended := _STATUS.search(text):
-            status = int(ended[2])
-            error = (ended[1] or find_error_line(text[: ended.start()])) if status else ""
-            run = CommandRun(command, status, error, entry)
-        elif unended := _UNENDED.search(text):
-            run = CommandRun(command, None, unended[1], entry)
-        else:  # it did not run: how it ended before still holds
-            return
-        self.commands.pop(command, None)
-        self.commands[command] = run
+        command = self._called.pop(message.tool_call_id or "", "")
+        run = read_run(command, message.content, entry) if command else None
+        if run is not None:  # else how it ended before still holds
+            self.commands.pop(command, None)
+            self.commands[command] = run
+
+
+def read_run(command: str, result: str, entry: int) -> CommandRun | None:
+    """Return how a command ended according to its result; None if it did not run."""
+    if ended := _STATUS.search(result):
+        status = int(ended[2])
+        error = (ended[1] or find_error_line(result[: ended.start()])) if status else ""
+        return CommandRun(command, status, error, entry)
+    unended = _UNENDED.search(result)
+    return CommandRun(command, None, unended[1], entry) if unended else None
 
 
 def find_error_line(output: str) -> str:
@@ -132,7 +138,8 @@ def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
 def _command_item(run: CommandRun) -> WorkItem:
     ended = "no exit status" if run.status is None else f"exit {run.status}"
     ended += f": {safe_line(run.error)}" if run.error else ""
-    return WorkItem(run.entry, f"- {safe_line(run.command)} -> {ended}", command=True, failing=run.status != 0)
+    name = safe_line(run.command) + (" (run by the person)" if run.by_person else "")
+    return WorkItem(run.entry, f"- {name} -> {ended}", command=True, failing=run.status != 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Dispatch, Done
+from nexus_cli.context.work_record import read_run
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
@@ -266,6 +267,12 @@ class Session:
             drop = Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text)
             await record_drop(lane_state.lane.timeline.log, drop)
         return clipped.text
+
+    def note_command(self, attached: str, command: str, output: str) -> None:
+        """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
+        if run := read_run(command, output, 0):
+            values = {"command": command, "status": run.status, "error": run.error}
+            self._control.commands[attached] = values
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""

@@ -15,6 +15,7 @@ from session.played import MODEL, Answer, Played
 from nexus_cli.commands.command import Choice
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.request import Request
+from nexus_cli.session.compaction import record_sources
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.live import live_report
@@ -322,6 +323,39 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
     said = "\n".join(_said(stage.provider))
     assert "shared-42" in said and "private-41" not in said
     assert re.search(r"look\n\n<shell command=.echo shared", said)
+
+
+def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
+    calls = iter([[("bash", {"command": "exit 4"})], "done"])
+    stage = Stage(tmp_path, lambda request: next(calls, "fine"), allow="all")
+    engine = stage.repl.session.state.lane_state
+
+    def commands() -> list[str]:
+        for _ in record_sources.read_log(engine.lane, engine.work):
+            pass
+        return [item.text for item in record_sources.make_record(engine.lane, engine.work).items if item.command]
+
+    async def scene() -> None:
+        stage.type("run it")
+        await stage.idle()
+        for line in ("!echo 'error: no rule'; exit 2", "!!exit 3", "!exit 4", "!echo taken back", "!sleep 60"):
+            stage.type(line)
+            if line == "!sleep 60":
+                await stage.until(lambda: stage.repl.running and stage.repl.jobs.kind == "shell")
+                stage.repl.interrupt()
+            await stage.idle()
+            if "taken back" in line:
+                stage.repl.take_back()
+        assert commands() == ["- exit 4 -> exit 4"], "the model's own"
+        stage.type("look")
+        await stage.idle()
+        assert sorted(commands()) == [
+            "- echo 'error: no rule'; exit 2 (run by the person) -> exit 2: error: no rule",
+            "- exit 4 (run by the person) -> exit 4",
+            "- sleep 60 (run by the person) -> no exit status: stopped by the person",
+        ]
+
+    stage.play(scene())
 
 
 def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Path) -> None:
