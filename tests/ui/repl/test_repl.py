@@ -20,6 +20,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
+from nexus_cli.session.user_input import COMMAND
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import short
@@ -303,6 +304,45 @@ def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(
 
     stage.play(scene())
     assert "not sent: ! echo seen" in stage.text
+
+
+def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def leave() -> None:
+        stage.type("hello")
+        await stage.idle()
+        stage.type("!echo seen-$((40+2)); exit 3")
+        await stage.idle()
+
+    stage.play(leave())
+    assert "kept for when you resume: ! echo seen" in stage.text
+    session = stage.repl.session.id
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+
+    async def go_on() -> None:
+        assert stage.repl.queued() == ["with the next message: ! echo seen-$((40+2)); exit 3"]
+        stage.type("!echo taken back")
+        await stage.idle()
+        stage.repl.take_back()
+        stage.type("/new")
+        await stage.idle()
+        stage.type(f"/resume {session}")
+        await stage.idle()
+        assert len(stage.repl.queued()) == 1 and stage.repl.session.id == session
+        stage.type("look")
+        await stage.idle()
+        memos = stage.repl.session.context.lane.timeline.memos(COMMAND)
+        assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
+
+    stage.play(go_on())
+    assert "seen-42" in _said(stage.provider)[-1] and "kept for" not in stage.text
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+
+    async def look() -> None:
+        assert stage.repl.queued() == [], "it was sent"
+
+    stage.play(look())
 
 
 def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
