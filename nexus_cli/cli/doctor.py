@@ -27,7 +27,8 @@ from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.session.available_models import find_local_servers, keys_present
+from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.session.available_models import keys_present
 from nexus_cli.ui.reports.status import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -147,8 +148,8 @@ def _unwritable(path: Path) -> Check | None:
 def _config(look: CheckInput) -> Check:
     path = look.places.settings
     if look.misplaced:
-        told = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
-        return Check("settings", "broken", told, "Make a new key where others could read that file")
+        notices = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
+        return Check("settings", "broken", notices, "Make a new key where others could read that file")
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
 
 
@@ -171,7 +172,7 @@ def _model(look: CheckInput) -> Check:
 
 
 def _local(look: CheckInput) -> Check:
-    found = [f"{server.name} at {server.url}" for server in find_local_servers()]
+    found = [f"{server.name} at {server.url}" for server in local_servers()]
     return Check("local servers", "ok", ", ".join(found) if found else "none answers on loopback")
 
 
@@ -206,7 +207,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
 )
 
 
-def _packaged() -> Settings:
+def _load_defaults() -> Settings:
     """Return the package's settings, for the other checks if the person's are broken."""
     try:
         return build_settings(read_values(defaults_dir() / "config.toml"))
@@ -223,7 +224,7 @@ def doctor(json: Json = False) -> int:
         loaded = load_settings(found, defaults_dir(), os.environ)
         settings, misplaced = loaded.settings, loaded.misplaced
     except NexusError as error:
-        settings = _packaged()
+        settings = _load_defaults()
         checks.append(Check("settings", "broken", error.message, error.hint))
     look = CheckInput(found, settings, os.environ, misplaced)
     for check in CHECKS:

@@ -1,7 +1,7 @@
 """End work that blocks the event loop beyond a limit: a library that spins, a call that does not return.
 
 A blocked loop fires no timer and reads no key. A thread therefore pings the loop while a turn runs. If the loop is
-silent after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
+blocked after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
 the provider, where no state of ours is half done. If that does not help, or something else blocks, it ends the process;
 committed entries are kept, as after any kill. An alarm that the loop keeps postponing does the same where no thread can
 run. Code that holds the interpreter's lock and never checks for signals cannot be ended from within the process.
@@ -48,8 +48,8 @@ class LoopWatchdog:
         resume_line: Callable[[], str] = str,
         before_exit: Callable[[NexusError], None] = lambda error: None,
     ) -> None:
-        """`resume_line` is the command that resumes, or "". `before_exit` is called in another thread with the cause,
-        before the process is ended."""
+        """Initialize; `resume_line` returns the command that resumes, or "". `before_exit` is called in another thread
+        with the cause, before the process is ended."""
         self._session = session
         self._resume_line = resume_line
         self._before_exit = before_exit

@@ -59,7 +59,7 @@ async def uncompact(context: CommandContext, rest: str) -> None:
     Refused, with figures, if they no longer fit.
     """
     await run_act(context, "undoing a compaction", uncompaction())
-    context.say(_cost(context.session.look(lambda parts: next_request(parts.lane_state))))
+    context.say(_cost(next_request(context.session.state.lane_state)))
 
 
 def _cost(request: NextRequest) -> str:

@@ -63,7 +63,7 @@ def select_messages_for_compaction(
 
 
 def _cuts(messages: Sequence[Message]) -> list[int]:
-    """Return where the list can be cut: no group is split, and no result stands right behind without its call."""
+    """Return the places for a cut: no group is split, and no result directly after the cut lacks its call."""
     ends: dict[int, int] = {}
     for group in group_tool_calls(
         [WindowItem(index, ItemForm.FULL, message) for index, message in enumerate(messages)]

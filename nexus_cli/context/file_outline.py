@@ -34,7 +34,7 @@ def outline(name: str, text: str) -> tuple[str, ...]:
     patterns = _patterns(name.lower())
     found: dict[str, None] = {}
     for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
-        if not line or line[0] in " \t":  # only what stands at the margin is top-level
+        if not line or line[0] in " \t":  # only an unindented line is top-level
             continue
         match = next((hit for pattern in patterns if (hit := pattern.match(line[:LONGEST_LINE]))), None)
         if match:

@@ -121,9 +121,9 @@ class PinningTruncator(LaneTruncator):
         """
         fitting, crowded = self._split_pins(gone)
         parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
-        told, known = map(named_ways, texts)
+        cited, known = map(named_ways, texts)
         ways = []
-        for pin in (pin for pin in crowded if pin.id not in told):
+        for pin in (pin for pin in crowded if pin.id not in cited):
             if pin.id not in known:
                 known[pin.id] = lane.timeline.log.next_drop()
                 what, tokens = f"pin {pin.id}, for which the pins had no room", self.count(pin.text)

@@ -75,9 +75,8 @@ def _target(path: Path) -> str:
 
 
 def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> FileText:
-    """Return the first `limit` bytes of a file that was read already, as text; with a notice when there are more.
-
-    `size` is what the file has where `data` is not all of it."""
+    """Decode the first `limit` bytes of a file that was read already, with a notice if there are more. `size` is the
+    size of the file if `data` is only a part of it."""
     beyond = max(size, len(data)) - limit if len(data) > limit else 0
     decoded = decode(data[:limit], name, cut=beyond > 0)
     if not beyond:

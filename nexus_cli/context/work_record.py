@@ -27,7 +27,7 @@ HEAD = 60
 TAIL = 20_000
 """Characters at the end of an output in which an error line is looked for."""
 _STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
-"""The last line of the result of a command that ended; a time limit stands before the status."""
+"""The last line of the result of a command that ended; a time limit comes before the status."""
 _UNENDED = re.compile(
     r"^\[?(interrupted while it ran|outcome unknown|stopped by the person)\b[^\n]*\s*\Z", re.MULTILINE
 )

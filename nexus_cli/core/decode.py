@@ -116,12 +116,12 @@ def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
     """Return the text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
 
     A byte order mark decides, then UTF-8. With as many characters in UTF-8 as bytes that are not, it is UTF-8 with
-    stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters stand
+    stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters are
     among them, it is UTF-8 after all. With `cut` a character that is torn at the end is left away.
     """
     for bom, encoding in MARKS:
         if data.startswith(bom):
-            return _marked(data[len(bom) :], encoding, bom, cut)
+            return _decode_marked(data[len(bom) :], encoding, bom, cut)
     try:
         return DecodedText(_read(data, "utf-8", "strict", cut))
     except UnicodeDecodeError as error:
@@ -144,7 +144,7 @@ def _read(data: bytes, encoding: str, errors: str, cut: bool) -> str:
     return codecs.getincrementaldecoder(encoding)(errors).decode(data, not cut)
 
 
-def _marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> DecodedText:
+def _decode_marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> DecodedText:
     try:
         return DecodedText(_read(body, encoding, "strict", cut), encoding, bom)
     except UnicodeDecodeError:

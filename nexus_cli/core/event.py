@@ -156,7 +156,7 @@ class CompactionDone:
     why: str = ""
     """Why it was not accepted; "" when it was."""
     kept: Mapping[str, Any] | None = None
-    """What stands in the window afterwards, None where none was accepted: `words`, `words_left`, `words_part`,
+    """What the window contains afterwards, None where none was accepted: `words`, `words_left`, `words_part`,
     `answers`, `answers_left`, `answers_part` (messages; `_part` of those `_left` stand in part), `files`, `commands`,
     `failing`, `record_left` (items), `summary` (tokens), `drops` (ids: all messages that went, then what the record has
     no room for), `source`, `source_why`."""
@@ -210,7 +210,7 @@ class Outcome:
     usage: Usage
     seconds: float
     denied: tuple[Mapping[str, str], ...] = ()
-    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.denials`."""
+    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
     changed: tuple[str, ...] = ()
 
 

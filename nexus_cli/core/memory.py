@@ -124,7 +124,7 @@ class Facts(Protocol):
     """The facts that a session may read and write: those of the person, of its project and of the agent."""
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
-        """Store a fact. It is kept at once if `quote` stands word for word in what the person typed in this session,
+        """Store a fact. It is kept at once if `quote` occurs word for word in what the person typed in this session,
         white space and case apart; else it is a proposal. Requests state the quote, and `text` as the model's wording
         (`Fact.statement`). The same text in the same slot again gives the fact that is there. `ValueError` for a text
         that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored, also in a session that saves

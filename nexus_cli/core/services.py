@@ -39,7 +39,7 @@ class Log(Protocol):
         ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
-        """Kind and actor of the entries up to `last`, and how many; none is read. A pair may come more than once."""
+        """Return kind, actor and number of the entries up to `last`, reading none. A pair may occur more than once."""
         ...
 
     def last_id(self) -> int:
@@ -62,11 +62,11 @@ class Log(Protocol):
         manifest: Manifest,
         fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[FixedValues] = (),
+        with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's items, given
-        with the first request of an epoch, else empty. `dressed` are those of its items to which something else is
-        added than when the epoch was recorded."""
+        with the first request of an epoch, else empty. `with_preambles` are those of its items whose preamble has
+        changed since the epoch was recorded."""
 
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""

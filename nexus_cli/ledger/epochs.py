@@ -71,7 +71,7 @@ def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
 
 
 def require_key(db: Database, lane: int, epoch_id: int) -> int:
-    """As `key_of`; `NexusError("usage", ...)` if unknown."""
+    """Return the key like `key_of`; raise `NexusError("usage", ...)` if unknown."""
     key = key_of(db, lane, epoch_id)
     if key is None:
         raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")
@@ -131,8 +131,8 @@ def _head(db: Database, key: int) -> tuple[WindowItem, ...]:
     return tuple(slots)
 
 
-def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[FixedValues] = ()) -> None:
-    """Settle the line hashes of an epoch's slots, and the preambles of `dressed` slots; inside a transaction.
+def settle_head(db: Database, key: int, lines: Sequence[bytes], with_preambles: Sequence[FixedValues] = ()) -> None:
+    """Settle the line hashes of an epoch's slots, and the preambles of `with_preambles` slots; inside a transaction.
 
     `ValueError` if they were settled differently before.
     """
@@ -149,7 +149,7 @@ def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequenc
             "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?)",
             [
                 (replace_surrogates(one.preamble), one.tokens, key, one.entry, str(ItemForm.FULL), str(ItemForm.ELIDED))
-                for one in dressed
+                for one in with_preambles
             ],
         )
         db.many(

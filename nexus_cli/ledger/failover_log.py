@@ -33,7 +33,7 @@ class _Failover:
     epochs: int
     """Id of the next epoch."""
     memory: Database | None = None
-    """Where the session goes on after a failed commit."""
+    """The database in use after a failed commit."""
     has_past: bool = True
     """False if `memory` could not take over what the session held."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -49,7 +49,7 @@ class FailoverLog(LaneLog):
         self, db: Database, session: str, lane: int | None = None, clock: Clock = local_now, *,
         require_save: bool, warn: Callable[[str], None], shared: _Failover | None = None,
     ) -> None:  # fmt: skip
-        """`shared` comes from the lane that this one is a side lane of."""
+        """Initialize; `shared` is the state of the main lane, for a side lane."""
         super().__init__(db, session, lane, clock)
         self._require_save = require_save
         self._warn = warn
@@ -147,7 +147,7 @@ class FailoverLog(LaneLog):
             raise problem from error
         if self._swap():
             what = "what follows" if problem is not error else "the session"
-            self._warn(f"{problem.message}; {what} goes on in memory and is lost when it ends")
+            self._warn(f"{problem.message}; {what} continues in memory and is lost when it ends")
 
     def _diagnose(self, error: NexusError) -> NexusError:
         """Return `error`, or that the session is gone, which shows in many ways."""

@@ -10,13 +10,13 @@ import sqlite3
 import stat
 from pathlib import Path
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import BUSY_SECONDS, ledger_error, primary_code, retry_while_busy
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, outdated_error
-from nexus_cli.ledger.session_lock import FileLock
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",
@@ -47,13 +47,13 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     a place that cannot be written, a newer schema, or another program's database.
     """
     what = f"the ledger {path} cannot be opened"
-    door = lock_folder(path) / "opening.lock"
+    lock_path = lock_folder(path) / "opening.lock"
     try:
-        with FileLock.wait(door, shared=True):
+        with FileLock.wait(lock_path, shared=True):
             connection = _connect_current(path)
         if connection is not None:
             return connection
-        with FileLock.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
+        with FileLock.wait(lock_path):  # nobody else is opening it now: it can be created, altered or renamed
             return _connect_exclusively(path, notices)
     except OSError as error:
         raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error

@@ -55,7 +55,7 @@ class ReadOnlyDatabase(Database):
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
                 raise ledger_error(error, self._what) from error
-            why = "what was written last stands in a log beside it, which takes a writable folder to be read"
+            why = "the newest changes are in a log beside it, which can only be read in a writable folder"
             raise NexusError("ledger", self._what, why, _WRITABLE) from error
         except sqlite3.DatabaseError as error:
             raise ledger_error(error, self._what) from error
@@ -69,19 +69,19 @@ class ReadOnlyDatabase(Database):
         try:
             return super().all(sql, *values)
         finally:
-            self._unchanged()
+            self._require_unchanged()
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """See `all`."""
         try:
             return super().one(sql, *values)
         finally:
-            self._unchanged()
+            self._require_unchanged()
 
     def run_later(self, sql: str, *values: Any) -> None:
         """Do nothing: the statement may be lost."""
 
-    def _unchanged(self) -> None:
+    def _require_unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
             raise NexusError("ledger", self._what, "another program has written to it meanwhile", "Try again")
 

@@ -22,7 +22,7 @@ MOST_RELEVANT = 200
 """Matching texts that are looked at more closely, the best ones."""
 
 COMMON_WEIGHT = 0.34
-"""Weight of a word that stands in nearly every request; any other weighs 1."""
+"""Weight of a word that occurs in nearly every request; any other weighs 1."""
 LONG = 40
 """Words of a message above which it shares single words with nearly every text."""
 

@@ -50,7 +50,7 @@ def record(
     manifest: Manifest,
     fixed: Sequence[FixedValues],
     head_lines: Sequence[bytes],
-    dressed: Sequence[FixedValues] = (),
+    with_preambles: Sequence[FixedValues] = (),
 ) -> None:
     """Record a request before it is sent: manifest, settled entries, cursor; inside a transaction.
 
@@ -61,7 +61,7 @@ def record(
         raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
     epoch = epochs.require_key(db, lane, manifest.epoch)
     entries.settle(db, lane, fixed)
-    epochs.settle_head(db, epoch, head_lines, dressed)
+    epochs.settle_head(db, epoch, head_lines, with_preambles)
     db.run(
         "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -126,7 +126,7 @@ WHICH: Mapping[str, Callable[[int], str]] = {
     "notable": _notable,
 }
 """Requests of a lane `r`, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the newest
-and the smallest of which the provider reported what it took, and the newest for which it told of a cache."""
+and the smallest of which the provider reported what it took, and the newest for which it reported a cache."""
 
 
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
@@ -147,7 +147,7 @@ def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes
     ]  # fmt: skip
 
 
-def inherited(db: Database, lane: int, which: str = "all") -> InheritedRequests:
+def read_inherited(db: Database, lane: int, which: str = "all") -> InheritedRequests:
     """Return the requests of the lanes that `lane` was forked from, before the fork and beside it."""
     found = InheritedRequests()
     chain = lanes.ancestry(db, lane)

@@ -104,7 +104,7 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
         "overloaded": "Try again later, or choose another model",
         "overflow": "Compact the session, or choose a model with a larger window",
         "refused": "Put the request in other words, or choose another model",
-        "provider": "Try again; if it goes on, choose another model",
+        "provider": "Try again; if it keeps failing, choose another model",
     }.get(kind, "")
 
 

@@ -108,7 +108,7 @@ class LitellmBackend:
     ) -> None:
         """Initialize; `api_base` and `api_key` win over the environment.
 
-        `first_byte_hook` is called once per request when its first chunk has come; `info` tells windows and prices
+        `first_byte_hook` is called once per request when its first chunk has come; `info` returns windows and prices
         (`model_info` bound to the settings' overrides).
         """
         self._base = api_base
@@ -132,7 +132,7 @@ class LitellmBackend:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of one reply; see `core.request.Provider`.
 
-        A stream that stays silent for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
+        A stream without progress for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
         iterator or cancelling its task closes the socket.
         """
         where = resolve_endpoint(request.model, os.environ, self._base, self._key)

@@ -1,6 +1,6 @@
 """Detect a connection without progress.
 
-Bytes count, not chunks: a server that sends comments to keep the connection open is not silent.
+Bytes count, not chunks: a server that sends comments to keep the connection open makes progress.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST_PAUSE = 5.0
 
 
 OVERDUE = 1.25
-"""Times the allowed silence: a wait that lasts longer was not ended because its loop is blocked."""
+"""Factor of the allowed idle time: a wait that lasts longer was not ended because its loop is blocked."""
 
 
 class StallError(Exception):
@@ -34,7 +34,7 @@ def overdue_wait(task: asyncio.Task[Any] | None) -> float | None:
     """Return the allowed seconds of a wait of `task` that has lasted much longer, None without one. For any thread."""
     now = time.monotonic()
     mine = (watch for watch in tuple(_watches) if watch.task is task)
-    return next((watch.seconds for watch in mine if watch.silence(now) > watch.seconds * OVERDUE), None)
+    return next((watch.seconds for watch in mine if watch.idle_seconds(now) > watch.seconds * OVERDUE), None)
 
 
 def is_waiting_here() -> bool:
@@ -92,7 +92,7 @@ class StallWatch:
             self._current = self.task = None
             _watches.discard(self)
 
-    def silence(self, now: float) -> float:
+    def idle_seconds(self, now: float) -> float:
         """Return the seconds without progress at `now`, a time of the monotonic clock."""
         return now - self._since
 

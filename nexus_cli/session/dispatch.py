@@ -16,14 +16,23 @@ from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
-from nexus_cli.core.entry import Cause, Drop, Kind
-from nexus_cli.core.limits import LEVELS, Bound, Limits
+from nexus_cli.core.entry import Cause, Kind
+from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.session.denials import SAID_NO, SAID_NOTHING
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
-from nexus_cli.session.user_input import clip_with_drop, record_drop
+from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.run_limits import (
+    CHANGES,
+    Refusal,
+    RunHistory,
+    RunLimits,
+    Signals,
+    event_class,
+    restrictions,
+    tighten_by_signals,
+)
+from nexus_cli.session.user_input import clip_with_drop
 from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
@@ -36,6 +45,10 @@ PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 NO_OUTPUT = "(no output)"
+SAID_NO = "person"
+"""In the place of the limit that refused a call: the person was asked."""
+SAID_NOTHING = "unanswered"
+"""In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
@@ -75,10 +88,11 @@ class Dispatcher:
     signals: bool = False
     """True if pressure, errors and the kind of event bind the limits; otherwise they are only reported."""
     found: int = 0
-    """Tokens that a side run found in its window when it began, see `Powers.of`."""
+    """Tokens that a side run found in its window when it began: its pressure is that of what it adds itself. A fork
+    made because the window is full is not restricted for that."""
     denied: list[dict[str, str]] = field(default_factory=list)
     """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
-    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.denials`."""
+    level at which the call would have run ("": at none), and `limit`, which refused it, or what stands in its place."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
@@ -104,12 +118,19 @@ class Dispatcher:
             lane_state.notices.append(line)
 
     def run_limits(self, lane_state: LaneState) -> RunLimits:
-        """Return what the limits in force allow the next step of the lane."""
-        errors = self.errors if lane_state.lane.run == self._began else 0
-        return RunLimits.of(
-            lane_state, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
-            found=self.found,
-        )  # fmt: skip
+        """Return what the limits in force allow the next step of the lane; signals count where they bind."""
+        lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
+        counted = self.signals or limits.is_one_step or limits.max_iterations is not None
+        run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
+        layers, now = [("run", limits)], Signals()
+        if self.signals:
+            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
+            changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
+            pressure = window_request(lane_state).budget.pressure_beyond(self.found)
+            errors = self.errors if lane.run == self._began else 0
+            now = Signals(pressure, errors, event_class(run.began, changed=changed))
+            layers.append(("signals", restrictions(now)))
+        return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
 
     def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds
@@ -276,27 +297,14 @@ class Dispatcher:
         self.changed.update(dict.fromkeys(result.changed))
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        log = lane_state.lane.timeline.log
-        clipped, drop_id = await clip_with_drop(
-            result.text or NO_OUTPUT,
-            lane_state.budget.output_cap,
-            lane_state.context.counter.count,
-            lambda: result.cites or log.next_drop(),
-            over=bool(result.uncounted),
-        )
-        if drop_id and not result.cites:
-            drop = Drop(
-                drop_id,
-                f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip(),
-                clipped.tokens,
-                Cause.OUTPUT_CAP,
-                lane_state.lane.timeline.now(),
-                text=result.full if result.full is not None else result.text,
-                uncounted=result.uncounted,
-            )
-            await record_drop(log, drop)
-            lane_state.emit(event.ContextDrop(replace(drop, text=None)))
-        self._append(lane_state, call, replace(result, full=None), clipped.text, seconds)
+        what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
+        text, drop = await clip_with_drop(
+            lane_state, result.text or NO_OUTPUT, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
+            whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
+        )  # fmt: skip
+        if drop:
+            lane_state.emit_drops([drop])
+        self._append(lane_state, call, replace(result, full=None), text, seconds)
 
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         entry = lane_state.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")

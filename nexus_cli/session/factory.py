@@ -205,13 +205,13 @@ class _Factory:
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
             runs=approver is not None or limits.allow == "all", **facts.source_fields(),
-            **SessionSources(context, log, waiting).source_fields(),
+            **SessionSources(context, log.seen_files, waiting).source_fields(),
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()
         lane_state = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)),
             Spending(limits, (self.recipe,)), self.control, self.clock, self.settings,
-            PromptAssembly(collector, model, rules, tools, context.system_cost, context.tools_cost), log,
+            PromptAssembly(collector, context, tools, rules, options.effort), log,
             SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector

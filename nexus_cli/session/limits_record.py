@@ -17,13 +17,12 @@ from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.next_request import LimitsInForce
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.run_limits import Signals, tighten_by_signals
+from nexus_cli.session.run_limits import SIGNALS, Signals, tighten_by_signals
 
 T = TypeVar("T")
 LIMITS = "limits"
@@ -117,7 +116,7 @@ class NextLimits:
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
 
-    def described(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, Any]]:
         """Return the limits as interface.md section 8 has them."""
         return [bound.to_json() for bound in self.bounds]
 

@@ -19,17 +19,13 @@ KIND = "left_out"
 """Memo: `section`, `sha256` of its whole text, and the `drop` that holds it."""
 
 
-def _ignore(drop: Drop) -> None:
-    """Ignore a new drop."""
-
-
 @dataclass
 class SectionDrops:
     """Implements `OmissionRecorder` over the log of a lane."""
 
     log: Log
     clock: Clock
-    told: Callable[[Drop], None] = _ignore
+    told: Callable[[Drop], None]
     """Is given each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 

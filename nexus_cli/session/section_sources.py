@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.settings import Settings
@@ -52,20 +52,13 @@ LISTING = 0.7
 """Seconds for git to list a project."""
 
 
-class SeenFiles(Protocol):
-    """Knows the files that the session read or changed."""
-
-    def seen_files(self) -> Sequence[SeenFile]:
-        """Return them, the newest first."""
-        ...
-
-
 @dataclass
 class SessionSources:
     """Reads from one running session. The methods are blocking and may be called in a thread."""
 
     context: ContextManager
-    log: SeenFiles
+    seen: Callable[[], Sequence[SeenFile]]
+    """Returns the files that the session read or changed, the newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
@@ -95,7 +88,7 @@ class SessionSources:
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files as they are on disk now; none if the ledger fails."""
         try:
-            found = self.log.seen_files()
+            found = self.seen()
         except NexusError:
             return ()
         visible, left, looked = self._visible(), MOST, []

@@ -49,7 +49,7 @@ def _ignore(_: object) -> None:
 async def run_in_thread(work: Callable[[StopFlag], T], after: Callable[[T], object] = _ignore) -> T:
     """Run `work(stop)` in a thread, then `after(result)` here on the loop, even if cancelled meanwhile.
 
-    A cancellation presses `stop`, waits until the thread is done, and only then goes on; so no thread writes or runs
+    A cancellation presses `stop`, waits until the thread is done, and only then continues; so no thread writes or runs
     a child after its call has ended. Raises what `work` raises.
     """
     stop = StopFlag()

@@ -67,7 +67,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
         elif found and form == found[-1][1] == " ":
             found[-1] = (found[-1][0] + char, " ")
         elif found and not form:
-            # What cannot be seen belongs to what stands before it.
+            # What cannot be seen belongs to what comes before it.
             found[-1] = (found[-1][0] + char, found[-1][1])
         else:
             found.append((char, form))
@@ -101,7 +101,7 @@ def _form(char: str) -> str:
 
 
 def _differences(region: str, old: str, offset: int, line: int) -> dict[tuple[str, str], list[int]]:
-    """Return pairs of unequal pieces (in the text, in `old`) with the lines they stand in."""
+    """Return pairs of unequal pieces (in the text, in `old`) with their lines."""
     there, given = _pieces(region), _pieces(old)
     found: dict[tuple[str, str], list[int]] = {}
     skipped = at = 0
@@ -199,7 +199,7 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> s
     omitted = find_new_omission(old, new)
     if omitted:
         raise ToolError(
-            f"`new` leaves text out: {omitted[:80]!r} would stand in the file. Write out every line of `new`"
+            f"`new` leaves text out: {omitted[:80]!r} would be written to the file. Write out every line of `new`"
         )
     new = new.removeprefix(_BOM)
     starts = _find_places(text, old, every, stop)

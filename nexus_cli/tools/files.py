@@ -124,7 +124,7 @@ _LEAST = 16
 _CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\v\f\r\b\a\x1a\x1b\x1c\x1d\x1e\x1f"))
 """Control characters that no text has many of. The separators are those of data that is text."""
 NUL = "\u2400"
-"""Stands for a NUL in a text that is shown or sent."""
+"""Replacement for a NUL in a text that is shown or sent."""
 
 
 def decode_file(data: bytes) -> DecodedText | None:

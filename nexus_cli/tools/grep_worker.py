@@ -38,7 +38,7 @@ class SearchJob:
     context: int
     limit: int
     prefix: str
-    """Stands before every path that is shown."""
+    """Prefix of every path that is shown."""
     alone: bool = False
     """The one file was named: that it could not be searched is the answer."""
     libraries: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ def _search_files(job: SearchJob, paths: Sequence[bytes], regex: NormalizedPatte
     more = binary = False
     for path in paths:
         hits = FileHits(job.context, job.limit - shown)
-        # The name stands above the first row, once there is one.
+        # The name comes above the first row, once there is one.
         before = ("\n\n" if shown else "") + _display_path(job, path)
         try:
             for row in hits.rows(lines_of(path), regex):
@@ -212,7 +212,7 @@ def main() -> int:
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
-    sys.path += values.get("libraries", ())  # last: nothing there stands before the standard library
+    sys.path += values.get("libraries", ())  # last: nothing there shadows the standard library
     with open(1, "wb", closefd=False) as sink:
         try:
             answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path])

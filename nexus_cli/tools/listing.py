@@ -59,7 +59,7 @@ def find_program(name: str) -> str | None:
 
 
 def _list_by_git(root: Path, stop: StopFlag, depth: int) -> list[str]:
-    """Return the files that git lists, with nested repositories; empty where git cannot tell."""
+    """Return the files that git lists, with nested repositories; empty if git does not know."""
     git = find_program("git")
     if git is None or depth > _SUBMODULES:
         return []

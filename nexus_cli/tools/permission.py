@@ -85,29 +85,29 @@ def decide(
 def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> ApprovalNeed | None:
     """Return why a path needs approval at every level below `all`, or None."""
     target = resolve_path(path, cwd)
-    told = " ".join(path.split())
+    named = " ".join(path.split())
     verb = "writes" if writes else "reads"
     root = Path(os.path.realpath(project))
     if not target.is_relative_to(root):
-        return ApprovalNeed(f"it {verb} outside the project: {told}", "outside")
+        return ApprovalNeed(f"it {verb} outside the project: {named}", "outside")
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):
-        return ApprovalNeed(f"it writes to the configuration of nexus: {told}", "protected")
+        return ApprovalNeed(f"it writes to the configuration of nexus: {named}", "protected")
     written = Path(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))
     for place in (target, written):
-        names = [_folded(name) for name in (place.relative_to(root) if place.is_relative_to(root) else place).parts]
+        names = [_fold_name(name) for name in (place.relative_to(root) if place.is_relative_to(root) else place).parts]
         inside = PROTECTED_FOLDERS.intersection(names)
         if inside:
-            return ApprovalNeed(f"it writes to {min(inside)}: {told}", "protected")
+            return ApprovalNeed(f"it writes to {min(inside)}: {named}", "protected")
         if names and names[-1] in INSTRUCTION_FILES:
-            return ApprovalNeed(f"it writes an instruction file: {told}", "protected")
+            return ApprovalNeed(f"it writes an instruction file: {named}", "protected")
         if names and names[-1] in SHELL_FILES:
-            return ApprovalNeed(f"it writes a shell start-up file: {told}", "protected")
+            return ApprovalNeed(f"it writes a shell start-up file: {named}", "protected")
     return None
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
     spaces."""
     shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")

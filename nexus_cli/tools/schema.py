@@ -26,11 +26,11 @@ _LONGEST_QUOTE = 60
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the arguments after harmless mending, and what is still wrong with them (empty: nothing).
 
-    Mended: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
+    Repaired: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
     text for an array or object, and null for an optional argument (left out).
     """
-    mended = _mend(dict(arguments), schema)
-    return mended, validate_arguments(mended, schema)
+    repaired = _repair(dict(arguments), schema)
+    return repaired, validate_arguments(repaired, schema)
 
 
 def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
@@ -57,18 +57,18 @@ def _has_type(value: Any, kind: str) -> bool:
     return True
 
 
-def _mend(value: Any, schema: Mapping[str, Any]) -> Any:
+def _repair(value: Any, schema: Mapping[str, Any]) -> Any:
     value = _cast(value, schema.get("type"))
     if isinstance(value, Mapping) and ("properties" in schema or schema.get("type") == "object"):
         known = schema.get("properties", {})
         required = schema.get("required", ())
         return {
-            name: _mend(item, known.get(name, {}))
+            name: _repair(item, known.get(name, {}))
             for name, item in value.items()
             if not (item is None and name in known and name not in required and not _allows_null(known[name]))
         }
     if isinstance(value, list | tuple) and "items" in schema:
-        return [_mend(item, schema["items"]) for item in value]
+        return [_repair(item, schema["items"]) for item in value]
     return value
 
 
@@ -102,15 +102,15 @@ def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
         allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
         if not any(_has_type(value, kind) for kind in allowed):
             wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
-            return [f"{where} must be {wanted}, not {_quoted(value)}"]
+            return [f"{where} must be {wanted}, not {_quote(value)}"]
     faults = []
     if "enum" in schema and value not in schema["enum"]:
-        faults.append(f"{where} must be one of {', '.join(_quoted(v) for v in schema['enum'])}, not {_quoted(value)}")
+        faults.append(f"{where} must be one of {', '.join(_quote(v) for v in schema['enum'])}, not {_quote(value)}")
     if _has_type(value, "number"):
         if "minimum" in schema and value < schema["minimum"]:
-            faults.append(f"{where} must be at least {schema['minimum']}, not {_quoted(value)}")
+            faults.append(f"{where} must be at least {schema['minimum']}, not {_quote(value)}")
         if "maximum" in schema and value > schema["maximum"]:
-            faults.append(f"{where} must be at most {schema['maximum']}, not {_quoted(value)}")
+            faults.append(f"{where} must be at most {schema['maximum']}, not {_quote(value)}")
     if isinstance(value, Mapping):
         faults += _object_faults(value, schema, at)
     elif isinstance(value, list | tuple) and "items" in schema:
@@ -143,7 +143,7 @@ def _instead(name: str, known: Mapping[str, Any]) -> str:
     return f"; known: {', '.join(f'`{key}`' for key in known)}" if known else ""
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

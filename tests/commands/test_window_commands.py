@@ -17,7 +17,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session import available_models
+from nexus_cli.session.reports import models
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.ui.reports.forms import FORMS
 
@@ -107,7 +107,7 @@ def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name
 
 
 def test_models_are_offered_with_window_price_and_cache(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(available_models, "local_servers", list)
+    monkeypatch.setattr(models, "local_servers", list)
     monkeypatch.setenv("NEXUS_MODEL", "anthropic/claude-sonnet-4-5")
     context.run("model")
     labels = {choice.key: choice.label for choice in context.offered}

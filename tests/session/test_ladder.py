@@ -24,7 +24,8 @@ from nexus_cli.session import section_sources
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.next_request.next_request import PLAN
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import context_report, request_difference
+from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.request_diff import request_difference
 from nexus_cli.session.session import Session
 
 PART = "Do this before that, and never the other way round.\n" * 90
@@ -109,7 +110,7 @@ def test_the_model_sees_its_own_context_and_gets_a_section_that_was_left_short(t
     long = results[1].partition("]")[0]
     assert long.count("recall(") == 1
     assert "NEXUS.md of " in results[2] and 'read with recall("d1")' in results[2]
-    assert results[3] == "[contract stands whole in this conversation already]"
+    assert results[3] == "[contract is whole in this conversation already]"
     assert "there is no section 'nonsense'; there are: contract, " in results[4]
     recalled = [one.drop_id for one in events if isinstance(one, event.ContextRecall)]
     assert recalled == ["d1", "d1"]
@@ -269,8 +270,11 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
     later = small(provider, tmp_path, session.id)
     later.reload()
     assert say(later, "more")[1].ok
-    first, second, third = (request_difference(settings(8_000), session.id, step) for step in (1, 2, 3))
-    assert request_difference(settings(8_000), session.id) == third
+    with the_ledger() as ledger:
+        first, second, third = (request_difference(ledger, session.id, settings(8_000), step) for step in (1, 2, 3))
+        assert request_difference(ledger, session.id, settings(8_000)) == third
+        with pytest.raises(NexusError, match="has sent 3 requests"):
+            request_difference(ledger, session.id, settings(8_000), 4)
     assert first["before"] is None and first["epoch"] == {"before": None, "after": 0, "cause": "start"}
     assert [one["entry"] for one in first["entries"]["added"]] == [1] and "context" in first["tools"]["added"]
     assert [one["entry"] for one in second["entries"]["added"]] == [2, 3] and not second["entries"]["removed"]
@@ -280,8 +284,6 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
     assert second["tokens"]["before"] == first["tokens"]["after"]
     assert third["epoch"] == {"before": 0, "after": 1, "cause": "reload"}
     assert [one["id"] for one in third["sections"]["added"]] == ["instructions.project"]
-    with pytest.raises(NexusError, match="has sent 3 requests"):
-        request_difference(settings(8_000), session.id, 4)
 
 
 def test_the_plan_of_a_request_is_told_before_it_with_reasons_and_limits(tmp_path: Path) -> None:

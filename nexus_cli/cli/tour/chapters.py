@@ -121,7 +121,7 @@ async def kill_and_resume(tour: TourSession) -> None:
 async def show_window(tour: TourSession) -> None:
     """Show what the next request holds."""
     tour.begin_chapter("context")
-    tour.report("context", tour.session.look(live_report))
+    tour.report("context", live_report(tour.session.state))
     tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
 
 

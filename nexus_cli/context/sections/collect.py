@@ -66,7 +66,7 @@ class ChangedSections:
         return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
 
     def facts(self) -> list[Mapping[str, str]]:
-        """Return the remembered facts that it tells in words: sticky ones may have shrunk to a pointer."""
+        """Return the facts that it contains as text: sticky ones may have shrunk to a pointer."""
         in_words = (one for one in self.plan.sent if not one.section.sticky or one.name != "pointer")
         return [one.section.fact for one in in_words if one.section.fact]
 

@@ -54,7 +54,7 @@ class Outline:
     languages: tuple[tuple[str, int], ...] = ()
     """Languages with their files, the most frequent first."""
     notable: tuple[str, ...] = ()
-    """Files at the top that tell what the project is and how it is built."""
+    """Files at the top that show what the project is and how it is built."""
     whole: bool = True
     """False where not everything was looked at."""
 

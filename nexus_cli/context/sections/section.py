@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 DROP = "\0"
-"""Stands in a form for the id of the drop that says what the form leaves out; `Section.naming` puts the id there.
+"""Placeholder in a form for the id of the drop with what the form leaves out; `Section.naming` puts the id there.
 No text that we read can contain it."""
 
 
@@ -83,7 +83,7 @@ class Section:
     unread_bytes: int = 0
     """Bytes of its file that were not read, so that not even the full form has them."""
     fact: Mapping[str, str] | None = None
-    """The remembered fact that it tells: `id`, `slot` and `text`."""
+    """The fact that it contains: `id`, `slot` and `text`."""
 
     def __post_init__(self) -> None:
         if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):
@@ -91,7 +91,7 @@ class Section:
         if not 0 <= self.least < len(self.forms):
             raise ValueError(f"section {self.id}: there is no form {self.least}")
         if not 0 <= self.order <= Phase.TOOL_RESULT + 999:
-            raise ValueError(f"section {self.id}: order {self.order} lies in no phase")
+            raise ValueError(f"section {self.id}: order {self.order} is in no phase")
 
     @property
     def full(self) -> str:
@@ -119,7 +119,7 @@ class Section:
         return sha256(self.full)
 
     def score(self, multiplier: float = 1.0) -> float:
-        """Priority x weight x the recipe's multiplier: decides admission and form (seed E)."""
+        """Return priority x weight x the recipe's multiplier: decides admission and form (seed E)."""
         return self.priority * self.weight * multiplier
 
     def with_drop_id(self, drop_id: str) -> Section:
@@ -142,7 +142,7 @@ class Section:
 
 
 def unread_note(beyond: int, name: str) -> str:
-    """Return the last line of a text whose file goes on for `beyond` bytes that were not read; "" where there are none.
+    """Return the last line of a text whose file has `beyond` more bytes that were not read; "" where there are none.
     """
     return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""
 

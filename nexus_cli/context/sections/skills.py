@@ -22,7 +22,7 @@ FILE = "SKILL.md"
 LIMIT = 1024 * 1024
 """Bytes of one guide that are read."""
 HEAD = 16 * 1024
-"""Bytes in which name and description have to stand."""
+"""Bytes of the file that must contain name and description."""
 MOST = 500
 """Skills of one folder that are looked at."""
 LONGEST_NAME, LONGEST_LINE = 64, 200
@@ -77,7 +77,7 @@ def count_untrusted(cwd: Path) -> int:
 
 
 def read_guide(skill: Skill) -> str:
-    """Return the guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be
+    """Return the guide as written in the file, without front matter. `NexusError("config", ...)` where it cannot be
     read."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:

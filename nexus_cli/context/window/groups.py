@@ -70,7 +70,7 @@ def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> 
 
 
 def is_placeholder(item: WindowItem) -> bool:
-    """True if an item stands for a result that has not arrived."""
+    """True if an item is the placeholder of a result that has not arrived."""
     return item.form is ItemForm.STUB and item.message.content == PLACEHOLDER
 
 

@@ -1,7 +1,7 @@
 """A lane: one line of requests, with its log, its epoch, the window and the cursor (design 1.1).
 
 The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
-appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also stand in a head,
+appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also be in a head,
 until the first request of its epoch settles it.
 """
 
@@ -100,7 +100,7 @@ class Lane:
         return lane
 
     def fork(self, timeline: Timeline) -> Lane:
-        """Return a lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
+        """Return a lane that begins with this one's lines; `timeline` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
         other = Lane(timeline, self._measure)
         other._changed_preambles = set(self._changed_preambles)
@@ -214,7 +214,7 @@ class Lane:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._render_sent()
-            # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
+            # Also where it was sent before: whether that was under this epoch, a resumed lane does not know.
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
@@ -295,7 +295,7 @@ class Lane:
         self.changes += 1
 
     def _newest_run(self) -> int:
-        """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
+        """Return the newest entry of the window that began a run: the log alone distinguishes a request from
         steering."""
         for item in reversed(self.items):
             if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):

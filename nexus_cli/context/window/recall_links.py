@@ -61,7 +61,7 @@ def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
 
 
 def hole_line(first: int, last: int, ways: Sequence[str]) -> str:
-    """Return the line that stands where the messages from `first` to `last` were left out."""
+    """Return the line in place of the messages from `first` to `last` were left out."""
     how = ", ".join(f'recall("{name}")' for name in ways)
     return f"{HOLE.format(first, last)} Read them with {how}.]" if ways else f"{HOLE.format(first, last)}]"
 

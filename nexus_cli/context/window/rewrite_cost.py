@@ -85,6 +85,7 @@ def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
     """Return the dollars that `missed` tokens of a request of this `usage` cost more than reading them from the cache
     would; None when a price is unknown. Only what was reported as written is billed as such; never more than the
     request cost."""
+    info = info.with_tier_prices(usage.input)
     if info.input_price is None or info.cache_read_price is None:
         return None
     missed = max(0, missed)

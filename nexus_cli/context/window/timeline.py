@@ -72,7 +72,7 @@ class MemoryLog:
         manifest: Manifest,
         fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[FixedValues] = (),
+        with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """See `Log`."""
 

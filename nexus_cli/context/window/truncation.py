@@ -1,4 +1,4 @@
-"""Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
+"""Cut a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
 
 The current request with its steering and the newest group always stay; where even they do not fit, results inside the
 newest group are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups
@@ -37,9 +37,9 @@ class Hole:
     gone: tuple[WindowItem, ...] = ()
     """What left the window now."""
     markers: tuple[WindowItem, ...] = ()
-    """The lines that stood for what had left it before."""
+    """Lines for what was left out earlier."""
     marker: WindowItem | None = None
-    """The line that already stands there, when nothing new was left out."""
+    """The line that is already there, if nothing new was left out."""
 
 
 @dataclass(frozen=True, slots=True)

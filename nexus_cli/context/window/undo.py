@@ -36,7 +36,7 @@ def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | N
 def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
     """Return the head of `old` and everything that happened `since`: a head for the epoch of cause `undo`.
 
-    What the present `window` shows whole stands as it does there, with what we added to it.
+    What the present `window` shows whole stays as it is there, with what we added to it.
     """
     shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
     return (*old.head, *(shown.get(entry.id) or item_of(entry) for entry in since))

@@ -4,7 +4,7 @@ of a session that does not exist yet, and the next one after a reload or a switc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.lane_state import Model, NextEpoch
+from nexus_cli.session.lane_state import NextEpoch
 from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
 from nexus_cli.session.next_request.next_request import NextRequest, Sections
@@ -80,8 +80,7 @@ class DraftInputs:
         )  # fmt: skip
         log = ledger.log(made.id)
         effort = "" if effort_notice(info.name, options.effort) else options.effort
-        registry = lambda services: ToolRegistry(() if options.no_tools else None, services)  # noqa: E731
-        with self._frames(log, log, moment, effort, registry, None) as (frames, gathers, context):
+        with self._frames(log, log, moment, effort, None) as (frames, gathers, context):
             planned, told = run_to_end(_draft_and_told(frames, gathers))
         context.lane.replace_header(planned.frame)
         for drop in planned.drops:
@@ -91,8 +90,7 @@ class DraftInputs:
     def after(self, log: LaneLog, before: Epoch, head: Sequence[WindowItem], effort: str) -> tuple[Epoch, list[Drop]]:
         """Return the epoch after `before` with `head` as its window, and what its sections leave out."""
         began = datetime.fromisoformat(log.session.created).astimezone()
-        registry = lambda services: ToolRegistry(None, services)  # noqa: E731
-        with self._frames(log, _Unwritten(log), began, effort, registry, before) as (frames, _, _):
+        with self._frames(log, _Unwritten(log), began, effort, before) as (frames, _, _):
             planned = run_to_end(frames.draft_epoch())
         new = replace(
             before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id()
@@ -101,13 +99,7 @@ class DraftInputs:
 
     @contextmanager
     def _frames(
-        self,
-        kept: LaneLog,
-        log: Log,
-        began: datetime,
-        effort: str,
-        registry: Callable[[Mapping[type, Any]], ToolRegistry],
-        before: Epoch | None,
+        self, kept: LaneLog, log: Log, began: datetime, effort: str, before: Epoch | None
     ) -> Iterator[tuple[PromptAssembly, SectionCollector, ContextManager]]:
         """Give what plans sections; the tools read from `kept`, what is left out is noted in `log`."""
         options, info, recipe = self.options, self.info, self.recipe
@@ -117,14 +109,14 @@ class DraftInputs:
         services: dict[type, Any] = {Recall: kept, SeenFileStore: kept, TextCounter: counter, Assembly: None}
         with ExitStack() as memory:
             facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
-            tools = select_tools(registry(services), recipe, before)
+            registry = ToolRegistry(() if before is None and options.no_tools else None, services)
+            tools = select_tools(registry, recipe, before)
             gathers = make_collector(
                 options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=began,
                 failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
                 runs=self.runs,
             )  # fmt: skip
-            model, rules = Model(info, NoProvider(), effort), rules_for(info.provider, info.name).dumps()
-            made = PromptAssembly(gathers, model, rules, tools, context.system_cost, context.tools_cost)
+            made = PromptAssembly(gathers, context, tools, rules_for(info.provider, info.name).dumps(), effort)
             yield made, gathers, context
 
 
@@ -138,13 +130,6 @@ class _Unwritten(MemoryLog):
     def memos(self, kind: str) -> Sequence[Memo]:
         """See `Log`."""
         return [*self._log.memos(kind), *super().memos(kind)]
-
-
-class NoProvider:
-    """A provider that is never asked."""
-
-    def stream(self, request: object) -> Any:
-        raise AssertionError("a report sends nothing")
 
 
 async def _draft_and_told(frames: PromptAssembly, gathers: SectionCollector) -> tuple[EpochDraft, Sections]:

@@ -72,7 +72,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)
-    info = _with_recorded_window(info, {**_window_argument(asked), **kept})
+    info = _with_recorded_window(info, asked, kept)
     before = rows[step - 2] if step > 1 else None
     meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
@@ -90,14 +90,11 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     )  # fmt: skip
 
 
-def _with_recorded_window(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
-    """Return the model with the window recorded with a request; older requests use today's."""
-    return replace(info, **{name: noted[name] for name in ("window", "max_output") if name in noted})
-
-
-def _window_argument(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the window from the arguments of a request: older ledgers have it there, not with the limits."""
-    return {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapping[str, Any]) -> ModelInfo:
+    """Return the model with the window recorded with a request: older ledgers have it in its arguments (`asked`), even
+    older ones nowhere, and today's applies."""
+    found = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+    return replace(info, **(found | {name: noted[name] for name in ("window", "max_output") if name in noted}))
 
 
 def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings) -> RequestView:
@@ -131,7 +128,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     request = NextRequest.of(meter, epoch, items, budget, sent=sent)
     return RequestView(
         request, found.id, info.name, holds.recipe, log.cursor(), log.last_id(), drops,
-        holds.at(request.budget).described(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
+        holds.at(request.budget).to_json(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
         last_told(log.memos, row.manifest.last) if row else (), tuple(notices), log.memos,
     )  # fmt: skip
 
@@ -157,7 +154,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
-        described = NextLimits(recipe, limits, bounds).at(request.budget).described()
+        described = NextLimits(recipe, limits, bounds).at(request.budget).to_json()
         return RequestView(
             request, None, info.name, recipe, 0, 0, first.drops, described, TiktokenCounter(info.encoding).count,
             notices=tuple(notices),

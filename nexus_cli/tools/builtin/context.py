@@ -36,7 +36,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
     if not drop:
-        return ToolResult(f"[{name} stands whole in this conversation already]")
+        return ToolResult(f"[{name} is whole in this conversation already]")
     counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)

@@ -58,8 +58,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context.cwd))
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    told = f"{written.how} {path}, {lines} lines{written.line_ends}"
-    return ToolResult(told, changed=(project_relative(target, context.project),), diff=written.diff)
+    text = f"{written.how} {path}, {lines} lines{written.line_ends}"
+    return ToolResult(text, changed=(project_relative(target, context.project),), diff=written.diff)
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
@@ -106,7 +106,7 @@ def _new_text(before: DecodedText | None, content: str) -> str:
     omitted = find_new_omission(before.text, content)
     if omitted:
         raise ToolError(
-            f"`content` leaves text out: {omitted[:80]!r} would stand in the file. Write out the whole file"
+            f"`content` leaves text out: {omitted[:80]!r} would be written to the file. Write out the whole file"
         )
     if before.bom:
         content = content.lstrip("\ufeff")

@@ -22,14 +22,15 @@ from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_input import COMMAND
 from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.repl.repl_approver import ReplApprover
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.reports.lines import short
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -89,7 +90,7 @@ class Stage:
         self.view = Kept()
         self.provider = Played(script)
         theme = choose_theme("dark", {}, False)
-        approver = ReplApprover(self.view, theme)
+        approver = PersonApprover(self.view, lambda question: question_text(question, self.view.width, theme))
         opening = Options(folder, MODEL, interactive=True, recipe="chat", **options)
 
         def open_(options: Options, settings: Settings, earlier: Session | None = None) -> Session:
@@ -263,7 +264,7 @@ def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) ->
         assert "-/" in stage.repl.status(80)
         stage.repl.refresh_status()
         await stage.until(lambda: "-/" not in stage.repl.status(80))
-        used = int(stage.repl.session.look(live_report)["budget"]["used"]["total"])
+        used = int(live_report(stage.repl.session.state)["budget"]["used"]["total"])
         assert used > 1000 and f"{short(used)}/" in stage.repl.status(80)
         assert not stage.text and stage.repl.session.status().used == 0, "nothing was sent or written"
         stage.type("begin")
@@ -366,7 +367,7 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
 
 
 def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
-    calls = iter([[("bash", {"command": "exit 4"})], "done"])
+    calls: Iterator[Answer] = iter([[("bash", {"command": "exit 4"})], "done"])
     stage = Stage(tmp_path, lambda request: next(calls, "fine"), allow="all")
     engine = stage.repl.session.state.lane_state
 
