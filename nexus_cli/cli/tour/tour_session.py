@@ -47,7 +47,7 @@ class TourSession:
     """The screen of a tour, and its session while one is open."""
 
     def __init__(self, stream: Stream, texts: Texts, *, asks: bool, slow: bool) -> None:
-        """With `asks` a person at a terminal answers; `slow` prints at reading speed."""
+        """Initialize; with `asks` a person at a terminal answers; `slow` prints at reading speed."""
         self.asks = asks
         self.slow = slow
         self.sandbox: Sandbox
@@ -128,7 +128,7 @@ class TourSession:
         """Print the number and title of a chapter and its introduction."""
         self._chapters += 1
         rule = self._theme.signs.rule * min(self.width, MAX_COLUMNS)
-        title = self._wrapped(f"{self._chapters}. {self._texts[chapter]['title']}")
+        title = self._wrap_line(f"{self._chapters}. {self._texts[chapter]['title']}")
         self.put(f"\n{self._theme.paint('dim', rule)}\n{self._theme.paint('bold', title)}")
         self.say(chapter, key, **values)
 
@@ -136,7 +136,7 @@ class TourSession:
         """Print a text of ours in paragraphs, its `$name` filled in."""
         shown = {name: sanitize(str(value)) for name, value in values.items()}
         for paragraph in Template(self._texts[chapter][key]).safe_substitute(shown).strip().split("\n\n"):
-            self.put("\n" + "\n".join(map(self._wrapped, paragraph.splitlines())))
+            self.put("\n" + "\n".join(map(self._wrap_line, paragraph.splitlines())))
 
     def words(self, chapter: str) -> str:
         """Return what the person says in a chapter."""
@@ -188,7 +188,7 @@ class TourSession:
     def _new_renderer(self) -> RichRenderer:
         return RichRenderer(self._stream.write, lambda: self._stream.width, self._theme, asks=self.asks)
 
-    def _wrapped(self, line: str) -> str:
+    def _wrap_line(self, line: str) -> str:
         indent = line[: len(line) - len(line.lstrip())]
         return "\n".join(filled(line, min(self.width, MAX_COLUMNS), indent))
 
