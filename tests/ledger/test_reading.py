@@ -18,8 +18,7 @@ from ledger.conftest import on
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.open_database import open_readonly
-from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, open_readonly
 
 NOBODY = 65534
 OLD = Path(__file__).with_name("schema_2.db.gz")
