@@ -59,11 +59,11 @@ ScriptedModel._reply = replied_emptily
 BOASTS = """
 from dataclasses import replace
 from nexus_cli.cli.tour.scripted_model import ScriptedModel
-used = ScriptedModel._used
+used = ScriptedModel._compute_usage
 def boasted(self, request, said):
     true = used(self, request, said)
     return replace(true, cache_read=true.input)
-ScriptedModel._used = boasted
+ScriptedModel._compute_usage = boasted
 """
 STAYS = """
 from nexus_cli.session.acts import compaction

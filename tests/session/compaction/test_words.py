@@ -70,6 +70,9 @@ def test_a_lossy_summary_and_pasted_code_do_not_take_away_what_the_person_asked_
             assert len(made) >= 2 and all(one.ok for one in made), [one.why for one in made]
             assert all(rule in summary_of(session) for rule in RULES)
             assert "def part_0" in summary_of(session) and "tokens left out" in summary_of(session)
+            assert '[1 of the messages below is quoted in part: recall("d' in summary_of(session)
+            assert "earlier message" not in summary_of(session), "all of them are quoted"
+            assert (kept := made[-1].kept) and (kept["words_left"], kept["words_part"]) == (1, 1)
             return session.id
 
     session = asyncio.run(live())
@@ -146,7 +149,7 @@ def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: P
             made = ended(await session.compact())
             assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
             assert "> make a list" in summary_of(session) and GO_ON not in summary_of(session)
-            assert await turn(session, "and more")
+            await turn(session, "and more")
             again = ended(await session.compact())
             assert again.kept and again.kept["source"] == "originals"
             return session.id
@@ -275,6 +278,7 @@ def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_w
             assert request.form is ItemForm.ELIDED
             done = ended(await session.compact())
             assert done.ok and done.kept and (done.kept["words"], done.kept["words_left"]) == (1, 1), done
+            assert done.kept["words_part"] == 1 and "earlier message" not in summary_of(session), "it stands, shortened"
             assert "without" not in summary_of(session).partition("\n---\n")[0]
 
     asyncio.run(live())
