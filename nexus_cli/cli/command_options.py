@@ -41,7 +41,12 @@ def _text_option(*names: str, metavar: str, help: str) -> Any:
 
 Model = Annotated[str, _text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
 Effort = Annotated[str, _text_option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.")]
-Continue = Annotated[bool, typer.Option("--continue", "-c", help="Resume the newest session of this folder.")]
+Continue = Annotated[
+    bool,
+    typer.Option(
+        "--continue", "-c", help="Resume the newest session of this folder; nexus ask also resumes runs of its own."
+    ),
+]
 Resume = Annotated[
     str, _text_option("--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name.")
 ]

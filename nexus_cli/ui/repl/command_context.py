@@ -98,7 +98,8 @@ class ReplCommandContext:
         """Return the choices with their numbers, in lines that fit; what does not goes on below its beginning."""
         made, indent = [], " " * 5
         for number, choice in enumerate(choices, 1):
-            first, *more = wrap(sanitize(choice.label), self._repl.view.width - len(indent))
+            text = "  ".join(filter(None, (choice.label, choice.detail.strip())))
+            first, *more = wrap(sanitize(text), self._repl.view.width - len(indent))
             made += [f"{number:>3}  {first}", *(indent + piece for piece in more)]
         return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -402,7 +403,7 @@ def test_the_last_exchange_is_bounded_and_says_what_is_open() -> None:
     assert "line 99" in text and "line 85" in text and "line 84" not in text and "[85 lines before]" in text
     assert "! bash pytest: outcome unknown, the process ended while it ran" in text
     assert "! bash ls: not run yet" in text and text.endswith("This turn was cut short. /continue to resume it.")
-    assert "1 turn, last at 2026-01-02 03:04 UTC" in text
+    assert "1 turn, last at 2026-01-02 03:04" in text
 
 
 def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
@@ -419,3 +420,18 @@ def test_a_diff_shows_line_ends_that_change_and_counts_every_untracked_file() ->
     shown = FORMS["diff"](value, 80)
     assert "\n-a\n+a^M\n b\n" in shown and "c^M" not in shown and "d^M" not in shown
     assert "1,900 untracked files:" in shown and "[and 1,400 files not listed]" in shown
+
+
+def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "short": "01M7W0", "updated": "2026-01-02T03:04:05Z", "turns": 12}
+    value = {"sessions": [{**one, "name": "login page", "front": "ask"}], "runs": 2}
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "IST-5:30")
+        time.tzset()
+        shown, piped = FORMS["sessions"](value, 80), FORMS["sessions"](value, 1 << 20)
+    time.tzset()
+    assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
+    assert "2 runs of `nexus ask` left out" in shown and "--all" in shown
+    assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"
