@@ -28,6 +28,7 @@ FLOOR = {
     "session": 3,
     "commands": 4,
     "ui": 5,
+    "warm": 5,
     "cli": 6,
     "__main__": 7,
 }
@@ -50,6 +51,7 @@ LAZY = {
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
     "tools/listing.py": {"pathspec"},
+    "warm/place.py": {"nexus_cli", "tomllib"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""
 

@@ -22,13 +22,14 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.options import Json
 from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.session.available_models import find_local_servers, keys_present
-from nexus_cli.ui.reports.status import doctor_text
+from nexus_cli.ui.reports.status import doctor_text, warm_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -181,6 +182,10 @@ def _terminal(look: Look) -> Check:
     return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
 
 
+def _warm(look: Look) -> Check:
+    return Check("warm start", "ok", warm_line(warm_report()))
+
+
 def _program(name: str, without: str) -> Callable[[Look], Check]:
     def look_for(look: Look) -> Check:
         found = shutil.which(name)
@@ -201,6 +206,7 @@ CHECKS: tuple[Callable[[Look], Check], ...] = (
     _model,
     _local,
     _terminal,
+    _warm,
     _program("git", "Ignore rules are then read by nexus itself"),
     _program("rg", "Searching is slower without ripgrep"),
 )
