@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from nexus_cli.cli.options import Json
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError

@@ -131,17 +131,27 @@ def ask_warm_process(kind: str) -> dict[str, Any] | None:
 
 def connect(folder: str) -> Any:
     """Return a connection to the warm process that listens in `folder`, checked to be ours."""
-    if problem := place.folder_problem(folder):
-        raise ColdRunError(problem)
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     connection.settimeout(PATIENCE)
+    before = open_working_folder()
     try:
-        connection.connect(place.socket_path(folder))
+        os.chdir(folder)
+        if problem := place.folder_problem("."):
+            raise ColdRunError(problem)
+        connection.connect(place.socket_name())
     except ConnectionRefusedError:
         raise ColdRunError(NOT_RUNNING) from None
+    finally:
+        os.fchdir(before)
+        os.close(before)
     if form.peer_credentials(connection)[1] != os.getuid():
         raise ColdRunError("the socket belongs to another user")
     return connection
+
+
+def open_working_folder() -> int:
+    """Return a descriptor of the working folder, also of one that was deleted."""
+    return os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def request(connection: Any, call: dict[str, Any], descriptors: list[int], patience: float) -> bytes:
@@ -163,7 +173,7 @@ def request(connection: Any, call: dict[str, Any], descriptors: list[int], patie
 
 def _negotiate(connection: Any, arguments: list[str]) -> None:
     """Hand the run over. Signals are the child's from here on."""
-    folder = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = open_working_folder()
     try:
         answer = request(connection, form.own_call("run", arguments), [0, 1, 2, folder], PATIENCE)
     finally:

@@ -12,8 +12,6 @@ import sys
 from nexus_cli import __version__
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LONGEST = 100
-"""Bytes of a socket's path that every system takes (Linux 107, macOS 103)."""
 
 
 def own_folders() -> tuple[str, str]:
@@ -39,9 +37,17 @@ def _xdg_folder(name: str, default: str) -> str:
     return value if value.strip() else os.path.expanduser(default)
 
 
+def socket_name() -> str:
+    """Return the name of the socket in its folder. Installations that share the folder have one each.
+
+    Who binds or connects goes to the folder first: a whole path may be longer than a socket's address.
+    """
+    return f"{binascii.crc32(f'{sys.prefix}:{PACKAGE}'.encode()):08x}.sock"
+
+
 def socket_path(folder: str) -> str:
-    """Return the path of the socket in `folder`. Installations that share the folder have one each."""
-    return os.path.join(folder, f"{binascii.crc32(f'{sys.prefix}:{PACKAGE}'.encode()):08x}.sock")
+    """Return the path of the socket in `folder`."""
+    return os.path.join(folder, socket_name())
 
 
 def folder_problem(folder: str) -> str:
@@ -51,9 +57,7 @@ def folder_problem(folder: str) -> str:
         return "its place is not a folder"
     if found.st_uid != os.getuid() or os.getuid() != os.geteuid():
         return "its folder belongs to another user"
-    if found.st_mode & 0o077:
-        return "others can enter its folder"
-    return "the path of its socket is too long" if len(os.fsencode(socket_path(folder))) > LONGEST else ""
+    return "others can enter its folder" if found.st_mode & 0o077 else ""
 
 
 def wanted_minutes(settings: str) -> int:

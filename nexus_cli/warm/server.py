@@ -71,7 +71,9 @@ def serve(folder: str, minutes: float, import_run: Callable[[], None], run: Call
     gc.freeze()  # a collection in a fork would copy every page of this process
     with socket.socket(socket.AF_UNIX) as listener:
         Path(path).unlink(missing_ok=True)
-        listener.bind(path)  # the umask makes it 0600
+        os.chdir(folder)
+        listener.bind(place.socket_name())  # the umask makes it 0600
+        os.chdir("/")
         listener.listen(WAITING)
         listener.setblocking(False)
         _accept_calls(listener, world, path)

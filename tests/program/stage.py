@@ -124,6 +124,7 @@ class Stage:
         bug: str = "",
         env: dict[str, str | None] | None = None,
         installed: bool = False,
+        program: str = "",
         **more: Any,
     ) -> subprocess.Popen[bytes] | Child:
         """The program, started; whoever starts it ends it (`end`). `bug` is Python that breaks it before it starts.
@@ -135,8 +136,8 @@ class Stage:
         }  # fmt: skip
         if self.warm and not bug and arguments[:1] == ("ask",):
             self.warm.begun.append(arguments[0])
-        if installed or (self.warm and not bug):
-            return subprocess.Popen([self.program, *arguments], env=self.env(env), **{**streams, **more})
+        if program or installed or (self.warm and not bug):
+            return subprocess.Popen([program or self.program, *arguments], env=self.env(env), **{**streams, **more})
         return born(list(arguments), env=self.env(env), code=bug, **{**streams, **more})
 
     def run(self, *arguments: str, stdin: bytes | None = None, **more: Any) -> Done:

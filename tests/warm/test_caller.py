@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -122,6 +124,49 @@ def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatc
         listener.listen()
         why = caller.try_warm(["ask", "hi"])
     assert bool(why) is (how in ("mode", "user"))
+
+
+@pytest.mark.parametrize(
+    ("why", "minutes", "switch", "imported", "leaves"),
+    [
+        ("", 10, None, True, True),
+        (caller.NOT_RUNNING, 10, None, True, True),
+        (call.OUTDATED, 10, "1", True, True),
+        ("the environment variable X was another one", 10, None, True, False),
+        ("", 0, None, True, False),
+        ("", 10, "0", True, False),
+        ("", 10, None, False, False),
+    ],
+)
+def test_a_process_is_left_only_where_it_is_wanted_and_none_runs(
+    why: str, minutes: int, switch: str | None, imported: bool, leaves: bool, folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    left: list[int] = []
+    monkeypatch.setattr(caller, "launch", lambda place, minutes: left.append(minutes))
+    Path(place.own_folders()[0]).write_text(f"[warm]\nminutes = {minutes}\n")
+    monkeypatch.setitem(sys.modules, "litellm", None) if imported else monkeypatch.delitem(
+        sys.modules, "litellm", raising=False
+    )
+    if switch:
+        monkeypatch.setenv("NEXUS_WARM", switch)
+    caller.leave_warm_process(why)
+    assert left == ([minutes] if leaves else [])
+
+
+def test_no_process_is_started_under_limits_that_its_forks_would_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "posix_spawn", lambda *given, **more: pytest.fail("it was started"))
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**32, 2**32))
+    assert not caller.launch("folder", 10)
+
+
+def test_a_full_process_table_is_no_error_of_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object, **more: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    monkeypatch.setattr(os, "posix_spawn", fail)
+    caller.leave_warm_process("")
 
 
 def test_a_megabyte_of_environment_arrives_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
