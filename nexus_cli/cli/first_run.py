@@ -76,7 +76,7 @@ class _First:
         servers = local_servers()
         models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         self._say("This is the first start of nexus here. What was found:")
-        self._found(servers)
+        self._print_found(servers)
         if not models and not named_model(self._environ, self._settings):
             self._say("A model is needed, and none is usable yet. One of these is enough:")
             self._ways()
@@ -85,7 +85,7 @@ class _First:
         allow = self._level()
         self._write({"model": model, "allow": allow})
 
-    def _found(self, servers: Sequence[LocalServer]) -> None:
+    def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none in the environment"
         answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none answers here"
         term = self._environ.get("TERM", "") or "TERM is not set"
@@ -126,12 +126,12 @@ class _First:
             self._say(f"Model: {models[0]['name']} ({', '.join(models[0]['because'])}).")
             return str(models[0]["name"])
         self._say("Which model shall be used? Type its number, or the name of any model. $ is per million tokens.")
-        self._put("\n".join(_listed(models[:SHOWN], self._width)))
+        self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
             self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
-        return self._ask("Model", str(models[0]["name"]), lambda text: self._named(text, models))
+        return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
-    def _named(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
+    def _resolve_name(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST:
             raise NexusError("usage", f"{text[:20]}...", "no model has such a name", "A name is written PROVIDER/MODEL")
@@ -193,7 +193,7 @@ class _First:
         self._stream.write(text + "\n")
 
 
-def _listed(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     rows = [("", "model", "window", "$ in", "$ out", "because")]
     for place, model in enumerate(models, 1):
         window = f"{model['window']:,}" + ("" if model["known"] else "?")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trimmed
+from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trim_text
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
@@ -109,22 +109,22 @@ class LoadedContext:
 
 
 class ContextLoader:
-    """Loads the layers of one folder."""
+    """The loader of the layers of one folder."""
 
     def __init__(self, cwd: Path | None = None, *, trusted: bool = False) -> None:
-        """`cwd` is the folder (default: the current one); `trusted` lets a project's `.nexus` files take effect."""
+        """Initialize; `cwd` defaults to the current folder; with `trusted` a project's `.nexus` files count."""
         self._cwd = Path(cwd) if cwd is not None else working_folder()
         self._trusted = trusted
 
     def load(self, is_repl: bool = True) -> LoadedContext:
         """Read everything again. `NexusError("config", ...)` names a file that is broken."""
-        layers = [_configured(layer, trusted=self._trusted) for layer in _instructed(self._cwd)]
+        layers = [_add_configuration(layer, trusted=self._trusted) for layer in _load_instructions(self._cwd)]
         used = tuple(layer for layer in layers if layer.files or layer.ignored)
         config: Mapping[str, Any] = {}
         servers: dict[str, Mapping[str, Any]] = {}
         for layer in used:
             merged = merge(config, layer.config)
-            config = merged if layer.name == "global" else tightened(config, merged)
+            config = merged if layer.name == "global" else tighten_settings(config, merged)
             servers.update(layer.mcp_servers)
         sections = [f"{layer.header}\n{layer.text}" for layer in used if layer.text]
         notices = tuple(layer.notice for layer in layers if layer.notice)
@@ -138,7 +138,7 @@ def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
 
     A file that cannot be read is left out with a notice. A folder that has vanished leaves the global layer.
     """
-    return [layer for layer in _instructed(cwd, skip=True) if layer.text or layer.notice]
+    return [layer for layer in _load_instructions(cwd, skip=True) if layer.text or layer.notice]
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def tightened(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
+def tighten_settings(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
     """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
     allow = base.get("allow", LEVELS[0])
@@ -169,7 +169,7 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _instructed(cwd: Path | None, *, skip: bool = False) -> list[ContextLayer]:
+def _load_instructions(cwd: Path | None, *, skip: bool = False) -> list[ContextLayer]:
     """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
     `NexusError("config", ...)` for a file that cannot be read, unless it is to be skipped.
@@ -211,7 +211,7 @@ def _layer(
             ignored.append(path)
             continue
         try:
-            text = trimmed(source.load() or "")
+            text = trim_text(source.load() or "")
         except NexusError as error:
             if not skip:
                 raise
@@ -224,15 +224,15 @@ def _layer(
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
 
-def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
+def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     """Return `layer` with its settings and servers, or with the names of those that do not count."""
     folder = places().config if layer.name == "global" else layer.folder / ".nexus"
     settings, servers = folder / "config.toml", folder / "mcp.json"
     if layer.name != "global" and not trusted:
         found = (path for path in (settings, servers) if os.path.isfile(path))
         return replace(layer, ignored=(*layer.ignored, *found))
-    config = _parsed(settings, _toml)
-    table = _parsed(servers, _mcp)
+    config = _parse_file(settings, _toml)
+    table = _parse_file(servers, _mcp)
     return replace(
         layer,
         config_path=settings if config is not None else None,
@@ -242,7 +242,7 @@ def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     )
 
 
-def _parsed(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
+def _parse_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
     found = read_text(path)
     if found is None:
         return None

@@ -18,6 +18,8 @@ Count = Callable[[str], int]
 Marker = Callable[[int, int, int, int], str]
 """`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
 
+RECALL = "recall"
+"""The tool that reads back what was left out."""
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 LONGEST_LINE = 1000
 """Characters of one line: a variable can hold megabytes."""
@@ -83,7 +85,7 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
         tail = max(head, _snap_on(text, _backward(text, head, length, room - room // 2, count)))
         kept = count(text[:head]) + count(text[tail:])
         left = max(1, whole - kept)
-        shown = _joined(text[:head], marker(head, tail, length, left), text[tail:])
+        shown = _join_around(text[:head], marker(head, tail, length, left), text[tail:])
         size = count(shown)
         if size <= cap and tail > head:
             return ElidedText(shown, head, tail, left)
@@ -108,7 +110,7 @@ def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
     return Piece(text[first:stop], first, stop, len(text))
 
 
-def _joined(head: str, line: str, tail: str) -> str:
+def _join_around(head: str, line: str, tail: str) -> str:
     gap = "" if not head or head.endswith("\n") else "\n"
     return head + gap + line + ("\n" if tail else "") + tail
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.context.compaction_plan import fitting
+from nexus_cli.context.compaction_plan import split_fitting_pins
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.context.window.lane import with_frame
@@ -13,7 +13,6 @@ from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_he
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.session.acts import Act
 from nexus_cli.session.compaction import pins
 from nexus_cli.session.compaction import preview as previews
 from nexus_cli.session.compaction.backoff import anchor_before, note_undone
@@ -21,7 +20,7 @@ from nexus_cli.session.compaction.compact import compact, pins_room
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.next_request import NextRequest
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.session.turn import begin_pending_epoch
 
 TOLD = 500
@@ -113,7 +112,7 @@ def pin(what: str) -> Act:
         taken = sum(one.tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "these words"
         said = f"pinned {place} as {made.id}: {made.tokens(count):,} tokens, all pins {taken:,} of {room:,}"
-        crowded = fitting(every, room, count)[1]
+        crowded = split_fitting_pins(every, room, count)[1]
         if crowded:
             said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
         new = made not in before and not made.entry

@@ -18,7 +18,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
-from nexus_cli.tools.process import kill_all
+from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -27,14 +27,13 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import paint_diff
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
-from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief
+from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports.forms import FORMS
-from nexus_cli.ui.reports.lines import shortened
-from nexus_cli.ui.reports.sessions import ANSWER, last_head, last_tail
+from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SOON = 0.5
@@ -70,7 +69,10 @@ class Repl:
         """The words of the newest turn are in the session."""
 
     def share_attachments(self) -> None:
-        """Let the session count what the next message takes along."""
+        """Let the session count what the next message takes along; what it was left with waits again."""
+        there = {one.text for one in self.input_queue.attached}
+        kept = [Attachment(text, what) for text, what in self.session.kept_attached() if text not in there]
+        self.input_queue.attached[:0] = kept
         self.session.goes_along(lambda: [one.text for one in self.input_queue.attached])
 
     @property
@@ -161,6 +163,7 @@ class Repl:
             text = self.input_queue.take_back(waiting[-1])
         elif self.input_queue.attached:
             self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
+            self._store_attachments()
         self.refresh_status()
         return text
 
@@ -189,12 +192,20 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
+        stored = self._store_attachments()
         for one in self.input_queue.attached:
-            self.show_note(f"not sent: {one.what}", "warn")
+            self.show_note(f"{'kept for when you resume' if stored else 'not sent'}: {one.what}", "warn")
         if self.jobs.current is not None:
             self.jobs.stop()
         else:
             self.view.leave()
+
+    def _store_attachments(self) -> bool:
+        """Store what waits for the next message; False if the session cannot be resumed."""
+        try:
+            return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
+        except NexusError:
+            return False
 
     def toggle_thinking(self) -> None:
         """Show or hide thinking."""
@@ -222,11 +233,15 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
-        if form == "last":
-            text = last_exchange(value, self.view.width, self.theme)
+        if form == "last":  # its text is sanitized, and the codes in it are the theme's
+            text = last_text(value, self.view.width, self._render_markdown)
         else:
             text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
         self.view.put(f"\n{paint_diff(text, self.theme) if form == 'diff' else text}\n")
+
+    def _render_markdown(self, text: str, width: int) -> list[str]:
+        made = Markdown(width, colour=self.theme.colour, theme=self.theme)
+        return (made.feed(text) + made.flush()).strip("\n").split("\n")
 
     def _echo(self, text: str) -> None:
         """Put what was typed, where it does not stand already."""
@@ -330,6 +345,7 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
+            self._store_attachments()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
@@ -354,14 +370,3 @@ class Repl:
         finally:
             self._leaving = True
             await self.jobs.settle()
-
-
-def last_exchange(value: Mapping[str, Any], width: int, theme: Theme) -> str:
-    """Return ready for a terminal: the codes in it are the theme's."""
-    lines = sanitize("\n".join(last_head(value, width))).split("\n")
-    answer = str(value.get("assistant") or "").strip()
-    if answer and value.get("entries"):
-        made = Markdown(width, colour=theme.colour, theme=theme)
-        rendered = (made.feed(answer) + made.flush()).strip("\n").split("\n")
-        lines += ["", *shortened(rendered, ANSWER, width, tail=True)]
-    return "\n".join([*lines, *sanitize("\n".join(last_tail(value, width))).split("\n")]).rstrip("\n")

@@ -13,7 +13,7 @@ from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import (
     CacheResult,
@@ -156,8 +156,8 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
 
     async def turns() -> list[Event]:
         try:
-            engine = again.state.lane_state
-            add_pin(engine.lane.timeline, "3", engine.context.counter.count)
+            lane_state = again.state.lane_state
+            add_pin(lane_state.lane.timeline, "3", lane_state.context.counter.count)
             return await lived(again, *["once more"] * 5)
         finally:
             await again.aclose()

@@ -128,16 +128,6 @@ def working(request: Request) -> Answer:
     return [("bash", {"command": found[1]})] if found else "ok"
 
 
-CONSTRAINTS = [
-    "Never edit the file src/legacy_parser.py, it is generated.",
-    "Always use port 8443 for the test server.",
-    "Python 3.9 must keep working.",
-    "Don't add a dependency on requests.",
-    "Keep every function under 40 lines.",
-    "All dates must be in UTC.",
-]
-
-
 def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
     script = Summariser()
 
@@ -258,7 +248,7 @@ def test_goals_and_files_are_read_again_from_their_source(tmp_path: Path) -> Non
             text = summary_of(session)
             assert "g1: ship it" in text and "- [ ] g2: write the parser" in text
             assert "- a.py (read): Parser, main" in text and "- gone.txt (read, deleted since)" in text
-            assert "\n[nexus: x]" not in text and "(nexus: x].md" in text
+            assert "\n[nexus: x]" not in text and r'\n\u005bnexus: x].md" (read): Title' in text
 
     asyncio.run(live())
 
