@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -201,12 +201,14 @@ def test_an_odd_caller_is_served_or_runs_cold(place: Stage) -> None:
 def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
     """One process of its own: left behind, used, killed in mid-call, followed by another, outdated, stopped."""
     with stage(tmp_path) as place:
-        status = lambda: place.run("warm", "status", "--json", installed=True).result  # noqa: E731
-        ask: Callable[..., Done] = lambda *given, **more: place.ask(*given, installed=True, **more)  # noqa: E731
+
+        def status() -> dict[str, Any]:
+            return place.run("warm", "status", "--json", installed=True).result
+
         assert place.run("warm", "start", installed=True).status == 2 and not status()["running"]
         place.settings(QUICK + PRICED + "[warm]\nminutes = 7\n")
         assert not (place.nexus_home / "cache" / "warm").exists()
-        assert ask("hi").status == 0 and until(lambda: status()["running"], 30)
+        assert place.ask("hi", installed=True).status == 0 and until(lambda: status()["running"], 30)
         first = status()
         assert first["minutes"] == 7 and first["calls"] == 0 and 50e6 < (first["memory"] or 100e6) < 330e6
         assert set(environment_of(first["pid"])) <= {"HOME", "LANG", "LC_ALL", "LC_CTYPE"}
