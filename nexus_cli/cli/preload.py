@@ -28,7 +28,7 @@ FIRST_REQUEST = (
     "openai.resources",
 )
 """Modules that the model library imports with its first request: a fifth of a second."""
-REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors", "nexus_cli.context.strategies")
+REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors")
 
 
 def import_run() -> None:

@@ -1,6 +1,7 @@
 """A call as it travels from the caller to the child: who calls, the streams, and all that a process inherits.
 
-The caller sends `Call` with four descriptors, the other end answers READY or a reason in words, the caller sends GO.
+The warm process answers the connection with HERE and forks. The caller sends the call with four descriptors, the fork
+answers READY or a reason in words, the caller sends GO.
 Until GO is sent nothing has been run, and the caller may run cold instead. After it the caller sends signal numbers,
 one byte each; the other end sends the status that `os.waitpid` gave, and closes. Imports nothing heavy.
 """
@@ -25,8 +26,9 @@ HEAD = struct.Struct("!4sII")
 """Magic, length of the identity, length of the call."""
 MAGIC = b"nxw1"
 STATUS = struct.Struct("!i")
-READY, KNOWN, REFUSED, GO = b"R", b"K", b"N", b"G"
-"""The first byte of an answer: READY; KNOWN and what `nexus warm` asked; REFUSED and why. And the go-ahead."""
+HERE, READY, KNOWN, REFUSED, GO = b"H", b"R", b"K", b"N", b"G"
+"""That the warm process lives; the first byte of an answer: READY, KNOWN and what `nexus warm` asked, REFUSED and why;
+and the go-ahead."""
 OUTDATED = "something was installed since the warm process started"
 """The reason with which a warm process refuses and ends."""
 START_PREFIXES = ("PYTHON", "LC_", "LD_", "MALLOC_", "OPENSSL_", "SSL_", "LITELLM_", "TIKTOKEN_", "CUSTOM_TIKTOKEN_")

@@ -12,7 +12,6 @@ import os
 import resource
 import struct
 import sys
-import time
 
 from nexus_cli.warm import call as form
 from nexus_cli.warm import place
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 PATIENCE = 0.05
-"""Seconds from the connection to READY."""
+"""Seconds from the connection to the first sign of the warm process."""
+FORK_PATIENCE = 1.0
+"""Seconds from there to each further step of its fork, until GO."""
 COMMAND_PATIENCE = 5.0
 """Seconds that `nexus warm` waits for an answer."""
 FORWARDED = (
@@ -155,20 +156,22 @@ def open_working_folder() -> int:
 
 
 def request(connection: Any, call: dict[str, Any], descriptors: list[int], patience: float) -> bytes:
-    """Send a call and return the first bytes of the answer, all within `patience` seconds."""
+    """Send a call and return the answer of the fork, which may take longer than that of the warm process itself."""
     data = memoryview(form.encode_call(call, place.identity()))
     packed = struct.pack(f"{len(descriptors)}i", *descriptors)
     rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)] if descriptors else []
-    end = time.monotonic() + patience
-    data = data[connection.sendmsg([data[:65536]], rights) :]
-    while data:
-        connection.settimeout(max(end - time.monotonic(), 0.001))
-        data = data[connection.send(data) :]
-    connection.settimeout(max(end - time.monotonic(), 0.001))
+    connection.settimeout(patience)
+    answer = b""
     try:
+        answer += connection.recv(1)
+        connection.settimeout(FORK_PATIENCE)
+        data = data[connection.sendmsg([data[:65536]], rights) :]
+        if data:
+            connection.sendall(data)
         return bytes(connection.recv(65536))
     except TimeoutError:
-        raise ColdRunError(f"the warm process did not answer in {patience * 1000:g} ms") from None
+        waited = FORK_PATIENCE if answer else patience
+        raise ColdRunError(f"the warm process did not answer in {waited * 1000:g} ms") from None
 
 
 def _negotiate(connection: Any, arguments: list[str]) -> None:

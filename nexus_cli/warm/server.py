@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from nexus_cli.warm import child, place
-from nexus_cli.warm.call import peer_credentials
+from nexus_cli.warm.call import HERE, peer_credentials
 
 WAITING = 64
 """Callers that wait to be accepted. More than that run cold."""
@@ -161,8 +161,9 @@ def _fork(listener: socket.socket, world: child.World) -> None:
         if peer_credentials(connection)[1] != os.getuid():
             return
         try:
+            connection.send(HERE)
             pid = os.fork()
-        except OSError:  # no process left
+        except OSError:  # the caller has left, or no process is left
             return
         if pid == 0:
             listener.close()

@@ -35,7 +35,7 @@ QUICK = "[provider]\nretries = 1\nretry_seconds = 60.0\nstall_seconds = 30.0\n"
 PATIENT = """#!{python}
 import sys
 from nexus_cli.warm import caller
-caller.PATIENCE = 20.0  # a machine that does other things too
+caller.PATIENCE = caller.FORK_PATIENCE = 20.0  # a machine that does other things too
 from nexus_cli.__main__ import main
 main()
 """

@@ -240,7 +240,8 @@ def patient(root: Path, change: str = "") -> str:
     """A program that waits long for the warm process, with `change` made in it before."""
     path = root / f"nexus-{len(change)}"
     path.write_text(
-        f"#!{sys.executable}\nfrom nexus_cli.warm import caller, place\ncaller.PATIENCE = 20.0\n{change}\n"
+        f"#!{sys.executable}\nfrom nexus_cli.warm import caller, place\n"
+        f"caller.PATIENCE = caller.FORK_PATIENCE = 20.0\n{change}\n"
         "from nexus_cli.__main__ import main\nmain()\n"
     )
     path.chmod(0o755)

@@ -43,11 +43,12 @@ def listening(folder: Path, answer: bytes | None, *, close: bool = True) -> Iter
         def serve() -> None:
             connection, _ = listener.accept()
             with connection:
-                _, first, second = call.HEAD.unpack(call.receive_exactly(connection, call.HEAD.size))
-                call.receive_exactly(connection, first + second)
                 if answer is None:
                     over.wait(20)
                     return
+                connection.sendall(call.HERE)
+                _, first, second = call.HEAD.unpack(call.receive_exactly(connection, call.HEAD.size))
+                call.receive_exactly(connection, first + second)
                 connection.sendall(answer)
                 later.append(b"" if close else connection.recv(1))
 
@@ -95,6 +96,19 @@ def test_silence_makes_the_run_cold_in_50_ms(folder: Path) -> None:
         begun = time.monotonic()
         assert "did not answer" in caller.try_warm(["ask", "hi"])
         assert time.monotonic() - begun < 1.0
+
+
+def test_a_fork_that_never_says_a_word_makes_the_run_cold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "FORK_PATIENCE", 0.1)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place.socket_path(str(folder)))
+        listener.listen()
+        thread = threading.Thread(target=lambda: held.append(listener.accept()[0]) or held[0].sendall(call.HERE))
+        held: list[socket.socket] = []
+        thread.start()
+        assert "did not answer in 100 ms" in caller.try_warm(["ask", "hi"])
+        thread.join(20)
+        held[0].close()
 
 
 def test_a_reason_is_a_line_on_stderr_only_with_v(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
