@@ -72,7 +72,9 @@ def serve(folder: str, minutes: float, import_run: Callable[[], None], run: Call
     with socket.socket(socket.AF_UNIX) as listener:
         Path(path).unlink(missing_ok=True)
         os.chdir(folder)
-        listener.bind(place.socket_name())  # the umask makes it 0600
+        os.umask(0o177)
+        listener.bind(place.socket_name())
+        os.umask(0o077)
         os.chdir("/")
         listener.listen(WAITING)
         listener.setblocking(False)

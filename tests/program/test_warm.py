@@ -205,10 +205,16 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         def status() -> dict[str, Any]:
             return place.run("warm", "status", "--json", installed=True).result
 
+        def listens() -> bool:
+            return bool(list((place.nexus_home / "cache" / "warm").glob("*.sock")))
+
         assert place.run("warm", "start", installed=True).status == 2 and not status()["running"]
         place.settings(QUICK + PRICED + "[warm]\nminutes = 7\n")
+        place.environment["PYTHONPATH"] = str(place.folder)
+        for name in ("h2", "json", "litellm", "tomllib"):
+            (place.folder / f"{name}.py").write_text("open('imported', 'w'); raise SystemExit(9)\n")
         assert not (place.nexus_home / "cache" / "warm").exists()
-        assert place.ask("hi", installed=True).status == 0 and until(lambda: status()["running"], 30)
+        assert place.ask("hi", installed=True).status == 0 and until(listens, 30)
         first = status()
         assert first["minutes"] == 7 and first["calls"] == 0 and 50e6 < (first["memory"] or 100e6) < 330e6
         assert set(environment_of(first["pid"])) <= {"HOME", "LANG", "LC_ALL", "LC_CTYPE"}
@@ -228,7 +234,7 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         second = status()["pid"]
         done = place.ask("-v", "hi", program=patient(tmp_path, 'place.identity = lambda: b"newer"'), env={})
         assert done.status == 0 and "something was installed" in done.told[0], done
-        assert until(lambda: not alive(second), 5) and until(lambda: status()["running"], 30)
+        assert until(lambda: not alive(second), 5) and until(listens, 30)
         third = status()["pid"]
         assert place.run("warm", "stop", installed=True).status == 0
         assert until(lambda: not alive(third), 5) and not status()["running"]

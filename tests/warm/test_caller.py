@@ -103,8 +103,13 @@ def test_a_fork_that_never_says_a_word_makes_the_run_cold(folder: Path, monkeypa
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place.socket_path(str(folder)))
         listener.listen()
-        thread = threading.Thread(target=lambda: held.append(listener.accept()[0]) or held[0].sendall(call.HERE))
         held: list[socket.socket] = []
+
+        def say_here() -> None:
+            held.append(listener.accept()[0])
+            held[0].sendall(call.HERE)
+
+        thread = threading.Thread(target=say_here)
         thread.start()
         assert "did not answer in 100 ms" in caller.try_warm(["ask", "hi"])
         thread.join(20)
