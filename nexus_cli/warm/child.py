@@ -176,11 +176,13 @@ def _run(connection: socket.socket, call: dict[str, Any], descriptors: list[int]
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # none is lost until the run is itself
     pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
         connection.close()
         _become(call, descriptors, world.run)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     close_all_but((connection.fileno(), read, write))
     connection.settimeout(None)
     waiting = select.poll()
@@ -229,7 +231,6 @@ def _become(call: dict[str, Any], descriptors: list[int], run: Callable[[], NoRe
 
 def _take_over(call: dict[str, Any]) -> None:
     """Take what the caller's process had: environment, arguments, limits, signals, streams."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     for number in signal.valid_signals():
         if number in (signal.SIGPIPE, signal.SIGXFSZ):
             continue

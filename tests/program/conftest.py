@@ -15,8 +15,9 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcess]:
 
 
 @pytest.fixture(scope="module", params=["cold", "warm"])
-def way(request: pytest.FixtureRequest) -> Iterator[WarmProcess | None]:
+def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcess | None]:
     """The warm process from which every stage of the module starts its runs, None for cold ones."""
+    tmp_path_factory.getbasetemp()  # the scenes ask for folders in several threads
     if request.param == "cold":
         yield None
         return

@@ -19,7 +19,7 @@ from nexus_cli.warm import server
 def prepare():
     if sys.argv[3] == "thread":
         threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-def run(): raise SystemExit
+def run(): time.sleep(60)
 server.serve(sys.argv[1], float(sys.argv[2]), prepare, run)
 """
 
@@ -92,4 +92,23 @@ def test_one_that_is_outdated_says_so_and_ends(folder: Path, monkeypatch: pytest
     monkeypatch.setattr(place, "identity", lambda: b"newer")
     connection = caller.connect(str(folder))
     assert caller.request(connection, call.own_call("run", []), [0, 1, 2, 0], 5.0)[1:].decode() == call.OUTDATED
+    assert process.wait(20) == 0
+
+
+def test_a_signal_that_comes_with_the_go_ahead_ends_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = "from nexus_cli.warm import place; print(place.interpreter_options(), end='')"
+    options = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True).stdout
+    monkeypatch.setattr(place, "interpreter_options", lambda: options)  # pytest was started with others
+    process = begin(folder, 5)
+    assert listens(folder)
+    streams = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
+    where = os.open("/", os.O_RDONLY)
+    connection = caller.connect(str(folder))
+    assert caller.request(connection, call.own_call("run", []), [*streams, where], 5.0) == call.READY
+    connection.sendall(call.GO + bytes([signal.SIGTERM]))
+    (status,) = call.STATUS.unpack(call.receive_exactly(connection, call.STATUS.size))
+    assert os.WTERMSIG(status) == signal.SIGTERM
+    for number in (*streams, where):
+        os.close(number)
+    process.terminate()
     assert process.wait(20) == 0
