@@ -48,8 +48,13 @@ Continue = Annotated[
     ),
 ]
 Resume = Annotated[
-    str, _text_option("--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name.")
+    str,
+    _text_option(
+        "--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name; plain nexus -r lists them."
+    ),
 ]
+PICK = "?"
+"""The ID of --resume where none is given: the person picks a session from a list."""
 Directory = Annotated[str, _text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
 RecipeName = Annotated[str, _text_option("--recipe", metavar="NAME", help="Which sections and powers the run has.")]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]

@@ -14,12 +14,13 @@ import termios
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.command_options import SharedOptions
+from nexus_cli.cli.command_options import PICK, SharedOptions
 from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
@@ -36,6 +37,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.render.question_text import question_text
@@ -55,6 +57,8 @@ RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 def run_repl(shared: SharedOptions) -> int:
     """Run the REPL and return the exit status. Raises `NexusError` for what fails before there is a session."""
     shared.check()
+    picks = shared.resume == PICK
+    shared = replace(shared, resume="") if picks else shared
     folder = shared.folder
     process.block_imports_from(str(folder))
     if not os.isatty(1):
@@ -64,7 +68,7 @@ def run_repl(shared: SharedOptions) -> int:
     if chosen.announce and not shared.quiet:
         write_stderr_line(f"nexus: {chosen.announce}")
     options = session_options(shared, settings, folder, chosen.model, front="chat", interactive=True)
-    return _ReplRun(shared, options, settings).run()
+    return _ReplRun(shared, options, settings, "/resume" if picks else "").run()
 
 
 def _load_settings(shared: SharedOptions) -> Settings:
@@ -95,8 +99,10 @@ class StderrLines(io.TextIOBase):
 class _ReplRun:
     """One run of the REPL."""
 
-    def __init__(self, shared: SharedOptions, options: Options, settings: Settings) -> None:
+    def __init__(self, shared: SharedOptions, options: Options, settings: Settings, first: str = "") -> None:
+        """`first` is a slash command that runs first."""
         self._shared = shared
+        self._first = first
         self._options = options
         self._settings = settings
         self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour)
@@ -163,6 +169,8 @@ class _ReplRun:
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
         loop.call_later(PREPARE_AFTER, _prepare, repl.session)
+        if self._first:
+            loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
             status = await self._run_until_left(repl)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,6 +31,7 @@ from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.reports.lines import short
+from nexus_cli.ui.screen.numbered_list import choose_by_number
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -69,6 +70,9 @@ class Kept:
         while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
             await asyncio.sleep(0.005)
         return self.answers.pop(0)
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        return await choose_by_number(title, choices, self.width, self.question)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
