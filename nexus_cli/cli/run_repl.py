@@ -34,7 +34,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
@@ -206,7 +205,7 @@ class _ReplRun:
         for notice in session.take_notices():
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
-            repl.show("last", last_exchange(session))
+            repl.show_conversation()
 
     def _resume_line(self) -> str:
         session = self._repl.session

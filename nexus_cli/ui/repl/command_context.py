@@ -93,7 +93,7 @@ class ReplCommandContext:
             self._left_behind()
             copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
-                self._repl.show("last", last_exchange(made))
+                self._repl.show_conversation()
             else:
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()

@@ -16,15 +16,17 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports.conversation import newest_turns
+from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import paint_diff
+from nexus_cli.ui.repl.conversation import describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
@@ -33,9 +35,10 @@ from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports.forms import FORMS
-from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+AROUND = 8
+"""Rows of the terminal that a resumed conversation leaves to what stands around it."""
 SOON = 0.5
 """Seconds after which what runs is worth a line."""
 
@@ -233,15 +236,24 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
-        if form == "last":  # its text is sanitized, and the codes in it are the theme's
-            text = last_text(value, self.view.width, self._render_markdown)
-        else:
-            text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
+        text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
         self.view.put(f"\n{paint_diff(text, self.theme) if form == 'diff' else text}\n")
 
-    def _render_markdown(self, text: str, width: int) -> list[str]:
-        made = Markdown(width, colour=self.theme.colour, theme=self.theme)
-        return (made.feed(text) + made.flush()).strip("\n").split("\n")
+    def show_conversation(self) -> None:
+        """Show the session that was resumed: its last turns as they were, and what of them is still open."""
+        value, drawn = last_exchange(self.session), not self.view.echoes
+        end = last_screenful(
+            newest_turns(self.session), self.view.height - AROUND, self.view.width, self.theme, drawn=drawn
+        )
+        self.show_note(describe_session(value, end.turns))
+        if end.lines:
+            self.view.put("\n".join(["", *end.lines]) + "\n")
+        if end.output:
+            self.renderer.keep_output(*end.output)
+        for line in describe_open_calls(value):
+            self.show_note(line, "warn")
+        if not value["finished"]:
+            self.show_note("This turn was cut short. /continue to resume it.", "warn")
 
     def _echo(self, text: str) -> None:
         """Put what was typed, where it does not stand already."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, shortened, table, when
+from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, table, when
 
 HEAD = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
 TITLE = 200
@@ -64,32 +64,6 @@ def search_text(value: Value, width: int) -> str:
         lines += filled(f"{plural(len(hits), 'place')}{more}.", width)
     if value.get("damaged"):
         lines += filled(f"{plural(int(value['damaged']), 'damaged text')} could not be read.", width)
-    return "\n".join(lines)
-
-
-WORDS, ANSWER = 6, 15
-"""Lines that are shown of the person's words, and of the end of the answer."""
-OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
-
-
-def last_text(value: Value, width: int, render: Callable[[str, int], list[str]] = folded) -> str:
-    """Return what was said last, the answer as lines of `render`, then what is still open and how to go on."""
-    if not value.get("entries"):
-        return "\n".join(filled("Nothing was said in this session yet.", width))
-    title = f"session {value['session']}{' ' + str(value['name']) if value.get('name') else ''}"
-    title += f", {plural(int(value['turns']), 'turn')}, last at {when(value['at'])}"
-    words = folded(str(value.get("user") or "").strip(), width, "> ") if value.get("user") else []
-    lines = [*filled(title, width), "", *shortened(words, WORDS, width)]
-    if answer := str(value.get("assistant") or "").strip():
-        lines += ["", *shortened(render(answer, width), ANSWER, width, tail=True)]
-    calls = value.get("open", [])
-    lines += [""] if calls else []
-    for call in calls:
-        subject = cut_line(call.get("subject"), 60)
-        said = " ".join(filter(None, (str(call["name"]), subject)))
-        lines += filled(f"{said}: {OPEN[bool(call.get('started'))]}", width, "  ", "! ")
-    if not value.get("finished", True):
-        lines += ["", *filled("This turn was cut short. /continue to resume it.", width)]
     return "\n".join(lines)
 
 

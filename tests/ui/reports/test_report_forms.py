@@ -276,10 +276,6 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "help": {
             "groups": [{"name": text, "commands": [command] * min(many, 4)}] * min(many, 4), "keys": [(text, text)],
         },
-        "last": {
-            "session": text, "name": text, "user": text * many, "assistant": text * many, "entries": many, "turns": 1,
-            "open": [{"name": text, "subject": text, "started": True}] * many, "finished": not many, "at": text,
-        },
         "model": model,
         "models": {"models": [model] * many, "chosen": text},
         "permissions": {
@@ -391,21 +387,6 @@ def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() ->
 def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:
     assert len(folded("x" * 5_000_000, 80)) == len(filled("x" * 5_000_000, 80)) == 62_500
     assert cells(cut_line("é" * 5_000_000, 80)) == 80
-
-
-def test_the_last_exchange_is_bounded_and_says_what_is_open() -> None:
-    value = {
-        "session": "01J", "name": "page", "user": "do it", "assistant": "\n".join(f"line {n}" for n in range(100)),
-        "open": [
-            {"name": "bash", "subject": "pytest", "started": True}, {"name": "bash", "subject": "ls", "started": False},
-        ],
-        "finished": False, "entries": 9, "turns": 1, "at": "2026-01-02T03:04:05Z",
-    }  # fmt: skip
-    text = FORMS["last"](value, 80)
-    assert "line 99" in text and "line 85" in text and "line 84" not in text and "[85 lines before]" in text
-    assert "! bash pytest: outcome unknown, the process ended while it ran" in text
-    assert "! bash ls: not run yet" in text and text.endswith("This turn was cut short. /continue to resume it.")
-    assert "1 turn, last at 2026-01-02 03:04" in text
 
 
 def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
