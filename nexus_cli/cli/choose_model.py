@@ -1,4 +1,4 @@
-"""Chooses the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment.
+"""Chooses the model: `--model` > `NEXUS_MODEL` > settings > the only key there is.
 
 Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
 provider knows if the model exists.
@@ -44,14 +44,15 @@ def choose_model(
     if len(present) == 1:
         ((variable, model),) = present.items()
         model = resolve_alias(model, settings)
-        return ModelChoice(model, f"Using {model}, because {variable} is set; another one: --model NAME")
+        why = "set" if environ.get(variable, "").strip() else "stored"
+        return ModelChoice(model, f"Using {model}, because {variable} is {why}; another one: --model NAME")
     if present:
         usable = next((model for model in present.values() if model != REDACTED), "NAME")
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
         raise NexusError(
             "config",
             "no model",
-            f"several keys are in the environment: {found}",
+            f"there are several keys: {found}",
             f"Choose one: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
         )
     found_servers = servers()
@@ -60,14 +61,14 @@ def choose_model(
         raise NexusError(
             "config",
             "no model",
-            f"no key is in the environment, but a local server answers: {where}",
+            f"there is no key, but a local server answers: {where}",
             f"Use it: --model {found_servers[0].prefix.rstrip('/')}/NAME, or nexus config set model ...",
         )
     first = next(iter(settings.default_models), "OPENAI_API_KEY")
     raise NexusError(
         "config",
         "no model",
-        "none is named, no provider's key is in the environment, and no local server answers",
-        f"Set a key (export {first}=...), name a model (--model NAME, NEXUS_MODEL), or start a local server such as "
-        "Ollama; `nexus doctor` shows what is there",
+        "none is named, there is no key of a provider, and no local server answers",
+        f"`nexus login PROVIDER` stores a key (or export {first}=...); or name a model (--model NAME, NEXUS_MODEL), or "
+        "start a local server such as Ollama; `nexus doctor` shows what is there",
     )

@@ -21,6 +21,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.options import SharedOptions
 from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
@@ -62,6 +63,8 @@ def run_repl(shared: SharedOptions) -> int:
     chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     if chosen.announce and not shared.quiet:
         write_stderr_line(f"nexus: {chosen.announce}")
+    if os.isatty(0) and chosen.model and not shared.no_save:
+        offer_login(chosen.model, os.environ, QuietStream(Stream(2)), read_hidden_line)
     options = session_options(shared, settings, folder, chosen.model, front="chat", interactive=True)
     return _ReplRun(shared, options, settings).run()
 

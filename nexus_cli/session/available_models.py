@@ -1,4 +1,4 @@
-"""Find usable models: keys in the environment, servers on loopback, the model of a run that names none.
+"""Find usable models: keys in the environment or stored, servers on loopback, the model of a run that names none.
 
 The command line explains a choice, and the provider knows if a model exists.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.core.errors import REDACTED
 from nexus_cli.provider.local_servers import local_servers
 
@@ -30,9 +31,11 @@ class Server(Protocol):
 
 
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Return the key variables of the settings that are set in the environment, each with its model."""
-    models = settings.default_models.items()
-    return {name: _resolve_or_redact(model, settings) for name, model in models if environ.get(name, "").strip()}
+    """Return the key variables of the settings that are set in the environment, or whose key is stored, each with its
+    model."""
+    models, stored = settings.default_models.items(), stored_names()
+    present = {name: model for name, model in models if environ.get(name, "").strip() or name in stored}
+    return {name: _resolve_or_redact(model, settings) for name, model in present.items()}
 
 
 def find_local_servers() -> Sequence[Server]:
@@ -64,7 +67,7 @@ def named_model(environ: Mapping[str, str], settings: Settings) -> str:
 
 
 def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:
-    """Return the model of a run that names none: `named_model`, else that of the only key in the environment, else
+    """Return the model of a run that names none: `named_model`, else that of the only key there is, else
     ""."""
     present = keys_present(environ, settings)
     return named_model(environ, settings) or (next(iter(present.values())) if len(present) == 1 else "")

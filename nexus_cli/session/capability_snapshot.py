@@ -68,8 +68,8 @@ def status(
 def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
     present = keys_present(environ, settings)
     if present:
-        return f"none is named, and several keys are in the environment: {', '.join(present)}"
-    return "none is named, and no provider's key is in the environment"
+        return f"none is named, and there are several keys: {', '.join(present)}"
+    return "none is named, and there is no key of a provider"
 
 
 def _servers(cwd: Path) -> tuple[list[str], str]:

@@ -65,7 +65,7 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
 
 
 def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> None:
-    assert reported(tmp_path)["model_why"] == "none is named, and no provider's key is in the environment"
+    assert reported(tmp_path)["model_why"] == "none is named, and there is no key of a provider"
     both = reported(tmp_path, {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": "y"})
     assert both["model"] is None
     assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in both["model_why"]

@@ -23,7 +23,7 @@ STANDS = {
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
-NO_MODEL = "No model is usable yet: no key in the environment, no local server. `nexus doctor` says what to do."
+NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
 PRICES = (
     ("input_price", "input"),
     ("output_price", "output"),

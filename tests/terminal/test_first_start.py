@@ -1,0 +1,65 @@
+"""The newcomer's path in a terminal: no key, a key pasted unseen and stored, the first answer."""
+
+from __future__ import annotations
+
+import termios
+from collections.abc import Callable
+from typing import Any
+
+from terminal.repl import Place, Repl
+from terminal.terminal import ENTER, Terminal, ctrl
+
+KEY = "sk-proj-newcomer-0123456789"
+BARE: dict[str, str | None] = {"OPENAI_API_KEY": None, "NEXUS_MODEL": None}
+
+
+def echoes(terminal: Terminal) -> bool:
+    return bool(termios.tcgetattr(terminal._master)[3] & termios.ECHO)
+
+
+def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places(["Hello, newcomer."])
+    (here.nexus_home / "config" / "config.toml").unlink()
+    first = opened(Repl(here, env=BARE))
+    first.wait_for("Provider [anthropic]:")
+    first.send("OpenAI" + ENTER)
+    first.wait_for("Key (not shown):")
+    assert not echoes(first)
+    first.send(KEY + ENTER)
+    first.wait_for("Without asking [read]:")
+    assert echoes(first)
+    first.send(ENTER)
+    first.ready()
+    first.say("hello")
+    first.wait_for("Hello, newcomer.")
+    assert here.server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    first.send("!!env" + ENTER)
+    first.wait_for("NEXUS_HOME=")
+    first.idle()
+    assert KEY.encode() not in first.raw, "neither typed, nor told, nor given to a command"
+    first.send(ctrl("d"))
+    assert first.status() == 0
+    again = opened(Repl(here, env=BARE))
+    again.ready()
+    assert "Provider" not in again.picture() and "openai/gpt" in again.picture()
+
+
+def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places()
+    keyless: dict[str, str | None] = {"OPENAI_API_KEY": None, "OPENAI_API_BASE": None}
+    left = opened(Repl(here, env=keyless))
+    left.wait_for("Key (not shown):")
+    assert not echoes(left)
+    left.send(ctrl("c"))
+    assert left.status() == 130 and echoes(left), "a signal leaves the terminal as it was"
+    without = opened(Repl(here, env=keyless))
+    without.wait_for("Key (not shown):")
+    without.send(ENTER)
+    without.ready()
+    without.send("hello" + ENTER)
+    without.wait_for("nexus login openai")
+    assert not list(here.nexus_home.glob("data/keys/*"))
