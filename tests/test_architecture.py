@@ -273,6 +273,38 @@ def test_names_of_files_are_nouns_of_the_design() -> None:
     assert not wrong, f"a name that says nothing: {wrong}"
 
 
+REGISTRIES = {
+    "cli", "commands", "tools/builtin", "context/sections/contributors",
+    "session/acts", "session/reports", "ui/reports",
+}  # fmt: skip
+"""Folders whose files are named after a command, tool, section, act or report; these may share their names."""
+SAME_NAMES = {
+    "schema.py": "the tables of the ledger, and the JSON schema of arguments: the word of both fields",
+    "usage.py": "the value in core, and what a provider's response says of it",
+}
+"""File names that two rooms share, with the reason."""
+
+
+def test_files_have_names_of_their_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in product():
+        folder = Path(name(path)).parent.as_posix()
+        if path.name != "__init__.py" and folder not in REGISTRIES:
+            homes.setdefault(path.name, []).append(name(path))
+    shared = {file: found for file, found in homes.items() if len(found) > 1}
+    assert shared.keys() == SAME_NAMES.keys(), f"one name in several meanings: {shared}"
+
+
+def test_public_classes_have_names_of_their_own() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in product():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name(path))
+    shared = {class_name: files for class_name, files in homes.items() if len(files) > 1}
+    assert not shared, f"one name for several classes: {shared}"
+
+
 def test_nothing_is_left_open() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
     texts = [p for p in tracked() if p.is_relative_to(PRODUCT) or p.is_relative_to(ROOT / "defaults")]

@@ -1,4 +1,4 @@
-"""The tables of `tests/SEEDS.md` and the stranger's questions of `tests/README.md`: what they name exists."""
+"""`tests/SEEDS.md`, the stranger's questions of `tests/README.md`, the READMEs of the rooms: what they name exists."""
 
 from __future__ import annotations
 
@@ -39,3 +39,17 @@ def test_every_file_of_the_seeds_is_there() -> None:
     names = {str(path.relative_to(package)) for path in package.rglob("*.py")}
     named = set(re.findall(r"`([\w/]+\.py)`", TABLE.partition("\n## ")[2]))
     assert [name for name in named if not any(f"/{there}".endswith(f"/{name}") for there in names)] == []
+
+
+def test_a_room_is_described_in_sixty_lines_and_its_files_are_there() -> None:
+    root = TESTS.parent
+    names = {f"/{path.relative_to(root)}" for path in root.glob("*/**/*.py")}
+    readmes = list((root / "nexus_cli").rglob("README.md"))
+    assert len(readmes) > 10
+    wrong = []
+    for path in readmes:
+        text = path.read_text(encoding="utf-8")
+        named = set(re.findall(r"`([\w/]+\.py)`", text)) - {"NAME.py"}
+        wrong += [f"{path}: {name}" for name in named if not any(there.endswith(f"/{name}") for there in names)]
+        wrong += [f"{path}: {len(text.splitlines())} lines"] if len(text.splitlines()) > 60 else []
+    assert not wrong, "\n".join(wrong)

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
-from nexus_cli.cli.options import (
+from nexus_cli.cli.command_options import (
     CD_HINT,
     Allow,
     AskOptions,
@@ -35,7 +35,7 @@ from nexus_cli.cli.options import (
 )
 from nexus_cli.cli.stderr_line import nearest, write_stderr_line
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.ui.print.stream import Gone, Stream
+from nexus_cli.ui.print.stream import ReaderClosed, Stream
 
 COMMANDS = {
     "ask": "One turn, then exit. Without PROMPT, stdin is the prompt.",
@@ -176,7 +176,7 @@ def run(arguments: list[str]) -> int:
         return _failed(_usage(error), arguments)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 0
-    except (Gone, BrokenPipeError):
+    except (ReaderClosed, BrokenPipeError):
         return 0
     except typer.Abort:
         return 130
@@ -215,7 +215,7 @@ def _failed(error: NexusError, arguments: list[str]) -> int:
 
             process.drop_signal_result()
             (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failure_result(error))
-    except (Gone, NexusError):
+    except (ReaderClosed, NexusError):
         pass
     write_stderr_line(error.line)
     return error.exit_status

@@ -1,4 +1,4 @@
-"""`nexus ask`: one turn from the command line. Reads words, stdin and files, then hands over to `run_turn`.
+"""`nexus ask`: one turn from the command line. Read words, stdin and files, then call `run_turn`.
 
 Nothing heavy is imported before a model is chosen.
 """
@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.options import (
+from nexus_cli.cli.command_options import (
     MAX_INT,
     Allow,
     AskOptions,
@@ -23,10 +23,10 @@ from nexus_cli.cli.options import (
     Model,
     NoSave,
     NoTools,
+    PreparedTurn,
     Quiet,
     RecipeName,
     Resume,
-    Run,
     SharedOptions,
     Verbose,
 )
@@ -114,7 +114,7 @@ def run_ask(options: AskOptions) -> int:
     return run_turn(run)
 
 
-def _prepare(options: AskOptions) -> Run:
+def _prepare(options: AskOptions) -> PreparedTurn:
     folder = options.shared.folder
     block_imports_from(str(folder))
     resumes = bool(options.shared.resume or options.shared.newest)
@@ -126,11 +126,11 @@ def _prepare(options: AskOptions) -> Run:
     if not options.shared.quiet:
         for line in filter(None, (chosen.announce, *notices)):
             write_stderr_line(f"nexus: {line}")
-    return Run(options, settings, folder, chosen.model, trigger)
+    return PreparedTurn(options, settings, folder, chosen.model, trigger)
 
 
 class PromptReader:
-    """Reads words, `-`, a pipe and attached files into a trigger."""
+    """A reader of words, `-`, a pipe and attached files, which makes a trigger."""
 
     def __init__(self, words: Sequence[str], files: Sequence[str], *, resumes: bool) -> None:
         self._from_stdin = list(words) == ["-"] or not words

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import MAX_INT, Json, SessionKey
+from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places

@@ -1,4 +1,4 @@
-"""Chooses the model: `--model` > `NEXUS_MODEL` > settings > the only key there is.
+"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key there is.
 
 Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
 provider knows if the model exists.
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.session.available_models import Server, find_local_servers, keys_present, resolve_alias
+from nexus_cli.provider.local_servers import LocalServer, local_servers
+from nexus_cli.session.available_models import keys_present, resolve_alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def choose_model(
     settings: Settings,
     *,
     resumes: bool = False,
-    servers: Callable[[], Sequence[Server]] = find_local_servers,
+    servers: Callable[[], Sequence[LocalServer]] = local_servers,
 ) -> ModelChoice:
     """Return the model of this run; "" for one that `resumes` a session and names none: it keeps the session's.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, print_value
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -81,7 +81,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     return 0
 
 
-class Signed(TyperCommand):
+class FlagCommand(TyperCommand):
     """A command that has only flags, so that a negative number is a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -92,7 +92,7 @@ class Signed(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@app.command("set", cls=Signed)
+@app.command("set", cls=FlagCommand)
 def set_setting(
     key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")],
     value: Annotated[str | None, typer.Argument(help="The new value.", show_default=False)] = None,

@@ -10,15 +10,15 @@ from typing import Any
 
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.command_options import working_folder
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.options import working_folder
 from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
-from nexus_cli.session.acts.memory import SLOTS, Consolidated, check_facts, consolidation
+from nexus_cli.session.acts.memory import SLOTS, Consolidation, check_facts, consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.options import Options
@@ -43,7 +43,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
     chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)
-    done = Consolidated()
+    done = Consolidation()
     loop = asyncio.new_event_loop()
     try:
         loop.run_until_complete(_follow(session, done))
@@ -60,7 +60,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
     }
 
 
-async def _follow(session: Session, done: Consolidated) -> None:
+async def _follow(session: Session, done: Consolidation) -> None:
     remarks = ProgressLines(QuietStream(Stream(2)))
     remarks.belong_to(session)
     interrupt = Interrupt()
@@ -82,7 +82,7 @@ async def _follow(session: Session, done: Consolidated) -> None:
         await session.aclose()
 
 
-def _discard(session: Session, done: Consolidated) -> None:
+def _discard(session: Session, done: Consolidation) -> None:
     """Delete the session if it changed nothing and cost no tokens."""
     ledger = session.ledger
     if ledger is None or done.remembered or done.forgotten:

@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
+from nexus_cli.cli.command_options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports import context as reports
+from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.request_diff import request_difference
 from nexus_cli.ui.reports.context import context_text
 from nexus_cli.ui.reports.plan import between_text
 
@@ -44,7 +45,6 @@ def show_context(
     else:
         newest = ledger.newest_session(str(folder))
         found = newest.id if newest else None
-    ledger.close()
     if found is None and (step is not None or diff):
         option = f"--step {step}" if step is not None else "--diff"
         raise NexusError("usage", option, "this folder has no session yet", f"Leave {option.split()[0]} out")
@@ -63,7 +63,7 @@ def show_context(
         resume=found or "", save=False, interactive=terminal,
     )  # fmt: skip
     if diff and found is not None:
-        value = reports.request_difference(settings, found, step)
+        value = request_difference(ledger, found, settings, step)
         return print_report(value, between_text, json=json)
-    value = reports.context_report(options, settings, found, step)
+    value = context_report(options, settings, found, step)
     return print_report(value, context_text, json=json)

@@ -1,4 +1,4 @@
-"""`nexus doctor`: checks what nexus needs, and prints what to do about what is missing.
+"""`nexus doctor`: check what nexus needs, and print how to get what is missing.
 
 Imports no litellm and uses no network except loopback. Exit status 1 only if something is broken; a missing key is a
 note.
@@ -20,7 +20,7 @@ import typer
 
 from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.options import Json
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.misplaced_keys import misplaced_notice
@@ -28,7 +28,8 @@ from nexus_cli.config.paths import Places, defaults_dir, exists, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.session.available_models import find_local_servers, keys_present
+from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.session.available_models import keys_present
 from nexus_cli.ui.reports.status import doctor_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -56,7 +57,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CheckInput:
     """The input of the checks."""
 
     places: Places
@@ -66,19 +67,19 @@ class Look:
     """Settings that hold a key in place of a name."""
 
 
-def _python(look: Look) -> Check:
+def _python(look: CheckInput) -> Check:
     version = ".".join(map(str, sys.version_info[:3]))
     return Check("python", "ok", f"{version} at {sys.executable}")
 
 
-def _nexus(look: Look) -> Check:
+def _nexus(look: CheckInput) -> Check:
     folder = defaults_dir()
     if not (folder / "config.toml").is_file():
         return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Install it again")
     return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
 
 
-def _path(look: Look) -> Check:
+def _path(look: CheckInput) -> Check:
     ours = own_path_entries(look.environ)
     leads = [f"PATH has {', '.join(dict.fromkeys(ours))}"] if ours else []
     if "VIRTUAL_ENV" in look.environ.keys() - child_environment(look.environ).keys():
@@ -91,7 +92,7 @@ def _path(look: Look) -> Check:
     return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, which commands run without", hint)
 
 
-def _litellm(look: Look) -> Check:
+def _litellm(look: CheckInput) -> Check:
     try:
         version = metadata.version("litellm")
     except metadata.PackageNotFoundError:
@@ -102,7 +103,7 @@ def _litellm(look: Look) -> Check:
     return Check("litellm", "ok", version)
 
 
-def _tiktoken(look: Look) -> Check:
+def _tiktoken(look: CheckInput) -> Check:
     spec = find_spec("litellm")
     folder = Path(spec.origin).parent / "litellm_core_utils" / "tokenizers" if spec and spec.origin else None
     missing = [name for name, file in TABLES.items() if folder is None or not (folder / file).is_file()]
@@ -112,7 +113,7 @@ def _tiktoken(look: Look) -> Check:
     return Check("token tables", "ok", f"{', '.join(TABLES)}, offline")
 
 
-def _ledger(look: Look) -> Check:
+def _ledger(look: CheckInput) -> Check:
     from nexus_cli.ledger import Ledger  # noqa: PLC0415  (a ledger that cannot be imported is a finding)
 
     path = look.places.ledger
@@ -146,15 +147,15 @@ def _unwritable(path: Path) -> Check | None:
     return None
 
 
-def _config(look: Look) -> Check:
+def _config(look: CheckInput) -> Check:
     path = look.places.settings
     if look.misplaced:
-        told = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
-        return Check("settings", "broken", told, "Make a new key where others could read that file")
+        notices = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
+        return Check("settings", "broken", notices, "Make a new key where others could read that file")
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
 
 
-def _keys(look: Look) -> Check:
+def _keys(look: CheckInput) -> Check:
     present = keys_present(look.environ, look.settings)
     if present:
         places = {name: "" if look.environ.get(name, "").strip() else key_place(name) for name in present}
@@ -166,7 +167,7 @@ def _keys(look: Look) -> Check:
     return Check("keys", "note", "none", f"`nexus login PROVIDER` stores one; in the environment it is one of {names}")
 
 
-def _model(look: Look) -> Check:
+def _model(look: CheckInput) -> Check:
     try:
         chosen = choose_model("", look.environ, look.settings)
     except NexusError as error:
@@ -174,26 +175,26 @@ def _model(look: Look) -> Check:
     return Check("model", "ok", chosen.model)
 
 
-def _local(look: Look) -> Check:
-    found = [f"{server.name} at {server.url}" for server in find_local_servers()]
+def _local(look: CheckInput) -> Check:
+    found = [f"{server.name} at {server.url}" for server in local_servers()]
     return Check("local servers", "ok", ", ".join(found) if found else "none answers on loopback")
 
 
-def _terminal(look: Look) -> Check:
+def _terminal(look: CheckInput) -> Check:
     kinds = [name for number, name in enumerate(("stdin", "stdout", "stderr")) if os.isatty(number)]
     term = look.environ.get("TERM", "")
     return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
 
 
-def _program(name: str, without: str) -> Callable[[Look], Check]:
-    def look_for(look: Look) -> Check:
+def _program(name: str, without: str) -> Callable[[CheckInput], Check]:
+    def look_for(look: CheckInput) -> Check:
         found = shutil.which(name)
         return Check(name, "ok", found) if found else Check(name, "note", "is not on the PATH", without)
 
     return look_for
 
 
-CHECKS: tuple[Callable[[Look], Check], ...] = (
+CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _python,
     _nexus,
     _path,
@@ -229,7 +230,7 @@ def doctor(json: Json = False) -> int:
     except NexusError as error:
         settings = _packaged()
         checks.append(Check("settings", "broken", error.message, error.hint))
-    look = Look(found, settings, os.environ, misplaced)
+    look = CheckInput(found, settings, os.environ, misplaced)
     for check in CHECKS:
         if check is not _config or not any(done.name == "settings" for done in checks):
             checks.append(check(look))

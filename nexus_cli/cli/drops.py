@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, SessionKey
+from nexus_cli.cli.command_options import Json, SessionKey
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError

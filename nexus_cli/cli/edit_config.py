@@ -1,4 +1,4 @@
-"""Changes the personal config.toml: one setting, keeping comments and order, or the whole file in an editor.
+"""Change the personal config.toml: one setting, keeping comments and order, or the whole file in an editor.
 
 The file is replaced as a whole, only by a valid one, and by one process at a time.
 """

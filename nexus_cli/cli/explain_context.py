@@ -1,4 +1,4 @@
-"""`nexus ask --explain-context`: prints on stderr what each request holds, and why, before it is sent.
+"""`nexus ask --explain-context`: print on stderr what each request holds, and why, before it is sent.
 
 Plain lines, also in a pipe. The first request of an epoch is printed whole, a later one by what it adds.
 """
@@ -11,16 +11,16 @@ from typing import Any
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextPlan, Event
 from nexus_cli.session.drop_list import drop_value
+from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.reports.plan import brief, plan_lines, told_lines
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 MAX_DROPS = 20
 """Newest drops that are listed."""
 
 
 class ContextExplainer:
-    """Writes the plans of requests to a stream."""
+    """A writer of request plans to a stream."""
 
     def __init__(self, stream: Writable, drops: Callable[[], Sequence[Drop]]) -> None:
         self._stream = stream
@@ -38,4 +38,4 @@ class ContextExplainer:
             self._epoch = plan["epoch"]
             lines = plan_lines(plan, [drop_value(drop) for drop in self._drops()[-MAX_DROPS:]])
         for line in lines:
-            self._stream.write(" ".join(sanitize(f"context: {line}").split()) + "\n")
+            self._stream.write(one_line(f"context: {line}") + "\n")

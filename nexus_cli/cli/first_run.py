@@ -1,4 +1,4 @@
-"""The first start in a terminal: finds usable models, asks for a key if there is none, for model and level, and writes
+"""The first start in a terminal: find usable models, ask for a key if there is none, for model and level, and write
 the settings.
 
 A key is stored at once; `config.toml` is written only when both other answers are there. What is usable is found by
@@ -22,11 +22,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.provider.endpoint import key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
+from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.session.available_models import Server, find_local_servers, keys_present, named_model, resolve_alias
+from nexus_cli.session.available_models import keys_present, named_model, resolve_alias
 from nexus_cli.session.reports.models import list_models
 from nexus_cli.ui.print.progress_lines import Writable
-from nexus_cli.ui.reports.lines import filled, number, one_line, table
+from nexus_cli.ui.reports.lines import cut_line, filled, number, table
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TRIES = 3
@@ -89,7 +90,7 @@ class _First:
 
     def run(self) -> None:
         """See `first_run`."""
-        servers = find_local_servers()
+        servers = local_servers()
         self._say("This is the first start of nexus here. What was found:")
         self._found(servers)
         models = self._usable(servers)
@@ -100,11 +101,11 @@ class _First:
         allow = self._level()
         self._write({"model": model, "allow": allow})
 
-    def _usable(self, servers: Sequence[Server]) -> Sequence[Mapping[str, Any]]:
+    def _usable(self, servers: Sequence[LocalServer]) -> Sequence[Mapping[str, Any]]:
         models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         return models
 
-    def _login(self, servers: Sequence[Server]) -> None:
+    def _login(self, servers: Sequence[LocalServer]) -> None:
         """Ask for a provider and its key, and store it; without one raise the error of `choose_model`."""
         known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         if known:
@@ -122,7 +123,7 @@ class _First:
             self._ways()
         self._refuse(servers)
 
-    def _found(self, servers: Sequence[Server]) -> None:
+    def _found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
         answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none answers here"
         term = self._environ.get("TERM", "") or "TERM is not set"
@@ -137,7 +138,7 @@ class _First:
         for name, text in rows:
             self._put("\n".join(filled(f"{name}: {text}", self._width, "    ", "  ")))
 
-    def _refuse(self, servers: Sequence[Server]) -> None:
+    def _refuse(self, servers: Sequence[LocalServer]) -> None:
         """Raise the error of `choose_model`, with a hint that points at the ways just printed."""
         try:
             choose_model("", self._environ, self._settings, servers=lambda: servers)
@@ -235,7 +236,7 @@ def _listed(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         window = f"{model['window']:,}" + ("" if model["known"] else "?")
         prices = number(model["input_price"]), number(model["output_price"])
         because = sanitize(", ".join(model["because"]))
-        rows.append((str(place), one_line(sanitize(model["name"]), 60), window, *prices, because))
+        rows.append((str(place), cut_line(sanitize(model["name"]), 60), window, *prices, because))
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 

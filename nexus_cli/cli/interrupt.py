@@ -1,4 +1,4 @@
-"""Handles SIGINT, SIGTERM and SIGHUP while work runs: the first cancels it, a second ends the process at once.
+"""Handle SIGINT, SIGTERM and SIGHUP while work runs: the first cancels it, a second ends the process at once.
 
 The handlers are Python's own, not the loop's, so that they run while a write to a slow reader blocks the loop.
 """

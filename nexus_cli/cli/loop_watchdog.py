@@ -1,7 +1,7 @@
-"""Ends work that blocks the event loop beyond a limit: a library that spins, a call that does not return.
+"""End work that blocks the event loop beyond a limit: a library that spins, a call that does not return.
 
 A blocked loop fires no timer and reads no key. A thread therefore pings the loop while a turn runs. If the loop is
-silent after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
+blocked after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
 the provider, where no state of ours is half done. If that does not help, or something else blocks, it ends the process;
 committed entries are kept, as after any kill. An alarm that the loop keeps postponing does the same where no thread can
 run. Code that holds the interpreter's lock and never checks for signals cannot be ended from within the process.
@@ -22,7 +22,7 @@ from types import FrameType, TracebackType
 from nexus_cli.cli import process
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.provider.stall import Stalled, is_waiting_here, overdue_wait
+from nexus_cli.provider.stall import StallError, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
 from nexus_cli.tools.process import kill_all
 from nexus_cli.ui.print.stream import is_writing
@@ -174,7 +174,7 @@ class LoopWatchdog:
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in("cancel" if self._signal else "timeout")
         elif overdue_wait(asyncio.current_task()) is not None:
-            raise Stalled
+            raise StallError
 
 
 class _SignalPipe:
@@ -206,7 +206,7 @@ class _SignalPipe:
 
 
 class _Terminal:
-    """Makes Ctrl+C a signal again while the loop is blocked: a screen reads it as a key."""
+    """The terminal while the loop is blocked: Ctrl+C is a signal again, which a screen reads as a key."""
 
     def __init__(self) -> None:
         self._set: list[object] | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.options import Json, Model, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, Model, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import nearest
@@ -80,7 +80,7 @@ def accept(
 def forget(key: Id, json: Json = False) -> int:
     """Remove a fact and its text from memory. This cannot be undone.
 
-    Sessions that were told it, or in which it was said, keep it until you delete them: they are named.
+    Sessions that were sent it, or in which it was said, keep it until you delete them: they are named.
     """
     ledger = open_ledger(writes=True)
     return _done(ledger, [session_facts.forget(ledger, key, _now())], "forgotten", json)
@@ -105,7 +105,7 @@ def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:
-    """The slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
+    """Return the slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
         near = nearest(name, SLOTS)
         hint = f"The nearest is {near}" if near else "Give one of them"

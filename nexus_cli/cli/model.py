@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.edit_config import write_setting
-from nexus_cli.cli.options import Json
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places

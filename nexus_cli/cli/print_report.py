@@ -1,4 +1,4 @@
-"""Prints a report on stdout: as JSON, or as text that cannot harm a terminal, also at the end of a pipe."""
+"""Print a report on stdout: as JSON, or as text that cannot harm a terminal, also at the end of a pipe."""
 
 from __future__ import annotations
 

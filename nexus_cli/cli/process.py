@@ -80,7 +80,7 @@ _blocked: set[str] = set()
 
 
 class _ImportGuard:
-    """Keeps blocked folders off the import path, whoever adds them again (litellm appends the working folder)."""
+    """A guard that keeps blocked folders off the import path (litellm appends the working folder again)."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Clean the path before each import of a top-level module; find nothing."""

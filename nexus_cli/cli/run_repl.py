@@ -1,4 +1,4 @@
-"""Plain `nexus` in a terminal: chooses model and session, builds the REPL, runs it, prints the resume command.
+"""Plain `nexus` in a terminal: choose model and session, build the REPL, run it, print the resume command.
 
 The REPL itself is `nexus_cli.ui.repl`. Here are its parts, the signals and the end of the process.
 """
@@ -19,11 +19,11 @@ from pathlib import Path
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.command_options import SharedOptions
 from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.options import SharedOptions
 from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.commands import discover
@@ -80,7 +80,7 @@ def _load_settings(shared: SharedOptions) -> Settings:
 
 
 class StderrLines(io.TextIOBase):
-    """Stands in for `sys.stderr` while the screen is drawn: libraries' lines go to `write_line`."""
+    """A replacement for `sys.stderr` while the screen is drawn: lines of libraries go to `write_line`."""
 
     def __init__(self, write_line: Callable[[str], object]) -> None:
         self._write_line = write_line

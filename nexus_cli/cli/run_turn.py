@@ -1,4 +1,4 @@
-"""Runs one turn of a session for a person or a pipe: events to renderers, signals to the session, the exit status.
+"""Run one turn of a session for a person or a pipe: events to renderers, signals to the session, the exit status.
 
 Knows nothing of how options were given on the command line.
 """
@@ -28,12 +28,12 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
-from nexus_cli.ui.print.stream import Gone, QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nexus_cli.cli.options import Run, SharedOptions
+    from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
     from nexus_cli.config.settings import Settings
 
 PARTIAL = frozenset(
@@ -45,7 +45,7 @@ CLOSE_SECONDS = 2.0
 """Seconds that tasks still running at the end have to finish."""
 
 
-def run_turn(run: Run) -> int:
+def run_turn(run: PreparedTurn) -> int:
     """Run the turn and return the exit status; every error is on stderr by then.
 
     If the status is not 0 and the session was saved, the last line on stderr is the command that resumes it.
@@ -54,7 +54,7 @@ def run_turn(run: Run) -> int:
 
 
 class _Turn:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: PreparedTurn) -> None:
         options = run.options
         out = Stream(1)
         err = QuietStream(Stream(2))
@@ -151,7 +151,7 @@ class _Turn:
         """Print the result object from the watchdog's thread, if stdout can be written."""
         if select.select([], [1], [], 0)[1]:
             session = self._session
-            with suppress(Gone, NexusError):
+            with suppress(ReaderClosed, NexusError):
                 self._renderer.end({**failure_result(error), "session": session.id or None, "model": session.model})
 
     def _final_outcome(self, outcome: Outcome) -> Outcome:
@@ -175,7 +175,7 @@ class _Turn:
             return
         try:
             write()
-        except Gone:
+        except ReaderClosed:
             self._closed = True
             self._session.cancel()
         except NexusError as error:

@@ -1,8 +1,8 @@
-"""Opens the ledger and finds the session that a command means."""
+"""Open the ledger and find the session that a command means."""
 
 from __future__ import annotations
 
-from nexus_cli.cli.options import working_folder
+from nexus_cli.cli.command_options import working_folder
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import exists, places
 from nexus_cli.core.errors import NexusError

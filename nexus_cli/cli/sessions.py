@@ -1,4 +1,4 @@
-"""`nexus sessions list | show | search | export | fork | rename | delete`: shells around the ledger and its reports."""
+"""`nexus sessions list | show | search | export | fork | rename | delete`: front ends of the ledger and its reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import MAX_INT, Json, working_folder
+from nexus_cli.cli.command_options import MAX_INT, Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.cli.stderr_line import write_stderr_line

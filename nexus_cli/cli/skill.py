@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_value
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import skills as reports

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, working_folder
+from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.capability_text import capability_forms
-from nexus_cli.core.memory import Merging
+from nexus_cli.core.memory import FactMerger
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.session.available_models import unnamed_model
 from nexus_cli.tools.registry import discover_tools
@@ -27,7 +27,7 @@ def status(
     brief_: Annotated[bool, typer.Option("--brief", help="The few lines that every request carries.")] = False,
 ) -> int:
     """Show what there is to work with: model, tools, skills, servers, credentials by name, recipes, trust, memory."""
-    folder, tools = working_folder(), [name for name, tool in discover_tools().items() if Merging not in tool.needs]
+    folder, tools = working_folder(), [name for name, tool in discover_tools().items() if FactMerger not in tool.needs]
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     if brief_:
         model = unnamed_model(os.environ, settings)

@@ -1,4 +1,4 @@
-"""Writes one line to stderr; finds the nearest of several names."""
+"""Write one line to stderr; find the nearest of several names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nexus trust`: shows what a project's configuration would do, and lets it take effect."""
+"""`nexus trust`: show what a project's configuration would do, and let it take effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.options import Json, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config import trust as record

@@ -109,7 +109,7 @@ async def describe_cache_miss(context: CommandContext) -> str:
     "" if nothing does, before the first request, and if the ledger fails.
     """
     try:
-        request = await asyncio.to_thread(context.session.look, prepare_next_request)
+        request = await asyncio.to_thread(prepare_next_request, context.session.state)
     except NexusError:
         return ""
     tokens, new = request.tokens, request.sent_anew

@@ -1,4 +1,4 @@
-"""A slash command, and the context that it runs in. Knows nothing of how things look.
+"""A slash command, and the context that it runs in. Independent of the front end.
 
 A command is a record in the `COMMANDS` of a file of this folder; its help is the docstring of its function. It shows
 reports: values, by the name of their text form in `nexus_cli.ui.reports`.
@@ -132,7 +132,7 @@ class Command:
 def usage_error(name: str, rest: str, why: str, hint: str = "") -> NexusError:
     """Return the error for arguments that make no sense."""
     shown = rest if len(rest) <= 60 else rest[:59] + "…"
-    return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} tells more")
+    return NexusError("usage", f"/{name} {shown}".rstrip(), why, hint or f"/help {name} for details")
 
 
 async def run_act(context: CommandContext, what: str, act: Act) -> None:

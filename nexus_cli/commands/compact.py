@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
 from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.next_request.next_request import NextRequest
 
 PREVIEW = "--preview"
 DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
@@ -59,7 +59,7 @@ async def uncompact(context: CommandContext, rest: str) -> None:
     Refused, with figures, if they no longer fit.
     """
     await run_act(context, "undoing a compaction", uncompaction())
-    context.say(_cost(context.session.look(lambda parts: next_request(parts.lane_state))))
+    context.say(_cost(next_request(context.session.state.lane_state)))
 
 
 def _cost(request: NextRequest) -> str:

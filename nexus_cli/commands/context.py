@@ -6,8 +6,9 @@ import asyncio
 
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.session.reports.context import difference_in_ledger, sent_request_report
+from nexus_cli.session.reports.context import sent_request_report
 from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.reports.request_diff import request_difference
 
 LONGEST = 15
 """Digits of a step."""
@@ -23,7 +24,7 @@ async def show_context(context: CommandContext, rest: str) -> None:
     """
     if not rest:
         warn_if_stale(context)
-        context.show("context", await asyncio.to_thread(context.session.look, live_report))
+        context.show("context", await asyncio.to_thread(live_report, context.session.state))
         return
     option, _, number = rest.partition(" ")
     number = number.strip()
@@ -37,7 +38,7 @@ async def show_context(context: CommandContext, rest: str) -> None:
         context.show("context", held)
         return
     step = int(number) if number else None
-    context.show("between", await asyncio.to_thread(difference_in_ledger, ledger, session, context.settings, step))
+    context.show("between", await asyncio.to_thread(request_difference, ledger, session, context.settings, step))
 
 
 COMMANDS = (Command("context", "context", show_context, "[--step N | --diff [N]]", complete=lambda context: OPTIONS),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.commands.arguments import complete_drop_ids, parse_drop_range, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.core.event import Recalled
+from nexus_cli.core.event import ContextRecall
 from nexus_cli.session import drop_list as reports
 
 SHOWN, MOST = 4000, 100_000
@@ -48,7 +48,7 @@ async def recall(context: CommandContext, rest: str) -> None:
     tokens = session.context.counter.count(block)
     require_record(context).count_recall(drop_id)
     context.attach(block, f"{drop_id}, {tokens:,} tokens")
-    context.feed(Recalled(drop_id, tokens))
+    context.feed(ContextRecall(drop_id, tokens))
 
 
 COMMANDS = (

@@ -36,11 +36,11 @@ async def set_goal(context: CommandContext, rest: str) -> None:
             await run_act(context, "goals", goal_closing(names, verb))
         else:
             await _set(context, rest)
-    context.show("goals", context.session.look(goals_report))
+    context.show("goals", goals_report(context.session.state))
 
 
 def _verb(rest: str, first: str, names: Sequence[str]) -> str:
-    """The verb that `rest` begins with, "" where it is the text of a goal: to set one costs a request, so that
+    """Return the verb that `rest` begins with, "" where it is the text of a goal: to set one costs a request, so that
     what only looks like a verb or an id is `NexusError("usage", ...)`."""
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
@@ -65,17 +65,17 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
 
 async def _set(context: CommandContext, text: str) -> None:
     """Set the goal. If it is stopped meanwhile, the goal is kept without steps."""
-    before = len(context.session.look(goals_report)["goals"])
+    before = len(goals_report(context.session.state)["goals"])
     try:
         await run_act(context, "breaking the goal down", goal_setting(text))
     except NexusError as error:
-        if error.kind != "aborted" or len(context.session.look(goals_report)["goals"]) == before:
+        if error.kind != "aborted" or len(goals_report(context.session.state)["goals"]) == before:
             raise
         context.say("Breaking the goal down was stopped: it is kept without steps.")
 
 
 def _complete_goal(context: CommandContext) -> Sequence[str]:
-    goals = context.session.look(goals_report)["goals"]
+    goals = goals_report(context.session.state)["goals"]
     known = [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
     return [f"{verb} {name}" for verb in VERBS for name in known] or VERBS
 

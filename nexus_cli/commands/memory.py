@@ -35,7 +35,7 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
 
     Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and count once
     you accept them. add [user|project|agent] TEXT keeps a fact (in project), accept ID... or all keeps proposals,
-    forget ID... removes facts and their texts from memory (sessions that were told them, or in which they were said,
+    forget ID... removes facts and their texts from memory (sessions that were sent them, or in which they were said,
     keep them until you delete them: they are named), search WORDS shows the kept ones that fit.
     """
     ledger, root, here = require_ledger(context), str(project_root(context.session.folder)), context.session.id
@@ -51,7 +51,7 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
         hint = f"In a shell: nexus memory {CONSOLIDATE}"
         raise usage_error("memory", rest, "a model puts memory in order in a session of its own", hint)
     if act == "list":
-        raise usage_error("memory", rest, "list stands alone", "/memory search WORDS shows the facts that fit")
+        raise usage_error("memory", rest, "list takes no arguments", "/memory search WORDS shows the facts that fit")
     if act not in ACTS:
         raise usage_error("memory", rest, f"it is followed by {', '.join(ACTS)}")
     if not text:
@@ -78,7 +78,7 @@ def _names(text: str) -> list[str]:
 
 
 def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
-    """The slot that `text` begins with, in small letters, else project, and the words of the fact.
+    """Return the slot that `text` begins with, in small letters, else project, and the words of the fact.
 
     `NexusError("usage", ...)` for a slot without words, and where the first word is nearly one. With a capital it is
     the first word of a sentence.

@@ -74,7 +74,7 @@ async def set_effort(context: CommandContext, rest: str) -> None:
     present = context.session.status().effort
     if not rest:
         if effort_notice(context.session.model, LEVELS[0]):
-            context.say(f"{context.session.model} is not known to take an effort; /model goes on with another model.")
+            context.say(f"{context.session.model} is not known to take an effort; choose another model with /model.")
             return
         title = f"The effort is {present or 'the default of the model'}."
         rest = await context.choose(title, [Choice(level, level) for level in LEVELS]) or ""
@@ -85,7 +85,7 @@ async def set_effort(context: CommandContext, rest: str) -> None:
         context.say(f"The effort is {level} already.")
         return
     if notice := effort_notice(context.session.model, level):
-        raise NexusError("usage", f"/effort {level}", notice, "/model goes on with another model")
+        raise NexusError("usage", f"/effort {level}", notice, "Choose another model with /model")
     await context.reopen(resume_options(context, effort=level))
     context.say(f"effort {level}. {await describe_cache_miss(context)}".rstrip())
 

@@ -17,7 +17,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     all: also commands and everything else.
     """
     if not rest:
-        context.show("permissions", await asyncio.to_thread(permissions_report, context.session))
+        context.show("permissions", permissions_report(context.session.state))
         return
     level = parse_choice("permissions", rest, LEVELS)
     await context.reopen(resume_options(context, allow=level, allow_from="/permissions"))
@@ -31,7 +31,7 @@ async def list_tools(context: CommandContext, rest: str) -> None:
 
     What each does, what its schema costs in every request, and whether it asks first.
     """
-    context.show("tools", await asyncio.to_thread(tools_report, context.session))
+    context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
 
 
 async def explain_limits(context: CommandContext, rest: str) -> None:
@@ -41,7 +41,7 @@ async def explain_limits(context: CommandContext, rest: str) -> None:
     allows them; each can only tighten. Without a NAME every limit in force is shown.
     """
     name = parse_choice("why", rest, NAMES) if rest else ""
-    context.show("why", context.session.look(lambda parts: limits_report(parts, name)))
+    context.show("why", limits_report(context.session.state, name))
 
 
 COMMANDS = (

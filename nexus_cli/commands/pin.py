@@ -23,7 +23,7 @@ async def pin_text(context: CommandContext, rest: str) -> None:
     their numbers; /unpin removes a pin.
     """
     if not rest:
-        context.show("pins", {**context.session.look(pins_report), "messages": _said(context)})
+        context.show("pins", {**pins_report(context.session.state), "messages": _said(context)})
         return
     await run_act(context, "pinning", pin(rest))
 

@@ -1,4 +1,4 @@
-"""`/reflect`: the model looks back at its work and keeps its lessons."""
+"""`/reflect`: have the model review its work and save lessons."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ async def reflect(context: CommandContext, rest: str) -> None:
     What it learned goes to memory, slot agent; what you did not say yourself waits there until you accept it (see
     /memory). Nothing is added to the conversation, and its next request still hits the cache.
     """
-    told: list[str] = []
+    replies: list[str] = []
     before = _waiting(context)
-    await run_act(context, "reflecting", reflection(told.append))
+    await run_act(context, "reflecting", reflection(replies.append))
     after = _waiting(context)
     new = [fact_id for fact_id in after if fact_id not in before]
-    value = {"version": 1, "text": told[0] if told else "", "waiting": new, "older": len(after) - len(new)}
+    value = {"version": 1, "text": replies[0] if replies else "", "waiting": new, "older": len(after) - len(new)}
     context.show("reflection", value)
 
 

@@ -25,7 +25,7 @@ def own_environment() -> str:
 def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
     """Return True if the environment `own` belongs to the project that `folder` is in.
 
-    It does when it stands in `folder`, or in one of its parents up to the repository's root (`.venv` of the folder in
+    It does if it is in `folder`, or in one of its parents up to the repository's root (`.venv` of the folder in
     which the work is done), and when it is activated and lies anywhere in that repository.
     """
     here = Path(os.path.realpath(folder))

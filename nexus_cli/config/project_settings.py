@@ -120,8 +120,8 @@ def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSett
                 problem = problem or error.why
                 continue
             left = ", ".join(key for key in window if key not in stay)
-            told = (*said.problems, f"{left} cannot be set: {problem}") if left else said.problems
-            return replace(said, values=values, problems=told)
+            problems = (*said.problems, f"{left} cannot be set: {problem}") if left else said.problems
+            return replace(said, values=values, problems=problems)
     return replace(said, values={key: value for key, value in said.values.items() if key not in window})
 
 
@@ -152,9 +152,9 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
     if not said.refused and not said.problems:
         return made
     names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
-    told = [f"{path} cannot set {names}: a project only tightens"] if names else [f"{path} is not all in effect"]
+    notices = [f"{path} cannot set {names}: a project only tightens"] if names else [f"{path} is not all in effect"]
     rest = "the rest is in effect" if said.values else "nothing of this file is in effect"
-    return _with_notice(made, "; ".join((*told, *said.problems, rest)))
+    return _with_notice(made, "; ".join((*notices, *said.problems, rest)))
 
 
 def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
@@ -188,8 +188,8 @@ def _not_in_effect(files: Mapping[str, bytes], why: str) -> str:
     kinds = list(dict.fromkeys(name.partition("/")[0] for name in files)) or [""]
     names = ", ".join(f"{FOLDER}/{kind}".rstrip("/") for kind in kinds)
     verb = "is" if len(kinds) == 1 else "are"
-    told = f" ({why})" if why else ""
-    return f"this project has {names}, which {verb} not in effect{told}: nexus trust"
+    reason = f" ({why})" if why else ""
+    return f"this project has {names}, which {verb} not in effect{reason}: nexus trust"
 
 
 def _printable_key(key: str) -> str:

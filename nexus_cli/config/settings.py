@@ -22,7 +22,7 @@ UNLIMITED = Limits()
 
 @dataclass(frozen=True, slots=True)
 class CompactSettings:
-    """When and how far a session is compacted, in shares of its budget."""
+    """Thresholds and caps of a compaction, in shares of the budget."""
 
     at: float = 0.85
     to: float = 0.35

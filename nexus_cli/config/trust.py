@@ -105,7 +105,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     """
     found = found or read_configuration(project)
     if found.problem:
-        raise NexusError("config", f"{project} is not trusted", found.problem, "Mend or remove the file")
+        raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
     if not found.files:
         raise NexusError("config", f"{project} is not trusted", f"it has no {FOLDER}", "There is nothing to trust")
     with _change_record() as projects:

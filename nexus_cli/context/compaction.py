@@ -63,7 +63,7 @@ def select_messages_for_compaction(
 
 
 def _cuts(messages: Sequence[Message]) -> list[int]:
-    """Return where the list can be cut: no group is split, and no result stands right behind without its call."""
+    """Return the places for a cut: no group is split, and no result directly after the cut lacks its call."""
     ends: dict[int, int] = {}
     for group in group_tool_calls(
         [WindowItem(index, ItemForm.FULL, message) for index, message in enumerate(messages)]
@@ -78,12 +78,12 @@ def _cuts(messages: Sequence[Message]) -> list[int]:
 
 
 def build_summarize_prompt(messages: Sequence[Message]) -> str:
-    """The prompt for a summary of a plain transcript; key-like strings are redacted."""
+    """Return the prompt for a summary of a plain transcript; key-like strings are redacted."""
     return f"{PROMPT_HEAD}\n\nCONVERSATION:\n{transcript_lines(messages)}\n\nSUMMARY:"
 
 
 def transcript_lines(messages: Iterable[Message]) -> str:
-    """`USER: `, `ASSISTANT: ` and `TOOL[id]: ` lines, redacted."""
+    """Return `USER: `, `ASSISTANT: ` and `TOOL[id]: ` lines, redacted."""
     return "\n".join(redact(line) for message in messages for line in _lines(message))
 
 
@@ -97,7 +97,7 @@ def _lines(message: Message) -> list[str]:
 
 
 def create_summary_message(summary_text: str, clock: Clock | None = None, notes: str = "") -> Message:
-    """The summary as a user message: prefix with the time, introduction, `notes`, a rule, the text."""
+    """Return the summary as a user message: prefix with the time, introduction, `notes`, a rule, the text."""
     head = f"{SUMMARY_PREFIX}, generated {format_local_time((clock or local_now)())}]\n{INTRODUCTION}\n"
     return Message(Role.USER, f"{head}\n{notes}\n\n---\n{summary_text}" if notes else f"{head}\n---\n{summary_text}")
 

@@ -14,7 +14,7 @@ down to it. Otherwise the next step would need the next summary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -161,13 +161,15 @@ def plan(
     record: int = 0,
     pins: Sequence[Pin] = (),
     beyond: Room | None = None,
+    spoken: Collection[int] | None = None,
 ) -> CompactionPlan | None:
     """Return the plan that brings the messages to about `target` tokens (of `available`); None if too little would go.
 
     The current run began with entry `run` (0: with the newest user message). `earlier` yields the person's words behind
     an old summary, `answers` the assistant's last text of each ended turn, both as entry and text, newest first; both
-    are read only as far as there is room. `record` is the size of the whole record in tokens. Without `beyond`
-    everything has its share of `available`, and the target applies to all of it.
+    are read only as far as there is room. Of the user messages in the window those in `spoken` are the person's (None:
+    all of them). `record` is the size of the whole record in tokens. Without `beyond` everything has its share of
+    `available`, and the target applies to all of it.
     """
     if len(groups) < 2:
         return None
@@ -177,7 +179,7 @@ def plan(
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
     words = OwnWords(count)
     beyond = beyond or shares_of(available, target)
-    said = [*words.newest(earlier, beyond.words), *_own_words(groups)]
+    said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
     again = (
@@ -211,12 +213,13 @@ def plan(
     return CompactionPlan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
 
 
-def _own_words(groups: Sequence[Group]) -> Iterator[tuple[int, str]]:
+def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Iterator[tuple[int, str]]:
     """Yield entry and words of the person's messages in the window."""
     for group in groups:
-        text = split_attachments(group[0].message.content)[0] if is_request(group) else ""
+        entry, mine = group[0].entry, is_request(group) and (spoken is None or group[0].entry in spoken)
+        text = split_attachments(group[0].message.content)[0] if mine else ""
         if text:
-            yield group[0].entry, text
+            yield entry, text
 
 
 def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:

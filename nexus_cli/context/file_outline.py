@@ -1,4 +1,4 @@
-"""What a file is made of, in a few names: a small outline for any language, from patterns alone. Pure.
+"""Outline a file of any language by its top-level names, from patterns alone. Pure.
 
 For a reminder after a compaction, where it costs little to be wrong; nobody decides anything from it.
 """
@@ -30,11 +30,11 @@ _TABLES = (".toml", ".ini", ".cfg", ".conf")
 
 
 def outline(name: str, text: str) -> tuple[str, ...]:
-    """The first few top-level names or headings of a file called `name`, in their order, each once."""
+    """Return the first few top-level names or headings of a file called `name`, in their order, each once."""
     patterns = _patterns(name.lower())
     found: dict[str, None] = {}
     for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
-        if not line or line[0] in " \t":  # only what stands at the margin is top-level
+        if not line or line[0] in " \t":  # only an unindented line is top-level
             continue
         match = next((hit for pattern in patterns if (hit := pattern.match(line[:LONGEST_LINE]))), None)
         if match:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.context.decode import read_text
 from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trimmed
 from nexus_cli.context.sysinfo import get_system_info, working_folder
+from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
@@ -28,7 +28,7 @@ TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local"
 
 @dataclass(frozen=True, slots=True)
 class ContextLayer:
-    """What one folder brings."""
+    """The instructions and settings of one folder."""
 
     name: Name
     folder: Path
@@ -62,7 +62,7 @@ class ContextLayer:
 
 @dataclass(frozen=True, slots=True)
 class ContextSources:
-    """Where each piece of a `LoadedContext` came from; layers without any file are left out."""
+    """Sources of a `LoadedContext`; layers without any file are left out."""
 
     layers: tuple[ContextLayer, ...] = ()
     """Global, ancestors from the repository's root downwards, local."""
@@ -95,7 +95,7 @@ class ContextSources:
 
 @dataclass(frozen=True, slots=True)
 class LoadedContext:
-    """What `ContextLoader.load` gives."""
+    """The result of `ContextLoader.load`."""
 
     system_prompt: str
     """The instruction layers and the environment, each under its header, one blank line between them."""
@@ -133,7 +133,7 @@ class ContextLoader:
 
 
 def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
-    """The layers of `cwd` that have instructions, or a notice why they have none; without settings, servers and
+    """Return the layers of `cwd` that have instructions, or a notice why they have none; without settings, servers and
     environment.
 
     A file that cannot be read is left out with a notice. A folder that has vanished leaves the global layer.
@@ -142,7 +142,7 @@ def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the values of `over`; tables are merged key by key, everything else is replaced."""
+    """Return `base` with the values of `over`; tables are merged key by key, everything else is replaced."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
@@ -151,7 +151,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tightened(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
-    """`merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
+    """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
     allow = base.get("allow", LEVELS[0])
     if allow in LEVELS and result.get("allow", allow) in LEVELS:
@@ -170,7 +170,7 @@ def _number(value: object) -> bool:
 
 
 def _instructed(cwd: Path | None, *, skip: bool = False) -> list[ContextLayer]:
-    """Every layer of `cwd` from the outermost to the innermost, with its instructions.
+    """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
     `NexusError("config", ...)` for a file that cannot be read, unless it is to be skipped.
     """
@@ -198,7 +198,7 @@ def _home() -> Path | None:
 def _layer(
     name: Name, folder: Path, sources: Sequence[FilePromptSource], skip: bool, within: Path | None = None
 ) -> ContextLayer:
-    """The first of `sources` that says something; one that really lies outside of `within` does not count (law 7)."""
+    """Return the first of `sources` with text; one that resolves to a place outside `within` does not count (law 7)."""
     notices: list[str] = []
     ignored: list[Path] = []
     for source in sources:
@@ -218,14 +218,14 @@ def _layer(
             notices.append(f"{one_line(error.message)}; it is left out")
             continue
         if text:
-            told = "; ".join([*notices, *([source.notice] if source.notice else [])])
-            return ContextLayer(name, path.parent, path, text, told, ignored=tuple(ignored), beyond=source.beyond)
+            notice = "; ".join([*notices, *([source.notice] if source.notice else [])])
+            return ContextLayer(name, path.parent, path, text, notice, ignored=tuple(ignored), beyond=source.beyond)
         notices += [source.notice] if source.notice else []
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
 
 def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
-    """`layer` with its settings and servers, or with the names of those that do not count."""
+    """Return `layer` with its settings and servers, or with the names of those that do not count."""
     folder = places().config if layer.name == "global" else layer.folder / ".nexus"
     settings, servers = folder / "config.toml", folder / "mcp.json"
     if layer.name != "global" and not trusted:
@@ -258,7 +258,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _mcp(text: str) -> dict[str, Any]:
-    """The servers of `{"mcpServers": {NAME: {...}}}`; `ValueError` says what is wrong."""
+    """Return the servers of `{"mcpServers": {NAME: {...}}}`; `ValueError` says what is wrong."""
     value = json.loads(text)
     if not isinstance(value, dict):
         raise ValueError('it has to be an object like {"mcpServers": {"name": {"command": "..."}}}')

@@ -103,10 +103,11 @@ class ContextManager:
 
     def add_session_start_message(self) -> None:
         """Add seed A's `[Session started: ...]` as a user message."""
-        self.add_user_message(f"[Session started: {format_local_time((self._clock or local_now)())}]")
+        text = f"[Session started: {format_local_time((self._clock or local_now)())}]"
+        self._add(Kind.USER, Message(Role.USER, text), "nexus")
 
     def clear_messages(self) -> None:
-        """Begin anew with nothing visible; system prompt and tools stay, the history keeps everything."""
+        """Clear the window; system prompt and tools stay, the history keeps everything."""
         self._start_over((), "clear")
 
     # -- what is read ------------------------------------------------------------------------------------------
@@ -127,11 +128,11 @@ class ContextManager:
         return [_own(entry.message) for entry in self.lane.timeline.read(1, self.lane.timeline.last)]
 
     def get_tool_definitions(self) -> list[dict[str, Any]]:
-        """The tool schemas; a copy."""
+        """Return the tool schemas; a copy."""
         return [deepcopy(dict(tool)) for tool in self.lane.epoch.tools]
 
     def build_messages(self) -> list[Message]:
-        """The message list of the next request: system message, then the window, truncated if it does not fit.
+        """Return the message list of the next request: system message, then the window, truncated if it does not fit.
 
         Orphan and second tool results are left out of it, missing ones filled in, and so is what comes before the
         first user message.
@@ -146,7 +147,7 @@ class ContextManager:
         return system + [_own(_joined(item.message, item.preamble)) for item in shown]
 
     def get_token_usage(self) -> dict[str, int]:
-        """Tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
+        """Return tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
         epoch = self.lane.epoch
         messages = sum(item.tokens for item in self._window())
         return {
@@ -206,7 +207,7 @@ class ContextManager:
             self._add(kind, _own(message), "nexus")
 
     def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], frame: EpochHeader) -> None:
-        """`ValueError` where a window of this head and what is added to it would be larger and over the budget."""
+        """Raise `ValueError` if a window of this head and its additions would be larger and over the budget."""
         new = [
             WindowItem(self.lane.timeline.last, ItemForm.FULL, message, "", self.measure(message, ""))
             for message in added
@@ -223,7 +224,7 @@ class ContextManager:
     # -- counting ----------------------------------------------------------------------------------------------
 
     def measure(self, message: Message, preamble: str) -> int:
-        """Tokens of a message with overhead and preamble.
+        """Return the tokens of a message with overhead and preamble.
 
         With a clock of its own the manager counts both as the one text that it builds; in a session each is counted
         once and remembered.
@@ -233,11 +234,11 @@ class ContextManager:
         return self.counter.count_messages([message]) + (self.counter.count(preamble) if preamble else 0)
 
     def system_cost(self, prompt: str) -> int:
-        """Tokens of a system prompt with overhead."""
+        """Return the tokens of a system prompt with overhead."""
         return self.counter.count_messages([Message(Role.SYSTEM, prompt)]) if prompt else 0
 
     def tools_cost(self, tools: Sequence[Mapping[str, Any]]) -> int:
-        """Tokens of tool schemas as compact JSON."""
+        """Return the tokens of tool schemas as compact JSON."""
         return self.counter.count(compact(list(tools))) if tools else 0
 
     # -- inside ------------------------------------------------------------------------------------------------
@@ -254,7 +255,7 @@ class ContextManager:
         return header_of(self.lane.epoch)
 
     def fork(self, lane: Lane) -> ContextManager:
-        """A manager like this one over another lane."""
+        """Return a manager like this one over another lane."""
         other = copy(self)
         other.lane = lane
         return other
@@ -287,7 +288,7 @@ class ContextManager:
         return seen
 
     def _dress(self) -> None:
-        """The date and time, fixed on the newest user message when it is first built."""
+        """Return the date and time, fixed on the newest user message when it is first built."""
         newest = next((item for item in reversed(self.lane.items) if is_request((item,))), None)
         if self._clock is None or newest is None or newest.preamble:
             return
@@ -310,7 +311,7 @@ class ContextManager:
         self.truncator.truncate(self.lane, self.available, groups=groups)
 
     def _whole(self, item: WindowItem) -> WindowItem:
-        """An elided item as it was: what is cut again is cut from the original."""
+        """Return the original of an elided item: a second cut starts from the original."""
         if item.form is not ItemForm.ELIDED:
             return item
         return self._dressed(item_of(self.lane.timeline.read(item.entry, item.entry)[0]))
@@ -345,7 +346,7 @@ def _strategy(name: str) -> Strategy:
 
 
 def _joined(message: Message, preamble: str) -> Message:
-    """`message` with its preamble: before the text of the person, after that of a tool."""
+    """Return `message` with its preamble: before the text of the person, after that of a tool."""
     if not preamble:
         return message
     parts = (preamble, message.content)
@@ -353,7 +354,7 @@ def _joined(message: Message, preamble: str) -> Message:
 
 
 def _own(message: Message) -> Message:
-    """`message`, its call arguments copied: nobody else can change them."""
+    """Return `message`, its call arguments copied: nobody else can change them."""
     return replace(message, tool_calls=deepcopy(message.tool_calls)) if message.tool_calls else message
 
 

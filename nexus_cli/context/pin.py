@@ -34,7 +34,7 @@ class Pin:
         return f"[{place}]\n{quote_lines(self.text)}"
 
     def tokens(self, count: Callable[[str], int]) -> int:
-        """Return the tokens that it takes where it stands."""
+        """Return the tokens that it takes in the window."""
         return count(self.quotation) + 2
 
 

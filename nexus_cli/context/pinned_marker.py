@@ -1,4 +1,4 @@
-"""A truncation that cuts pinned messages or the person's words away says them again where the hole is (law 6 keeps
+"""Repeat pins and the person's words in the marker of a truncation that removes them (law 6 keeps
 them; so does a cut)."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ABOVE = (1.15, 1.3)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class MarkerTexts:
     """Texts that a cut must repeat in its marker."""
 
     pins: Sequence[Pin] = ()
@@ -45,7 +45,7 @@ class Kept:
 class PinningTruncator(LaneTruncator):
     """A truncator that puts the pins and the words which would go into its first marker, as far as there is room."""
 
-    keeps: Kept = field(default_factory=Kept)
+    keeps: MarkerTexts = field(default_factory=MarkerTexts)
 
     @property
     def reserved(self) -> int:
@@ -121,9 +121,9 @@ class PinningTruncator(LaneTruncator):
         """
         fitting, crowded = self._split_pins(gone)
         parts = ["\n".join([PINNED, *(pin.quotation for pin in fitting)])] if fitting else []
-        told, known = map(named_ways, texts)
+        cited, known = map(named_ways, texts)
         ways = []
-        for pin in (pin for pin in crowded if pin.id not in told):
+        for pin in (pin for pin in crowded if pin.id not in cited):
             if pin.id not in known:
                 known[pin.id] = lane.timeline.log.next_drop()
                 what, tokens = f"pin {pin.id}, for which the pins had no room", self.count(pin.text)
@@ -141,7 +141,7 @@ class PinningTruncator(LaneTruncator):
         return [quote.text for quote in chosen]
 
 
-def with_pins(truncator: LaneTruncator, keeps: Kept) -> PinningTruncator:
+def with_pins(truncator: LaneTruncator, keeps: MarkerTexts) -> PinningTruncator:
     """Return `truncator` with the texts that it must repeat."""
     values: dict[str, object] = {one.name: getattr(truncator, one.name) for one in fields(LaneTruncator)}
     make: Callable[..., PinningTruncator] = PinningTruncator

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sysinfo import get_system_info, working_folder
+from nexus_cli.context.text_file import odd_file, read_text
 from nexus_cli.core.elide import one_line
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
@@ -24,10 +24,10 @@ INSTRUCTION_FILES = ("NEXUS.md", "AGENTS.md")
 
 
 class PromptSource(Protocol):
-    """Somewhere a prompt comes from."""
+    """A source of a prompt."""
 
     def load(self) -> str | None:
-        """The text, or None when there is none. `NexusError("config", ...)` when it is there and cannot be read."""
+        """Return the text, None if there is none; raise `NexusError("config", ...)` if it cannot be read."""
         ...
 
     @property
@@ -37,7 +37,7 @@ class PromptSource(Protocol):
 
 
 class FilePromptSource:
-    """A prompt in a file, in any encoding (see `nexus_cli.context.decode`)."""
+    """A prompt in a file, in any encoding (see `nexus_cli.context.text_file`)."""
 
     def __init__(self, path: Path) -> None:
         self._path = Path(path)
@@ -52,7 +52,7 @@ class FilePromptSource:
         return self._path
 
     def load(self) -> str | None:
-        """The file's text without a byte-order mark; None when no regular file is there."""
+        """Return the file's text without a byte-order mark; None when no regular file is there."""
         found = read_text(self._path)
         self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
         return found.text if found else None
@@ -60,7 +60,7 @@ class FilePromptSource:
 
 @dataclass(frozen=True, slots=True)
 class LoadedPrompt:
-    """What `PromptLoader.load` gives."""
+    """The result of `PromptLoader.load`."""
 
     content: str
     """All sections with their headers, one blank line between them."""
@@ -105,17 +105,17 @@ class PromptLoader:
 
 
 def personal_sources() -> list[FilePromptSource]:
-    """The person's own file, then the one that comes with the package."""
+    """Return the person's own file, then the one that comes with the package."""
     return [FilePromptSource(places().config / "NEXUS.md"), FilePromptSource(defaults_dir() / "NEXUS.md")]
 
 
 def project_sources(folder: Path | None) -> list[FilePromptSource]:
-    """The instruction files of one folder, in the order in which they are looked for."""
+    """Return the instruction files of one folder, in the order in which they are looked for."""
     return [FilePromptSource(folder / name) for name in INSTRUCTION_FILES] if folder else []
 
 
 def first_prompt(sources: Sequence[PromptSource]) -> tuple[str, Path | None]:
-    """The first text that is not blank, without blank lines around it, and its file; `("", None)` without any."""
+    """Return the first text that is not blank, trimmed, and its file; `("", None)` if there is none."""
     for source in sources:
         text = trimmed(source.load() or "")
         if text:
@@ -124,7 +124,7 @@ def first_prompt(sources: Sequence[PromptSource]) -> tuple[str, Path | None]:
 
 
 def trimmed(text: str) -> str:
-    """`text` without blank lines at its start and without white space at its end; its first line keeps its indent."""
+    """Return `text` without leading blank lines and trailing white space; its first line keeps its indent."""
     body = text.rstrip()
     start = len(body) - len(body.lstrip())
     return body[body.rfind("\n", 0, start) + 1 :]

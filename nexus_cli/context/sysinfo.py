@@ -1,4 +1,4 @@
-"""What the model is told about the machine: working folder, operating system, terminal, mode (seed A).
+"""Description of the machine for the model: working folder, operating system, terminal, mode (seed A).
 
 Looks at files and variables only, runs nothing. Date and time are not here: they would spoil the cached prefix.
 """
@@ -20,7 +20,7 @@ KERNEL_FILE = Path("/proc/version")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the operating system says about itself; tests make their own."""
+    """Facts about the operating system; tests make their own."""
 
     system: str
     """`Linux`, `Darwin`, ... as `uname` says."""
@@ -36,7 +36,7 @@ class Host:
 
     @classmethod
     def here(cls) -> Host:
-        """This machine. Never raises."""
+        """Return this machine. Never raises."""
         name = os.uname()
         release = _first_text((MAC_VERSION_FILE,) if name.sysname == "Darwin" else RELEASE_FILES)
         kernel = f"{name.release} {_first_text((KERNEL_FILE,))}" if name.sysname == "Linux" else name.release
@@ -44,7 +44,7 @@ class Host:
 
 
 def working_folder() -> Path | None:
-    """The folder we are in, or None when it has vanished."""
+    """Return the folder we are in, or None when it has vanished."""
     try:
         return Path.cwd()
     except OSError:
@@ -52,7 +52,7 @@ def working_folder() -> Path | None:
 
 
 def operating_system(host: Host) -> str:
-    """`Linux (Debian GNU/Linux 12 (bookworm))`, `Linux (WSL2 on Windows)`, `macOS 14.2`, else name and release."""
+    """Return e.g. `Linux (Debian GNU/Linux 12 (bookworm))` or `macOS 14.2`, else name and release."""
     if host.system == "Darwin":
         found = re.search(r"<key>ProductVersion</key>\s*<string>([^<]*)</string>", host.release)
         return one_line(f"macOS {found[1]}") if found else f"macOS (Darwin {one_line(host.kernel)})"
@@ -67,14 +67,14 @@ def operating_system(host: Host) -> str:
 
 
 def terminal(environ: Mapping[str, str]) -> str:
-    """`vscode (xterm-256color)`: the terminal program and the TERM variable, as far as they are known."""
+    """Return e.g. `vscode (xterm-256color)`: the terminal program and the TERM variable, as far as they are known."""
     program = environ.get("TERM_PROGRAM") or ("Windows Terminal" if environ.get("WT_SESSION") else "")
     kind = environ.get("TERM") or ""
     return one_line(f"{program} ({kind})" if program and kind else program or kind or "unknown")
 
 
 def get_system_info(is_repl: bool = True, cwd: Path | None = None, *, host: Host | None = None) -> str:
-    """The lines of seed A's `# Environment` section, without the header.
+    """Return the lines of seed A's `# Environment` section, without the header.
 
     `cwd` is the working folder (default: the one we are in), `host` the machine (default: this one). `is_repl` adds
     the terminal and names the mode. Never raises.

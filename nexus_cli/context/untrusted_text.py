@@ -1,4 +1,4 @@
-"""Text of a model or a file that stands among our own words: made so that it cannot pose as ours.
+"""Defuse text of a model or a file among our own words, so that it cannot pose as ours.
 
 Only the forms that we use ourselves are touched: markers, notices, the rule before a summary, the call that reads a
 drop. What was meant stays readable.

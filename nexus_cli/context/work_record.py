@@ -6,6 +6,7 @@ text below a summary. `nexus_cli.session.compaction.record_sources` reads files 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +22,16 @@ SHELL = "bash"
 """The tool whose calls are commands."""
 LONGEST = 200
 """Characters of a command, a path or an error line that are shown."""
+HEAD = 60
+"""Of them at the beginning of a path; the rest is its end."""
 TAIL = 20_000
 """Characters at the end of an output in which an error line is looked for."""
 _STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
-"""The last line of the result of a command that ended; a time limit stands before the status."""
+"""The last line of the result of a command that ended; a time limit comes before the status."""
 _UNENDED = re.compile(r"^(interrupted while it ran|outcome unknown)\b[^\n]*\s*\Z", re.MULTILINE)
 """The last line of the result of a command that was started, and nobody knows how it would have ended."""
+_ESCAPED, _POSING = '\\"', "[("
+"""Characters that have a short escape in JSON, and those that our own forms begin with."""
 _NAMED = re.compile(r"\w*(?:Error|Exception)\b|\b(?:error|fatal|panic(?:ked)?)\b.*:|^(?:FAILED|FAIL|ERROR)\b|^E  ")
 _HINTED = re.compile(
     r"error|fail|fatal|cannot|can't|could not|denied|not found|no such|unable|invalid|refused|missing", re.IGNORECASE
@@ -115,6 +120,8 @@ class WorkItem:
     failing: bool = False
     detail: str = ""
     """Text to add if there is room left."""
+    path: str = ""
+    """Of a file."""
 
 
 def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
@@ -195,3 +202,16 @@ def safe_line(text: str) -> str:
     """Return text from outside on one bounded line that cannot pose as words of ours."""
     line = neutralize(one_line(text))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
+
+def safe_path(path: str) -> str:
+    """Return a path on one bounded line: as it is, or as a JSON string if anything in it needs an escape.
+
+    So two files never have one name, unless they are longer than the line.
+    """
+    if path.isprintable() and path == safe_line(path) and not path.startswith('"'):
+        return path
+    shown = "".join(one if one.isprintable() and one not in _ESCAPED else json.dumps(one)[1:-1] for one in path)
+    for one in _POSING:
+        shown = shown.replace(one, f"\\u{ord(one):04x}")
+    return f'"{shown}"' if len(shown) < LONGEST else f'"{shown[:HEAD]}...{shown[HEAD + 5 - LONGEST :]}"'

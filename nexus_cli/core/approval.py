@@ -48,7 +48,7 @@ Answer = Allow | Deny | Defer
 
 
 class Approver(Protocol):
-    """Ask the person. `None` instead of an approver means that nobody can be asked."""
+    """The way to ask the person. `None` instead of an approver means that nobody can be asked."""
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer; cancelled with the turn."""

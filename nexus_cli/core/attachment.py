@@ -1,4 +1,4 @@
-"""What a person hands to a run besides its text: images, and the trigger that starts it.
+"""Inputs of a run besides its text: images, and the trigger that starts it.
 
 Apart from `message`: a command that sends none needs no more than this.
 """

@@ -11,7 +11,7 @@ MAX_RESERVE = 8000
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsedTokens:
     """Tokens by layer, and the tool schemas."""
 
     system: int = 0
@@ -36,7 +36,7 @@ class TokenBudget:
     window: int
     reserve_reply: int
     reserve_tools: int
-    used: Used = Used()
+    used: UsedTokens = UsedTokens()
 
     @classmethod
     def of(cls, window: int, max_output: int | None = None) -> TokenBudget:

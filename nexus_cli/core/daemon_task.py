@@ -65,7 +65,7 @@ class DaemonTask(Generic[T]):
 async def run_tasks(tasks: Iterable[DaemonTask[Any]]) -> None:
     """Run the tasks in order; return as soon as each has ended or exceeded its limit.
 
-    One that runs already is waited for. A call that exceeds its limit goes on in its thread. A cancellation ends the
+    One that runs already is waited for. A call that exceeds its limit continues in its thread. A cancellation ends the
     wait at once, and what has not started by then never runs.
     """
     tasks = list(tasks)

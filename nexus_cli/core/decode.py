@@ -116,7 +116,7 @@ def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
     """Return the text of `data`; None when it is neither marked nor UTF-8 and has a NUL near its beginning.
 
     A byte order mark decides, then UTF-8. With as many characters in UTF-8 as bytes that are not, it is UTF-8 with
-    stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters stand
+    stray bytes; else the letters decide (charset-normalizer), and where they fit nothing, or control characters are
     among them, it is UTF-8 after all. With `cut` a character that is torn at the end is left away.
     """
     for bom, encoding in MARKS:

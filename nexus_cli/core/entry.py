@@ -62,7 +62,7 @@ class WindowItem:
     """One message of an epoch's head."""
 
     entry: int
-    """The entry it shows; for a summary or marker the last entry it stands for."""
+    """The entry it shows; for a summary or marker the last entry it replaces."""
     form: ItemForm
     message: Message
     preamble: str = ""
@@ -104,7 +104,7 @@ class Epoch:
 
 
 class Cause(StrEnum):
-    """Why something was left out of a request (interface.md section 8)."""
+    """The reason why something was left out of a request (interface.md section 8)."""
 
     SECTION_BUDGET = "section_budget"
     TRUNCATION = "truncation"
@@ -179,7 +179,7 @@ class Manifest:
 
     def is_newer_than(self, entry: int, at: str) -> bool:
         """Return True if what was recorded at this time, when `entry` was the newest one, was there before it was sent.
-        Entries tell it as far as they can: clocks are set back."""
+        Entries show it as far as they can: clocks are set back."""
         return entry < self.last or (entry == self.last and at <= self.at)
 
 

@@ -31,7 +31,7 @@ _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 REDACTED: Final = "[redacted]"
-"""Stands where a secret was."""
+"""Replacement for a secret."""
 
 
 class NexusError(Exception):

@@ -1,6 +1,7 @@
 """Events of a session for its front ends: one closed union, the types of interface.md section 7.
 
-A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines.
+A front end matches on the class and ends in `assert_never`; `kind` is the `type` of the JSON lines. A class is named
+after its `kind`, with the suffix `Event` where a value of `core.message` has that name.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class TurnStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Steered:
-    """Words that were given to the running turn have reached the window."""
+class SteeringMessage:
+    """Text that the person sent during the turn and that is in the window from now on."""
 
     kind: ClassVar[str] = "turn.steer"
     text: str
@@ -66,7 +67,7 @@ class Thinking:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ToolCallEvent:
     kind: ClassVar[str] = "tool.call"
     call: ToolCall
     subject: str
@@ -74,14 +75,14 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ToolOutput:
     kind: ClassVar[str] = "tool.output"
     call_id: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Resulted:
+class ToolResultEvent:
     kind: ClassVar[str] = "tool.result"
     call: ToolCall
     result: ToolResult
@@ -90,33 +91,33 @@ class Resulted:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApprovalRequest:
     kind: ClassVar[str] = "approval.ask"
     question: Question
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ApprovalAnswer:
     kind: ClassVar[str] = "approval.answer"
     call_id: str
     answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class ContextDrop:
     kind: ClassVar[str] = "context.drop"
     drop: Drop
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class ContextRecall:
     kind: ClassVar[str] = "context.recall"
     drop_id: str
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
-class CacheExpect:
+class CacheExpectation:
     kind: ClassVar[str] = "cache.expect"
     tokens: int
     """Tokens of the request's beginning that the provider's cache should hold."""
@@ -155,7 +156,7 @@ class CompactionDone:
     why: str = ""
     """Why it was not accepted; "" when it was."""
     kept: Mapping[str, Any] | None = None
-    """What stands in the window afterwards, None where none was accepted: `words`, `words_left`, `answers`,
+    """What the window contains afterwards, None where none was accepted: `words`, `words_left`, `answers`,
     `answers_left` (messages), `files`, `commands`, `failing`, `record_left` (items), `summary` (tokens), `drops` (ids:
     all messages that went, then what the record has no room for), `source`, `source_why`."""
     cut: bool = False
@@ -165,7 +166,7 @@ class CompactionDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
+class Retry:
     kind: ClassVar[str] = "retry"
     attempt: int
     wait: float
@@ -208,30 +209,30 @@ class Outcome:
     usage: Usage
     seconds: float
     denied: tuple[Mapping[str, str], ...] = ()
-    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.denials`."""
+    """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
     changed: tuple[str, ...] = ()
 
 
 Event = (
     SessionStart
     | TurnStart
-    | Steered
+    | SteeringMessage
     | StepStart
     | ContextPlan
     | Text
     | Thinking
-    | Called
-    | Output
-    | Resulted
-    | Asked
-    | Answered
-    | Dropped
-    | Recalled
-    | CacheExpect
+    | ToolCallEvent
+    | ToolOutput
+    | ToolResultEvent
+    | ApprovalRequest
+    | ApprovalAnswer
+    | ContextDrop
+    | ContextRecall
+    | CacheExpectation
     | CacheResult
     | CompactionStart
     | CompactionDone
-    | Retried
+    | Retry
     | Notice
     | StepEnd
     | TurnEnd

@@ -1,4 +1,4 @@
-"""Facts that are remembered from one session to another, in seed E's three slots, and the protocols of their store.
+"""Facts that are kept from one session to another, in seed E's three slots, and the protocols of their store.
 
 A fact that the person did not state is a proposal until they accept it: text from tools and models must not become a
 standing instruction by itself.
@@ -36,7 +36,6 @@ class FactState(StrEnum):
     KEPT = "kept"
     PROPOSED = "proposed"
     """Waits for the person; never in a request."""
-    FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class Facts(Protocol):
     """The facts that a session may read and write: those of the person, of its project and of the agent."""
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
-        """Store a fact. It is kept at once if `quote` stands word for word in what the person typed in this session,
+        """Store a fact. It is kept at once if `quote` occurs word for word in what the person typed in this session,
         white space and case apart; else it is a proposal. The same text in the same slot again gives the fact that is
         there. `ValueError` for a text that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored,
         also in a session that saves nothing."""
@@ -128,8 +127,8 @@ class Facts(Protocol):
 
 
 @runtime_checkable
-class Merging(Protocol):
-    """Puts facts in order; only where that is what a run is for."""
+class FactMerger(Protocol):
+    """Access that merges facts; only in a run that consolidates memory."""
 
     def merge(self, fact_ids: Sequence[str], text: str) -> Fact:
         """Return a proposal that takes the place of several facts of one slot: at once where all of them were

@@ -78,7 +78,7 @@ class _Place:
 
     password: bool
     literal: bool
-    """Nothing but a value can stand here."""
+    """Only a value is possible here."""
     quoted: bool
     set_here: bool
     """It is set by an equals sign."""

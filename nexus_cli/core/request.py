@@ -72,7 +72,7 @@ class UsageDelta:
 
 @dataclass(frozen=True, slots=True)
 class FinishDelta:
-    """Why the stream ended, in the provider's word: `stop`, `tool_calls`, `length`, `content_filter`."""
+    """The end of the stream, with the provider's reason: `stop`, `tool_calls`, `length`, `content_filter`."""
 
     reason: str
 
@@ -98,7 +98,7 @@ Delta = TextDelta | ThinkingDelta | CallDelta | OpaqueDelta | UsageDelta | Finis
 
 
 class Provider(Protocol):
-    """Streams one reply.
+    """A source of streamed replies.
 
     Raises `ProviderError` when the request failed, before or after the first delta. A stream that merely ends early
     ends without a `FinishDelta`. Closing the iterator closes the connection.

@@ -14,7 +14,7 @@ from nexus_cli.core.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedValues:
     """Values fixed for an entry when it is first sent."""
 
     entry: int
@@ -31,11 +31,11 @@ class Log(Protocol):
         """Record what happened."""
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """The entries from `first` to `last`, both included, of this lane and its ancestors."""
+        """Return the entries from `first` to `last`, both included, of this lane and its ancestors."""
         ...
 
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
-        """Entry and text of the person's messages up to entry `last`, newest first, each read when it is asked for."""
+        """Yield entry and text of the person's messages up to entry `last`, newest first, each read lazily."""
         ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
@@ -43,30 +43,30 @@ class Log(Protocol):
         ...
 
     def last_id(self) -> int:
-        """Id of the newest entry, 0 when there is none."""
+        """Return the id of the newest entry, 0 when there is none."""
         ...
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
         """Record a new beginning together with what it leaves out and what is noted of it, in one commit."""
 
     def next_epoch(self) -> int:
-        """The id that the next epoch takes: they count from 0 in a session, over all its lanes."""
+        """Return the id that the next epoch takes: they count from 0 in a session, over all its lanes."""
         ...
 
     def epoch(self, epoch_id: int) -> Epoch:
-        """An epoch of this lane or of one that it came from; `NexusError("usage", ...)` when there is none."""
+        """Return an epoch of this lane or of one that it came from; `NexusError("usage", ...)` when there is none."""
         ...
 
     def record_request(
         self,
         manifest: Manifest,
-        fixed: Sequence[Fixed],
+        fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[Fixed] = (),
+        with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte goes out; `head_lines` are the SHA-256 of the epoch's items, given
-        with the first request of an epoch, else empty. `dressed` are those of its items to which something else is
-        added than when the epoch was recorded."""
+        with the first request of an epoch, else empty. `with_preambles` are those of its items whose preamble has
+        changed since the epoch was recorded."""
 
     def record_reply(
         self, entry: Entry | None, step: int, usage: Usage, finish: str, reported: bool, sent: str = ""
@@ -77,7 +77,7 @@ class Log(Protocol):
         `core.request.SentDelta`."""
 
     def next_drop(self) -> str:
-        """A new drop id, unique in the session."""
+        """Return a new drop id, unique in the session."""
         ...
 
     def record_drop(self, drop: Drop) -> None:
@@ -87,7 +87,7 @@ class Log(Protocol):
         """Record something about the lane."""
 
     def memos(self, kind: str) -> Sequence[Memo]:
-        """All memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
+        """Return all memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
         ...
 
 
@@ -105,7 +105,7 @@ class Piece:
 
 @runtime_checkable
 class Recall(Protocol):
-    """Reads back what was left out."""
+    """Access to what was left out."""
 
     def recall(self, drop_id: str) -> str | None:
         """Return the whole original of a drop as text, or None if this session has no such drop. Counts the recall."""
@@ -138,8 +138,8 @@ class Assembly(Protocol):
 
 
 @runtime_checkable
-class Seen(Protocol):
-    """Remembers the files that this session read or wrote, over processes."""
+class SeenFileStore(Protocol):
+    """The files that this session read or wrote, over processes."""
 
     def digest(self, path: str) -> str | None:
         """Return the SHA-256 (hex) of the file's bytes when it was last read or written here, or None."""
@@ -149,8 +149,8 @@ class Seen(Protocol):
         """Record that `path` (absolute) was `read`, `changed` or `created` and what it holds now."""
 
 
-class TokenCounter(Protocol):
-    """Counts tokens of a text (seed A). Never raises, never needs the network."""
+class TextCounter(Protocol):
+    """A counter of tokens in a text (seed A). Never raises, never needs the network."""
 
     def count(self, text: str) -> int:
         """Return tokens of `text`."""
@@ -178,7 +178,7 @@ class Calibration:
 
 
 class Calibrations(Protocol):
-    """Keeps one calibration per model."""
+    """The store of calibrations, one per model."""
 
     def calibration(self, model: str) -> Calibration:
         """Return what was learned of `model` so far."""
@@ -189,7 +189,7 @@ class Calibrations(Protocol):
 
 
 class Counts(Protocol):
-    """Remembers token counts by the hash of the text."""
+    """The store of token counts by the hash of the text."""
 
     def stored_count(self, encoding: str, digest: bytes) -> int | None:
         """Return the stored count, or None."""

@@ -1,4 +1,4 @@
-"""Runs a short coroutine to completion even if cancelled."""
+"""Run a short coroutine to completion even if cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Separates what a person typed in a message from what is attached behind it."""
+"""Separate what a person typed in a message from what is attached behind it."""
 
 from __future__ import annotations
 

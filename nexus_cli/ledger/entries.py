@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.ledger import blobs, lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lanes import Segment
@@ -98,7 +98,7 @@ def count_turns(db: Database, lane: int, last: int) -> int:
     return sum(int(row[0]) for row in rows)
 
 
-def settle(db: Database, lane: int, fixed: Sequence[Fixed]) -> None:
+def settle(db: Database, lane: int, fixed: Sequence[FixedValues]) -> None:
     """Settle entries that are about to be sent; inside a transaction.
 
     The same values are accepted again. `ValueError` for other values, and for an entry that is not recorded.

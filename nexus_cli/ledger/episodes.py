@@ -1,4 +1,4 @@
-"""Lists past sessions of a project from the session table alone, without reading an entry."""
+"""List past sessions of a project from the session table alone, without reading an entry."""
 
 from __future__ import annotations
 

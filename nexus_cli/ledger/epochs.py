@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.ledger import blobs, drops, lanes
 from nexus_cli.ledger.database import Database
 
@@ -131,8 +131,8 @@ def _head(db: Database, key: int) -> tuple[WindowItem, ...]:
     return tuple(slots)
 
 
-def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequence[Fixed] = ()) -> None:
-    """Settle the line hashes of an epoch's slots, and the preambles of `dressed` slots; inside a transaction.
+def settle_head(db: Database, key: int, lines: Sequence[bytes], with_preambles: Sequence[FixedValues] = ()) -> None:
+    """Settle the line hashes of an epoch's slots, and the preambles of `with_preambles` slots; inside a transaction.
 
     `ValueError` if they were settled differently before.
     """
@@ -149,7 +149,7 @@ def settle_head(db: Database, key: int, lines: Sequence[bytes], dressed: Sequenc
             "UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = ? AND entry = ? AND form IN (?, ?)",
             [
                 (replace_surrogates(one.preamble), one.tokens, key, one.entry, str(ItemForm.FULL), str(ItemForm.ELIDED))
-                for one in dressed
+                for one in with_preambles
             ],
         )
         db.many(

@@ -1,4 +1,4 @@
-"""Finds the sessions in which a fact can still be read: a request that was sent never changes.
+"""Find the sessions in which a fact can still be read: a request that was sent never changes.
 
 Searches for the fact's number, so it works after the text is gone. It does not find texts that repeat the fact in other
 words.

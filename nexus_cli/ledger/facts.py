@@ -26,12 +26,12 @@ _COLUMNS = (
 
 
 class FactTable:
-    """Reads and writes the facts of one ledger. Methods that write have committed when they return."""
+    """The facts of one ledger. Methods that write have committed when they return."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._lent_sessions: frozenset[str] = frozenset()
-        """Sessions of lent facts: they exist in the ledger that lends, not in this one."""
+        """Sessions of borrowed facts: they exist in the ledger of origin, not in this one."""
 
     def add(
         self, slot: MemorySlot, text: str, *, state: FactState, at: str, actor: str, project: str = "",
@@ -121,7 +121,7 @@ class FactTable:
         text = fact_text(text)
         old = [self.get(fact_id) for fact_id in dict.fromkeys(fact_ids)]
         if len({(fact.slot, fact.project) for fact in old}) != 1:
-            why = "they stand in different slots or projects" if old else "none is named"
+            why = "they are in different slots or projects" if old else "none is named"
             raise NexusError("usage", "facts cannot be merged", why, "Name facts of one slot")
         slot, project = old[0].slot, old[0].project
         same = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]

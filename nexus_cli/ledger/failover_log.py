@@ -17,7 +17,7 @@ from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
-from nexus_cli.ledger.opening import connect_memory
+from nexus_cli.ledger.open_database import connect_memory
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
 from nexus_cli.ledger.session_copy import copy_session, cut_lane, make_empty_session
 
@@ -33,7 +33,7 @@ class _Failover:
     epochs: int
     """Id of the next epoch."""
     memory: Database | None = None
-    """Where the session goes on after a failed commit."""
+    """The database in use after a failed commit."""
     has_past: bool = True
     """False if `memory` could not take over what the session held."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -147,7 +147,7 @@ class FailoverLog(LaneLog):
             raise problem from error
         if self._swap():
             what = "what follows" if problem is not error else "the session"
-            self._warn(f"{problem.message}; {what} goes on in memory and is lost when it ends")
+            self._warn(f"{problem.message}; {what} continues in memory and is lost when it ends")
 
     def _diagnose(self, error: NexusError) -> NexusError:
         """Return `error`, or that the session is gone, which shows in many ways."""

@@ -1,4 +1,4 @@
-"""Forks a session: the new one shares the rows up to the fork and begins under the same epoch."""
+"""Fork a session: the new one shares the rows up to the fork and begins under the same epoch."""
 
 from __future__ import annotations
 

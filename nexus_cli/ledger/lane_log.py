@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
-from nexus_cli.core.services import Calibration, Fixed, SeenFile
+from nexus_cli.core.services import Calibration, FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, lanes, requests, sessions, token_stats, tool_traces
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.requests import Inherited, RequestRow
+from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
 
 T = TypeVar("T")
@@ -49,9 +49,10 @@ class _SentEntries:
 
 
 class LaneLog:
-    """Write one lane, and read it back.
+    """The log of one lane, written and read back.
 
-    Implements `Log`, `Recall`, `Seen`, `Calibrations` and `Counts` of `core.services`, and `Starts` of the dispatcher.
+    Implements `Log`, `Recall`, `SeenFileStore`, `Calibrations` and `Counts` of `core.services`, and the dispatcher's
+    `StartLog`.
     A method that writes has committed when it returns, or raises `NexusError("ledger", ...)` with nothing written.
     """
 
@@ -77,7 +78,7 @@ class LaneLog:
 
     @property
     def agent(self) -> str:
-        """Whose lane it is: `main`, or what a side lane was opened for."""
+        """The agent of the lane: `main`, or the purpose of a side lane."""
         return lanes.agent_of(self.db, self.lane)
 
     def open_lane(self, agent: str, at_entry: int | None = None) -> LaneLog:
@@ -177,15 +178,15 @@ class LaneLog:
     def record_request(
         self,
         manifest: Manifest,
-        fixed: Sequence[Fixed],
+        fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[Fixed] = (),
+        with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """Record a request before its first byte is sent, and move the cursor."""
 
         def write(db: Database) -> None:
             if self._has_past:
-                requests.record(db, self.lane, manifest, fixed, head_lines, dressed)
+                requests.record(db, self.lane, manifest, fixed, head_lines, with_preambles)
 
         self._commit(write)
 
@@ -216,7 +217,7 @@ class LaneLog:
         """Return the lane's newest request, or None."""
         return next(iter(self.requests("newest")), None)
 
-    def inherited_requests(self, which: str = "all") -> Inherited:
+    def inherited_requests(self, which: str = "all") -> InheritedRequests:
         """Return the requests of the lanes that this one was forked from; `which` as in `requests`."""
         return requests.inherited(self.db, self.lane, which)
 

@@ -55,7 +55,7 @@ class ReadOnlyDatabase(Database):
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
                 raise ledger_error(error, self._what) from error
-            why = "what was written last stands in a log beside it, which takes a writable folder to be read"
+            why = "the newest changes are in a log beside it, which can only be read in a writable folder"
             raise NexusError("ledger", self._what, why, _WRITABLE) from error
         except sqlite3.DatabaseError as error:
             raise ledger_error(error, self._what) from error

@@ -1,4 +1,4 @@
-"""Ranks short texts (facts, titles of sessions) by the words that they share with a query or a message.
+"""Rank short texts (facts, titles of sessions) by the words that they share with a query or a message.
 
 SQLite's FTS5 finds and stems the words, in a table in memory filled for each call: 1,000 facts take 4 ms, and no
 index has to be kept in step with the ledger. Where SQLite lacks FTS5, only words in the same form match.
@@ -22,7 +22,7 @@ MOST_RELEVANT = 200
 """Matching texts that are looked at more closely, the best ones."""
 
 COMMON_WEIGHT = 0.34
-"""Weight of a word that stands in nearly every request; any other weighs 1."""
+"""Weight of a word that occurs in nearly every request; any other weighs 1."""
 LONG = 40
 """Words of a message above which it shares single words with nearly every text."""
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import blobs, entries, epochs, lanes, sessions
 from nexus_cli.ledger.database import Database
@@ -35,7 +35,7 @@ class RequestRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Inherited:
+class InheritedRequests:
     """The requests under the epochs that a lane shares with the lanes it was forked from, oldest first in each lane."""
 
     before: tuple[RequestRow, ...] = ()
@@ -48,9 +48,9 @@ def record(
     db: Database,
     lane: int,
     manifest: Manifest,
-    fixed: Sequence[Fixed],
+    fixed: Sequence[FixedValues],
     head_lines: Sequence[bytes],
-    dressed: Sequence[Fixed] = (),
+    with_preambles: Sequence[FixedValues] = (),
 ) -> None:
     """Record a request before it is sent: manifest, settled entries, cursor; inside a transaction.
 
@@ -61,7 +61,7 @@ def record(
         raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
     epoch = epochs.require_key(db, lane, manifest.epoch)
     entries.settle(db, lane, fixed)
-    epochs.settle_head(db, epoch, head_lines, dressed)
+    epochs.settle_head(db, epoch, head_lines, with_preambles)
     db.run(
         "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -126,7 +126,7 @@ WHICH: Mapping[str, Callable[[int], str]] = {
     "notable": _notable,
 }
 """Requests of a lane `r`, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the newest
-and the smallest of which the provider reported what it took, and the newest for which it told of a cache."""
+and the smallest of which the provider reported what it took, and the newest for which it reported a cache."""
 
 
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
@@ -147,9 +147,9 @@ def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes
     ]  # fmt: skip
 
 
-def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
+def inherited(db: Database, lane: int, which: str = "all") -> InheritedRequests:
     """Return the requests of the lanes that `lane` was forked from, before the fork and beside it."""
-    found = Inherited()
+    found = InheritedRequests()
     chain = lanes.ancestry(db, lane)
     epoch = sent = lanes.END
     for child, parent in pairwise(chain):
@@ -164,7 +164,7 @@ def inherited(db: Database, lane: int, which: str = "all") -> Inherited:
         shared = [replace(both[step], session=named) for step in sorted(both) if both[step].manifest.epoch <= epoch]
         before = [row for row in shared if row.manifest.last <= sent]
         beside = [row for row in shared if row.manifest.last > sent]
-        found = Inherited((*before, *found.before), (*beside, *found.beside))
+        found = InheritedRequests((*before, *found.before), (*beside, *found.beside))
     return found
 
 

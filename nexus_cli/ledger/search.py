@@ -40,7 +40,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of a search."""
 
     hits: tuple[Hit, ...]
@@ -51,7 +51,7 @@ class Found:
     """Texts that could not be read."""
 
 
-def search(db: Database, text: str, folder: str | None = None, limit: int = 20) -> Found:
+def search(db: Database, text: str, folder: str | None = None, limit: int = 20) -> SearchResult:
     """Find the newest entries that hold `text`, case aside, in the sessions of one folder or of all; at most `limit`.
 
     What a fork shares with its source is found once, in the source as long as that exists.
@@ -68,9 +68,9 @@ def search(db: Database, text: str, folder: str | None = None, limit: int = 20) 
         snippet = _snippet(message, pattern)
         if snippet is not None:
             if len(hits) == limit:
-                return Found(tuple(hits), True, damaged)
+                return SearchResult(tuple(hits), True, damaged)
             hits.append(Hit(session[0], session[1], session[2], entry, at, actor, snippet))
-    return Found(tuple(hits), False, damaged)
+    return SearchResult(tuple(hits), False, damaged)
 
 
 _Session = tuple[str, str, str]

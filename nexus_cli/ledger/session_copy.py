@@ -1,6 +1,6 @@
-"""Copies one session from a ledger that has failed into a database in memory.
+"""Copy one session from a ledger that has failed into a database in memory.
 
-Keys and ids stay the same, so a lane goes on with the id that it has.
+Keys and ids stay the same, so a lane continues under its id.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _NEXT_USE = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What is known of a session without reading it."""
+    """Facts about a session that need no entry."""
 
     id: str
     """A ULID: sorts by the time of its making."""

@@ -19,7 +19,7 @@ from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.episodes import list_episodes
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
-from nexus_cli.ledger.opening import connect, connect_memory, lock_folder, open_readonly
+from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder, open_readonly
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, is_unwritable
 from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.ledger.sessions import SessionInfo
@@ -81,7 +81,7 @@ class Ledger:
         return self.session(session)
 
     def fork_session(self, source: str, *, name: str = "", at: str, entry: int | None = None) -> SessionInfo:
-        """Create a session that goes on after `entry` of `source` (default: its newest), sharing its rows and epoch.
+        """Create a session that continues after `entry` of `source` (default: its newest), sharing its rows and epoch.
 
         An entry inside a group of calls and results means the last one before the group.
         """

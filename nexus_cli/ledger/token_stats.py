@@ -1,4 +1,4 @@
-"""What was learned of tokens: one calibration per model, and token counts by the hash of a text."""
+"""Token statistics: one calibration per model, and token counts by the hash of a text."""
 
 from __future__ import annotations
 

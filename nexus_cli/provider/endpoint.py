@@ -115,12 +115,12 @@ def _is_address(text: str) -> bool:
 
 
 NO_KEY = "no-key-needed"
-"""Stands for a key where a server of one's own wants none but the SDK under litellm wants something."""
+"""Placeholder key for an own server that wants none: the SDK under litellm wants something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where one request goes."""
+    """The destination of one request."""
 
     provider: str
     model: str
@@ -164,7 +164,7 @@ def resolve_endpoint(
 ) -> Endpoint:
     """Return the endpoint of `model`; `base` and `key` win over the environment.
 
-    Raises `ProviderError`: `usage` when the name tells no provider, `auth` when a key is needed and there is none, or
+    Raises `ProviderError`: `usage` if the name implies no provider, `auth` when a key is needed and there is none, or
     one that cannot be sent, `config` when the address that the environment has is none.
     """
     provider = provider_of(model)

@@ -45,7 +45,7 @@ def _literal(text: str) -> object:
 
 
 def parse_body(text: str) -> Mapping[str, Any]:
-    """Return the JSON object (or Python's picture of one) of an error that stands somewhere in `text`, or {}."""
+    """Return the JSON object (or Python's picture of one) of an error somewhere in `text`, or {}."""
     text = strip_wrapping(text)
     start = text.find("{")
     if start < 0 or len(text) > LONGEST:

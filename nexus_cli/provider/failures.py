@@ -67,7 +67,7 @@ COUNTS = [
 
 
 def is_overflow(text: str) -> bool:
-    """True when `text` says that the request is larger than the model's window."""
+    """True if `text` says that the request is larger than the model's window."""
     return WORDINGS.search(text) is not None
 
 
@@ -104,7 +104,7 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
         "overloaded": "Try again later, or choose another model",
         "overflow": "Compact the session, or choose a model with a larger window",
         "refused": "Put the request in other words, or choose another model",
-        "provider": "Try again; if it goes on, choose another model",
+        "provider": "Try again; if it keeps failing, choose another model",
     }.get(kind, "")
 
 
@@ -168,7 +168,7 @@ BROKEN_ANSWERS = (
 
 @dataclass(frozen=True, slots=True)
 class ErrorFacts:
-    """What an exception and those behind it say."""
+    """Facts gathered from an exception and its causes."""
 
     status: int | None
     text: str

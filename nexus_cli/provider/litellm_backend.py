@@ -26,7 +26,7 @@ from nexus_cli.provider.message_lines import MessageLines, fill_body, filling
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_response
-from nexus_cli.provider.stall import Stalled
+from nexus_cli.provider.stall import StallError
 
 REASONERS = re.compile(r"o\d")
 """OpenAI models whose adapter rewrites messages."""
@@ -96,7 +96,7 @@ def has_own_reasons(where: Endpoint) -> bool:
 
 
 class LitellmBackend:
-    """A `Provider` for every model that litellm speaks to."""
+    """A `Provider` for every model that litellm supports."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class LitellmBackend:
     ) -> None:
         """Initialize; `api_base` and `api_key` win over the environment.
 
-        `first_byte_hook` is called once per request when its first chunk has come; `info` tells windows and prices
+        `first_byte_hook` is called once per request when its first chunk has come; `info` returns windows and prices
         (`model_info` bound to the settings' overrides).
         """
         self._base = api_base
@@ -132,7 +132,7 @@ class LitellmBackend:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of one reply; see `core.request.Provider`.
 
-        A stream that stays silent for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
+        A stream without progress for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
         iterator or cancelling its task closes the socket.
         """
         # In a thread: a keyring may wait until a person unlocks it.
@@ -160,7 +160,7 @@ class LitellmBackend:
                 return
             for delta in reading.finish():
                 yield delta
-        except Stalled as error:
+        except StallError as error:
             why = f"no data for {request.stall_seconds:g} seconds"
             hint = hint_for("network", request.model)
             raise ProviderError("network", why, hint, started=reading.started, transient=not reading.started) from error

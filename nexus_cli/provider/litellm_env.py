@@ -1,4 +1,4 @@
-"""The environment and settings under which litellm is imported and called: offline, silent, without its own retries.
+"""The environment and settings under which litellm is imported and called: offline, no output, no own retries.
 
 The environment variables are set only while litellm reads them, so programs that a tool starts do not inherit them.
 `litellm_backend` imports and calls litellm.
@@ -52,7 +52,7 @@ def litellm_environment() -> Iterator[None]:
 
 
 def silence_litellm(module: Any) -> None:
-    """Set up the module after its import, and silence its and pydantic's writes to stderr."""
+    """Set up the module after its import, and suppress its and pydantic's writes to stderr."""
     warnings.filterwarnings("ignore", message="Pydantic serializer warnings", category=UserWarning)
     # A request that is cancelled as it begins leaves one of litellm's coroutines behind.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)

@@ -211,12 +211,12 @@ def _relative(name: str) -> Mapping[str, Any] | None:
 
 def _window(entry: Mapping[str, Any]) -> int:
     """Return the window that an entry gives."""
-    # `max_tokens` is the output cap wherever `max_output_tokens` stands too; alone it is the old word for the window.
+    # `max_tokens` is the output cap wherever `max_output_tokens` is given too; alone it is the old word for the window.
     return _number(entry, "max_input_tokens") or _number(entry, "max_tokens") or DEFAULT_WINDOW
 
 
 def provider_of(name: str) -> str:
-    """Return litellm's name of the provider of `name`; "" when neither prefix nor table tells.
+    """Return litellm's name of the provider of `name`; "" if neither prefix nor table gives it.
 
     A prefix decides. A bare name is looked up in the table; a family name that the table does not have yet
     (`gpt-9`, `claude-opus-9`) goes where its family goes. `ollama/` counts as `ollama_chat`, which is what is called.
@@ -233,7 +233,7 @@ def provider_of(name: str) -> str:
 
 
 def takes_effort(name: str) -> bool:
-    """True when the table says that the model reasons, so that an effort means something to it."""
+    """True if the table says that the model reasons, so that an effort means something to it."""
     entry = _entry(name) or _relative(name)
     return bool(entry and entry.get("supports_reasoning") and model_stem(str(entry["_key"])) == model_stem(name))
 

@@ -19,7 +19,7 @@ from nexus_cli.provider.stall import StallWatch
 _responses: ContextVar[list[Any] | None] = ContextVar("responses", default=None)
 LAST_BYTES_SECONDS = 0.05
 END: Final = object()
-"""Stands for a chunk where there are no more."""
+"""Returned instead of a chunk at the end."""
 
 
 async def note_response(response: Any) -> None:
@@ -30,7 +30,7 @@ async def note_response(response: Any) -> None:
 
 
 class OpenStream:
-    """The line of one request."""
+    """The connection of one request."""
 
     def __init__(self, stall_seconds: float) -> None:
         self._responses: list[Any] = []
@@ -64,7 +64,7 @@ class OpenStream:
         self.chunks = source.__aiter__()
 
     async def next_chunk(self) -> object:
-        """Return the next chunk, or `END`. Raises `Stalled`, and whatever the network and the SDKs raise."""
+        """Return the next chunk, or `END`. Raises `StallError`, and whatever the network and the SDKs raise."""
         while True:
             async with self.watch.waiting():
                 chunk: object = await anext(self.chunks, END)

@@ -103,7 +103,7 @@ class Reply:
 
 
 class ReplyFold:
-    """Collects the deltas of one stream."""
+    """The fold of one stream's deltas."""
 
     def __init__(self, name_call: Callable[[int], str], provider: str, model: str) -> None:
         """Initialize; `name_call(n)` gives our id of the reply's n-th call, counted from 0."""

@@ -46,8 +46,8 @@ def backoff_seconds(attempt: int, chance: float) -> float:
     return min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
 
 
-class Retrying:
-    """A `Provider` that tries another one again."""
+class RetryingProvider:
+    """A `Provider` that retries the requests of another one."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Detect a connection that has gone silent.
+"""Detect a connection without progress.
 
-Bytes count, not chunks: a server that sends comments to keep the connection open is not silent.
+Bytes count, not chunks: a server that sends comments to keep the connection open makes progress.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ LONGEST_PAUSE = 5.0
 
 
 OVERDUE = 1.25
-"""Times the allowed silence: a wait that lasts longer was not ended because its loop is blocked."""
+"""Factor of the allowed idle time: a wait that lasts longer was not ended because its loop is blocked."""
 
 
-class Stalled(Exception):
+class StallError(Exception):
     """No byte came for the whole time allowed."""
 
 
@@ -34,7 +34,7 @@ def overdue_wait(task: asyncio.Task[Any] | None) -> float | None:
     """Return the allowed seconds of a wait of `task` that has lasted much longer, None without one. For any thread."""
     now = time.monotonic()
     mine = (watch for watch in tuple(_watches) if watch.task is task)
-    return next((watch.seconds for watch in mine if watch.silence(now) > watch.seconds * OVERDUE), None)
+    return next((watch.seconds for watch in mine if watch.idle_seconds(now) > watch.seconds * OVERDUE), None)
 
 
 def is_waiting_here() -> bool:
@@ -47,7 +47,7 @@ def is_waiting_here() -> bool:
 
 
 class StallWatch:
-    """Watches one stream: entered once, `waiting()` around each wait for the server.
+    """A watch on one stream: entered once, `waiting()` around each wait for the server.
 
     One timer for the whole stream, which looks now and then, rather than one per chunk. The time that the consumer
     takes between two chunks does not count.
@@ -76,7 +76,7 @@ class StallWatch:
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
-        """Wrap one wait. Raise `Stalled` when it lasts too long; any other `TimeoutError` passes."""
+        """Wrap one wait. Raise `StallError` when it lasts too long; any other `TimeoutError` passes."""
         self._since, self._bytes = time.monotonic(), self._received()
         timer = asyncio.timeout(None)
         try:
@@ -86,13 +86,13 @@ class StallWatch:
                 yield
         except TimeoutError as error:
             if timer.expired():
-                raise Stalled from error
+                raise StallError from error
             raise
         finally:
             self._current = self.task = None
             _watches.discard(self)
 
-    def silence(self, now: float) -> float:
+    def idle_seconds(self, now: float) -> float:
         """Return the seconds without progress at `now`, a time of the monotonic clock."""
         return now - self._since
 

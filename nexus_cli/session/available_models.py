@@ -1,33 +1,15 @@
-"""Find usable models: keys in the environment or stored, servers on loopback, the model of a run that names none.
+"""Find usable models: keys in the environment or stored, aliases, the model of a run that names none.
 
 The command line explains a choice, and the provider knows if a model exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.core.errors import REDACTED
-from nexus_cli.provider.local_servers import local_servers
-
-
-class Server(Protocol):
-    """A local server that was found."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def url(self) -> str:
-        """The address at which it answers."""
-
-    @property
-    def prefix(self) -> str:
-        """The provider part of its models' names, with its slash."""
 
 
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
@@ -36,11 +18,6 @@ def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, st
     models, stored = settings.default_models.items(), stored_names()
     present = {name: model for name, model in models if environ.get(name, "").strip() or name in stored}
     return {name: _resolve_or_redact(model, settings) for name, model in present.items()}
-
-
-def find_local_servers() -> Sequence[Server]:
-    """Return the model servers that answer on loopback now."""
-    return local_servers()
 
 
 def resolve_alias(name: str, settings: Settings) -> str:

@@ -8,45 +8,29 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from nexus_cli.context.sections.collect import SectionCollector
 from nexus_cli.context.sections.section import LADDERS, Layer, Section, sha256
-from nexus_cli.core.entry import Drop
+from nexus_cli.ledger import LaneLog
 from nexus_cli.session.drop_list import window_drops
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.next_request.request import PLAN, scale_sections
-
-
-class Kept(Protocol):
-    """Store of the session's drops."""
-
-    def drops(self) -> list[Drop]:
-        """Return all drops so far."""
-        ...
-
-    def original(self, drop_id: str) -> str | None:
-        """See `Recall`."""
-        ...
-
-    def count_recall(self, drop_id: str) -> None:
-        """See `Recall`."""
-        ...
+from nexus_cli.session.next_request.next_request import PLAN, scale_sections
 
 
 @dataclass
 class ContextToolService:
     """Implements `Assembly`."""
 
-    kept: Kept
+    log: LaneLog
     lane_state: LaneState = field(init=False)
     collector: SectionCollector = field(init=False)
     """Both are set once they are made: they depend on the tools, and so on this service."""
 
     def held(self) -> Mapping[str, Any]:
         """See `Assembly`."""
-        lane_state, drops = self.lane_state, self.kept.drops()
+        lane_state, drops = self.lane_state, self.log.drops()
         lane, request = lane_state.lane, next_request(lane_state)
         listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
@@ -64,10 +48,10 @@ class ContextToolService:
         drop = str(row.get("drop") or "")
         if not drop:
             return "", ""
-        whole = self.kept.original(drop)
+        whole = self.log.original(drop)
         if not whole:
             return None
-        self.kept.count_recall(drop)
+        self.log.count_recall(drop)
         if form == "full":
             return whole, drop
         layer = Layer(row["layer"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.event import Dropped, Event, Notice
+from nexus_cli.core.event import ContextDrop, Event, Notice
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Control:
 
     def emit_drop(self, drop: Drop) -> None:
         """Tell the front end what was left out, without its text."""
-        self.emit(Dropped(replace(drop, text=None)))
+        self.emit(ContextDrop(replace(drop, text=None)))
 
     async def wait_until_shown(self) -> None:
         """Wait until the front end has shown every event so far."""

@@ -16,15 +16,24 @@ from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
-from nexus_cli.core.entry import Cause, Drop, Kind
-from nexus_cli.core.limits import LEVELS, Bound, Limits
+from nexus_cli.core.entry import Cause, Kind
+from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.session.denials import SAID_NO, SAID_NOTHING
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.run_limits import CHANGES, Refusal, RunLimits, tighten_by_signals
-from nexus_cli.session.user_input import clip_with_drop, record_drop
-from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
+from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.run_limits import (
+    CHANGES,
+    Refusal,
+    RunHistory,
+    RunLimits,
+    Signals,
+    event_class,
+    restrictions,
+    tighten_by_signals,
+)
+from nexus_cli.session.user_input import clip_with_drop
+from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
 
@@ -36,6 +45,10 @@ PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 NO_OUTPUT = "(no output)"
+SAID_NO = "person"
+"""In the place of the limit that refused a call: the person was asked."""
+SAID_NOTHING = "unanswered"
+"""In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
@@ -43,7 +56,7 @@ ERRORS = 2
 
 
 @runtime_checkable
-class Starts(Protocol):
+class StartLog(Protocol):
     """Records which calls began to run, across processes."""
 
     def record_start(self, call_id: str, name: str) -> None:
@@ -54,7 +67,7 @@ class Starts(Protocol):
         ...
 
 
-class Deferred(Exception):
+class ApprovalDeferred(Exception):
     """The person deferred an approval: the turn ends with the call open."""
 
 
@@ -63,7 +76,7 @@ class Dispatcher:
     """Runs tool calls for one session."""
 
     registry: ToolRegistry
-    starts: Starts
+    starts: StartLog
     limits: Limits
     cwd: Path
     project: Path
@@ -75,10 +88,11 @@ class Dispatcher:
     signals: bool = False
     """True if pressure, errors and the kind of event bind the limits; otherwise they are only reported."""
     found: int = 0
-    """Tokens that a side run found in its window when it began, see `Powers.of`."""
+    """Tokens that a side run found in its window when it began: its pressure is that of what it adds itself. A fork
+    made because the window is full is not restricted for that."""
     denied: list[dict[str, str]] = field(default_factory=list)
     """Refused calls of this turn, as interface.md section 6 wants them: `id`, `tool`, `subject`, `why`, `allow`, the
-    level at which the call would have run ("": at none), and `limit`, which refused it, see `session.denials`."""
+    level at which the call would have run ("": at none), and `limit`, which refused it, or what stands in its place."""
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
@@ -96,7 +110,7 @@ class Dispatcher:
     """Why calls of this step may not run, by id: what the limits say of them."""
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Run `calls` and record a result for each; `Deferred` when the person puts one off."""
+        """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off."""
         self._limit(lane_state, calls)
         await self._run_all(lane_state, calls)
         if self.errors >= ERRORS and not self.signals:
@@ -104,12 +118,19 @@ class Dispatcher:
             lane_state.notices.append(line)
 
     def run_limits(self, lane_state: LaneState) -> RunLimits:
-        """Return what the limits in force allow the next step of the lane."""
-        errors = self.errors if lane_state.lane.run == self._began else 0
-        return RunLimits.of(
-            lane_state, self.limits, errors, self.registry.get, self.starts.was_started, binding=self.signals,
-            found=self.found,
-        )  # fmt: skip
+        """Return what the limits in force allow the next step of the lane; signals count where they bind."""
+        lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
+        counted = self.signals or limits.is_one_step or limits.max_iterations is not None
+        run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
+        layers, now = [("run", limits)], Signals()
+        if self.signals:
+            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
+            changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
+            pressure = window_request(lane_state).budget.pressure_beyond(self.found)
+            errors = self.errors if lane.run == self._began else 0
+            now = Signals(pressure, errors, event_class(run.began, changed=changed))
+            layers.append(("signals", restrictions(now)))
+        return RunLimits(*compose_limits(layers), run, now, self.registry.get, started)
 
     def in_force(self, lane_state: LaneState, bounds: tuple[Bound, ...]) -> tuple[Limits, tuple[Bound, ...]]:
         """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds
@@ -182,7 +203,7 @@ class Dispatcher:
 
     async def _one(self, lane_state: LaneState, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
-        lane_state.emit(event.Called(call, self._subject(tool, call)))
+        lane_state.emit(event.ToolCallEvent(call, self._subject(tool, call)))
         result = await self._result(lane_state, call, tool)
         now = time.monotonic()
         await self._record(lane_state, call, result, now - self.here.get(call.id, now))
@@ -212,7 +233,7 @@ class Dispatcher:
             self.project,
             lane_state.budget.output_cap,
             call.id,
-            lambda text: lane_state.emit(event.Output(call.id, text)),
+            lambda text: lane_state.emit(event.ToolOutput(call.id, text)),
             self.services,
             lambda text: self.given.update({call.id: text}),
         )
@@ -228,9 +249,9 @@ class Dispatcher:
         verdict: Verdict = decide(
             tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs
         )
-        if isinstance(verdict, Granted) and self._confirm and tool.effect in CHANGES:
-            verdict = Ask("this run confirms what changes something", str(tool.effect))
-        if not isinstance(verdict, Ask):
+        if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
+            verdict = ApprovalNeed("this run confirms what changes something", str(tool.effect))
+        if not isinstance(verdict, ApprovalNeed):
             return None
         scope = _scope(tool, checked, verdict)
         if scope in self.always:
@@ -243,10 +264,10 @@ class Dispatcher:
         what = f"{tool.name} {self._subject(tool, call)}"
         detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
         question = Question(call, what, verdict.why, detail, _scope_text(scope))
-        lane_state.emit(event.Asked(question))
+        lane_state.emit(event.ApprovalRequest(question))
         await lane_state.control.wait_until_shown()
         answer = await self.approver.ask(question)
-        lane_state.emit(event.Answered(call.id, answer))
+        lane_state.emit(event.ApprovalAnswer(call.id, answer))
         match answer:
             case Allow(always):
                 if always:
@@ -257,13 +278,13 @@ class Dispatcher:
             case Deny(why):
                 return self._refuse(call, tool, f"the person said no{': ' + why if why else ''}", SAID_NO)
             case Defer():
-                raise Deferred
+                raise ApprovalDeferred
 
     def _level_needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
         where: dict[str, Any] = {"cwd": self.cwd, "project": self.project, "config_dirs": self.config_dirs}
-        found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Granted))
+        found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Grant))
         return next(found, "")
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
@@ -276,33 +297,20 @@ class Dispatcher:
         self.changed.update(dict.fromkeys(result.changed))
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        log = lane_state.lane.timeline.log
-        clipped, drop_id = await clip_with_drop(
-            result.text or NO_OUTPUT,
-            lane_state.budget.output_cap,
-            lane_state.context.counter.count,
-            lambda: result.cites or log.next_drop(),
-            over=bool(result.uncounted),
-        )
-        if drop_id and not result.cites:
-            drop = Drop(
-                drop_id,
-                f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip(),
-                clipped.tokens,
-                Cause.OUTPUT_CAP,
-                lane_state.lane.timeline.now(),
-                text=result.full if result.full is not None else result.text,
-                uncounted=result.uncounted,
-            )
-            await record_drop(log, drop)
-            lane_state.emit(event.Dropped(replace(drop, text=None)))
-        self._append(lane_state, call, replace(result, full=None), clipped.text, seconds)
+        what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
+        text, drop = await clip_with_drop(
+            lane_state, result.text or NO_OUTPUT, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
+            whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
+        )  # fmt: skip
+        if drop:
+            lane_state.emit_drops([drop])
+        self._append(lane_state, call, replace(result, full=None), text, seconds)
 
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         entry = lane_state.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
         if result.cites:
-            lane_state.emit(event.Recalled(result.cites, entry.tokens))
-        lane_state.emit(event.Resulted(call, result, entry.tokens, seconds))
+            lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
+        lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
 
     def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
         self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)
@@ -317,7 +325,7 @@ class Dispatcher:
         return " ".join(str(value).split())[:200]
 
 
-def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: Ask) -> tuple[str, ...]:
+def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: ApprovalNeed) -> tuple[str, ...]:
     """Return the scope of an "always" answer."""
     paths = tool.paths(arguments) if verdict.kind in ("outside", "protected") else ()
     return (tool.name, verdict.kind, *paths)

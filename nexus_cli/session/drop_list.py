@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -23,28 +23,6 @@ NAMED = 8
 UNIT = "counted"
 """Unit of drop tokens: our own count when it was left out, as in the lines for the model. In reports in tokens of the
 budget it is the unit of `counted` and `full_counted`."""
-
-
-def list_drops(
-    session: str, drops: Sequence[Drop], returned: Collection[str] = (), sections: str = ""
-) -> dict[str, Any]:
-    """Return the drops of a session, oldest first, with the number still left out, and of those asked for again.
-
-    `returned` are the ids of drops that are back in the window. Drops of an epoch's `sections` have their present size.
-    """
-    now = _left_out_tokens(sections)
-    drops = [
-        replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
-        for drop in drops
-    ]
-    out = [drop for drop in drops if drop.id not in returned]
-    return {
-        "version": 1,
-        "session": session,
-        "drops": [drop_value(drop) | {"back": drop.id in returned, "unit": UNIT} for drop in drops],
-        "left_out": len(out),
-        "recalled": sum(1 for drop in out if drop.recalls),
-    }
 
 
 def drop_value(drop: Drop) -> dict[str, Any]:
@@ -71,10 +49,26 @@ def session_drops(ledger: Ledger, session: str) -> dict[str, Any]:
 
 
 def window_drops(
-    session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str
+    session: str, drops: Sequence[Drop], items: Iterable[WindowItem], memos: Memos, sections: str = ""
 ) -> dict[str, Any]:
-    """Return the listing with the window at hand: its `slots`, the memos of its lane, the sections of its epoch."""
-    return list_drops(session, drops, returned_drops(drops, items, memos, sections), sections)
+    """Return the drops of a session, oldest first, with the number still left out, and of those asked for again.
+
+    The window `items`, the `memos` of its lane and the `sections` of its epoch say what is back; drops of those
+    sections have their present size.
+    """
+    returned, now = returned_drops(drops, items, memos, sections), _left_out_tokens(sections)
+    drops = [
+        replace(drop, tokens=now[drop.id]) if abs(now.get(drop.id, drop.tokens) - drop.tokens) > NAMED else drop
+        for drop in drops
+    ]
+    out = [drop for drop in drops if drop.id not in returned]
+    return {
+        "version": 1,
+        "session": session,
+        "drops": [drop_value(drop) | {"back": drop.id in returned, "unit": UNIT} for drop in drops],
+        "left_out": len(out),
+        "recalled": sum(1 for drop in out if drop.recalls),
+    }
 
 
 def returned_drops(

@@ -3,7 +3,7 @@ alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from nexus_cli.context.tokens.estimator import DISTRUST, TokenEstimator
 from nexus_cli.context.window.undo import UNDO
@@ -17,20 +17,13 @@ def take_anchor(meter: TokenEstimator, log: LaneLog, epoch: Epoch, items: Sequen
     where a compaction was undone, on what had been reported of the window before it."""
     newest = log.last_request()
     if newest is not None and newest.manifest.epoch == epoch.id:
-        if _anchor_on_any(meter, [newest], epoch, items):
+        if anchor_on(meter, newest, epoch, items):
             return
         rows = [row for row in log.requests() if row.manifest.epoch == epoch.id and row.usage and row.reported]
-        if _anchor_on_any(meter, reversed(rows[-DISTRUST:]), epoch, items):
+        if any(anchor_on(meter, row, epoch, items) for row in reversed(rows[-DISTRUST:])):
             return
     if epoch.cause == UNDO:
         _anchor_on_former(meter, log, epoch)
-
-
-def _anchor_on_any(
-    meter: TokenEstimator, rows: Iterable[RequestRow], epoch: Epoch, items: Sequence[WindowItem]
-) -> bool:
-    """True if one of `rows`, the newest first, could be believed."""
-    return any(anchor_on(meter, row, epoch, items) for row in rows)
 
 
 def anchor_on(meter: TokenEstimator, row: RequestRow, epoch: Epoch, items: Sequence[WindowItem]) -> bool:

@@ -28,13 +28,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Recall, Seen
-from nexus_cli.core.services import TokenCounter as Counting
+from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
-from nexus_cli.provider.retry import Retrying
+from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
@@ -43,7 +42,7 @@ from nexus_cli.session.estimate_anchor import take_anchor
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import SessionLimits
 from nexus_cli.session.memory.session_facts import SessionFacts
-from nexus_cli.session.opening import (
+from nexus_cli.session.open_session import (
     find_session,
     in_memory_notice,
     load_model_info,
@@ -123,7 +122,7 @@ def _open(
     name = options.model or (found.model if found else "")
     if not name:
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
-    if provider is None or isinstance(provider, Retrying):
+    if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
     info = load_model_info(ledger, name, settings)
     if not (info.known or info.window_refused):
@@ -135,7 +134,7 @@ def _open(
         folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
         at=format_utc(clock()),
     )  # fmt: skip
-    asked = provider or Retrying(
+    asked = provider or RetryingProvider(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
@@ -191,7 +190,7 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         services: dict[type, Any] = {
-            Recall: log, Seen: log, Counting: counter, Assembly: context_tool, Facts: facts
+            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts
         }  # fmt: skip
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
@@ -205,13 +204,13 @@ class _Factory:
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
             runs=approver is not None or limits.allow == "all", **facts.source_fields(),
-            **SessionSources(context, log, waiting).source_fields(),
+            **SessionSources(context, log.seen_files, waiting).source_fields(),
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()
         lane_state = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)),
             Spending(limits, (self.recipe,)), self.control, self.clock, self.settings,
-            PromptAssembly(collector, model, rules, tools, context.system_cost, context.tools_cost), log,
+            PromptAssembly(collector, context, tools, rules, options.effort), log,
             SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector

@@ -14,26 +14,44 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Log
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.lane_state import LaneState, Model
 
 
 def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
-    """Return a lane that begins with the lines of this one, plus one instruction of ours."""
+    """Return a lane that begins with the lines of this one, plus one instruction of ours.
+
+    Shared with this one: spending, control, clock, settings, prompt, calibrations. Equal at first, then its own: model,
+    budget, token estimate, cache history, event sections. Everything else is new, and no limits of the session bind it
+    but those of `spending`.
+    """
     lane = lane_state.lane
     context = lane_state.context.fork(lane.fork(Timeline(_open_log(lane, agent, lane.timeline.last), lane_state.clock)))
     context.lane.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
-    return lane_state.fork(context)
+    return LaneState(
+        context, lane_state.model, lane_state.budget, lane_state.meter.fork(), lane_state.spending, lane_state.control,
+        lane_state.clock, lane_state.settings, lane_state.prompt, lane_state.calibrations,
+        cache=replace(lane_state.cache), event=lane_state.event,
+    )  # fmt: skip
 
 
 def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
-    """Return an empty lane of its own: no system text, no tools."""
+    """Return an empty lane of its own: no system text, no tools.
+
+    Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one: what
+    other contents teach of the session's own model is forgotten. Everything else is new.
+    """
     budget, meter = sized(lane_state, model)
     config = ContextConfig(budget.window, budget.window - budget.available)
     context = ContextManager(config, _open_log(lane_state.lane, agent, None), token_counter=lane_state.context.counter)
     rules = rules_for(model.info.provider, model.info.name).dumps()
     context.reframe(replace(context.frame(), model=model.info.name, rules=rules))
     context.lane.begin()
-    return lane_state.separate(context, model, budget, meter)
+    same = model.info.served_name == lane_state.model.info.served_name
+    return LaneState(
+        context, model, budget, meter, lane_state.spending, lane_state.control, lane_state.clock, lane_state.settings,
+        lane_state.prompt, None if same else lane_state.calibrations, cache=CacheHistory(uses=lane_state.cache.uses),
+    )  # fmt: skip
 
 
 def sized(lane_state: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:

@@ -1,6 +1,6 @@
 """The state of one lane: its window, model, budget and token estimate, and what its next request begins with.
 
-Owns what is shared with a fork and what is not; leaves building it to `factory`, opening side lanes to `lane_forks`.
+Leaves building it to `factory`, and opening side lanes, with what they share with it, to `lane_forks`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.last_request import CacheHistory
 from nexus_cli.session.control import Control
-from nexus_cli.session.next_request.request import LimitsInForce, NextRequest
+from nexus_cli.session.next_request.next_request import LimitsInForce, NextRequest
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 
@@ -63,7 +63,7 @@ class NextEpoch:
     """Which contributor was skipped, and what is odd about a file that was read."""
 
 
-class PromptSource(Protocol):
+class PromptAssembler(Protocol):
     """Assembles what we add to the requests of a lane."""
 
     async def draft_epoch(self, lane_state: LaneState) -> EpochDraft:
@@ -94,6 +94,8 @@ class LaneState:
     """One lane with everything that its turns need."""
 
     context: ContextManager
+    lane: Lane = field(init=False)
+    """The lane of `context`."""
     model: Model
     budget: TokenBudget
     meter: TokenEstimator
@@ -101,7 +103,7 @@ class LaneState:
     control: Control
     clock: Clock
     settings: Settings
-    prompt: PromptSource
+    prompt: PromptAssembler
     calibrations: Calibrations | None = None
     """Where what is learned of a model's tokenizer is stored; None: it is forgotten with the lane."""
     limits: LimitsSource | None = None
@@ -138,36 +140,8 @@ class LaneState:
     """What the log of the lane says of commands and turns, as far as it was read."""
 
     def __post_init__(self) -> None:
+        self.lane = self.context.lane
         self.meter.contents = WindowContents(lambda: (self.lane.epoch, self.lane.items))
-
-    def fork(self, context: ContextManager) -> LaneState:
-        """Return the state of a lane that begins with this one's lines, in the fork `context`.
-
-        Shared with this one: spending, control, clock, settings, prompt, calibrations. Equal at first, then its own:
-        model, budget, token estimate, cache history, event sections. Everything else is new, and no limits of the
-        session bind it but those of `spending`.
-        """
-        return LaneState(
-            context, self.model, self.budget, self.meter.fork(), self.spending, self.control, self.clock, self.settings,
-            self.prompt, self.calibrations, cache=self.cache.fork(), event=self.event,
-        )  # fmt: skip
-
-    def separate(self, context: ContextManager, model: Model, budget: TokenBudget, meter: TokenEstimator) -> LaneState:
-        """Return the state of a lane of `model` that has no lines in common with this one's.
-
-        Shared with this one: spending, control, clock, settings, prompt, and calibrations if `model` is another one:
-        what other contents teach of the session's own model is forgotten. Everything else is new.
-        """
-        same = model.info.served_name == self.model.info.served_name
-        return LaneState(
-            context, model, budget, meter, self.spending, self.control, self.clock, self.settings, self.prompt,
-            None if same else self.calibrations, cache=CacheHistory(uses=self.cache.uses),
-        )  # fmt: skip
-
-    @property
-    def lane(self) -> Lane:
-        """The lane of the turn."""
-        return self.context.lane
 
     @property
     def least_output(self) -> int:

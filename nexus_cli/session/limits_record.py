@@ -17,13 +17,12 @@ from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.session.denials import SIGNALS
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.request import LimitsInForce
+from nexus_cli.session.next_request.next_request import LimitsInForce
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.run_limits import Signals, tighten_by_signals
+from nexus_cli.session.run_limits import SIGNALS, Signals, tighten_by_signals
 
 T = TypeVar("T")
 LIMITS = "limits"

@@ -20,28 +20,19 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.cache_expectation import cache_result, record_use
+from nexus_cli.session.next_request.cache_expectation import record_use
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.next_request.request import Outlook
+from nexus_cli.session.next_request.next_request import Outlook
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 KEPT = "What came was kept"
 """Beginning of a hint that is true only if the session is saved."""
+ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
+"""What a provider is given beside the lines of a request, as its manifest has it."""
 GO_ON = "Go on from where you broke off."
 """Message that a resumed session without a prompt sends after one of these."""
-
-
-def arguments(lane_state: LaneState, cap: int) -> dict[str, object]:
-    """Return the arguments of the provider besides the lines of the request."""
-    return {
-        "model": lane_state.model.info.name,
-        "max_output": cap,
-        "effort": lane_state.lane.epoch.effort,
-        "tool_choice": lane_state.lane.epoch.tool_choice,
-        "cache_key": lane_state.model.cache_key,
-    }
 
 
 async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> Reply:
@@ -67,7 +58,7 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
                 case ThinkingDelta(text) if main:
                     lane_state.emit(event.Thinking(text))
                 case RetryDelta(attempt, wait, why):
-                    lane_state.emit(event.Retried(attempt, wait, why))
+                    lane_state.emit(event.Retry(attempt, wait, why))
                 case _:
                     pass
     except asyncio.CancelledError:
@@ -91,22 +82,7 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
     previous_end = sealed.previous_end or ahead.messages
     lane_state.step += 1
     lane_state.spending.steps += main
-    manifest = Manifest(
-        lane_state.step,
-        lane.epoch.id,
-        sealed.last,
-        {**arguments(lane_state, cap), "previous_end": previous_end},
-        sealed.wire.sha256,
-        expected,
-        format_utc(lane_state.clock()),
-        ahead.tokens,
-    )
-    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
-    lane_state.event = ()
-    if main:
-        lane_state.emit(event.StepStart(lane_state.step))
-        lane_state.emit(event.CacheExpect(manifest.cached))
-    return Request(
+    request = Request(
         lane_state.model.info.name,
         sealed.wire.messages,
         deepcopy(lane.epoch.tools),  # adapters for some providers edit the schemas that they are given
@@ -117,6 +93,17 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
         previous_end,
         lane_state.model.stall_seconds,
     )
+    arguments = {name: getattr(request, name) for name in ARGUMENTS}
+    manifest = Manifest(
+        lane_state.step, lane.epoch.id, sealed.last, arguments, sealed.wire.sha256, expected,
+        format_utc(lane_state.clock()), ahead.tokens,
+    )  # fmt: skip
+    lane.timeline.log.record_request(manifest, sealed.fixed, sealed.head_lines, sealed.changed_head)
+    lane_state.event = ()
+    if main:
+        lane_state.emit(event.StepStart(lane_state.step))
+        lane_state.emit(event.CacheExpectation(manifest.cached))
+    return request
 
 
 def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
@@ -126,9 +113,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     possible = reply.usage and lane_state.meter.is_possible(counted, reply.usage.input, lane_state.model.info.window)
     reported = reply.usage if possible else None
     usage = reported or _estimate_usage(lane_state, reply.message)
-    told = reported or Usage()
-    cached = cache_result(lane_state, ahead, told)
-    record_use(lane_state, ahead, told)
+    cached = record_use(lane_state, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
         lane_state.learn(counted, reply.usage.input)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.context.sections.planner import UNREAD
@@ -14,8 +15,8 @@ from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.event import Notice
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.lane_state import LaneState, Model, Preamble
-from nexus_cli.session.next_request.request import PLAN
+from nexus_cli.session.lane_state import LaneState, Preamble
+from nexus_cli.session.next_request.next_request import PLAN
 
 
 @dataclass
@@ -23,11 +24,11 @@ class PromptAssembly:
     """Assembles what we add to the requests of one lane."""
 
     collector: SectionCollector
-    model: Model
-    rules: str
+    context: ContextManager
     tools: Sequence[Mapping[str, Any]]
-    system_cost: Callable[[str], int]
-    tools_cost: Callable[[Sequence[Mapping[str, Any]]], int]
+    rules: str
+    effort: str
+    """Without a lane that has one."""
     _epoch: int = -1
     """The epoch whose sent sections are known."""
     _due: bool = False
@@ -40,18 +41,16 @@ class PromptAssembly:
     async def draft_epoch(self, lane_state: LaneState | None = None) -> EpochDraft:
         """Return system text and tools as of now, within the present budget of `lane_state`."""
         self._fit(lane_state)
-        model = lane_state.model if lane_state is not None else self.model
         plan, left = await self.collector.system_plan()
-        text = system_text(plan, self.collector.view.count)
-        tools = tuple(self.tools)
+        text, tools = system_text(plan, self.collector.view.count), tuple(self.tools)
         frame = EpochHeader(
-            model.info.name,
+            self.collector.view.model,
             text,
             tools,
             self.rules,
-            model.effort,
-            self.system_cost(text),
-            self.tools_cost(tools),
+            self.effort if lane_state is None else lane_state.model.effort,
+            self.context.system_cost(text),
+            self.context.tools_cost(tools),
             canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(frame, left)

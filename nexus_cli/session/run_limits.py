@@ -17,11 +17,10 @@ from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.denials import SIGNALS
-from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.current import window_request
 
 SINGLE = "single_action"
+SIGNALS = "signals"
+"""In the place of the limit that refused a call: the state of the run, in a recipe that lets it bind."""
 LAYERS = ("settings", "project", "recipe")
 """Layers that speak before all others: the first that names a value is the one that bound it."""
 NOTICE_AT = 3
@@ -131,7 +130,7 @@ def _key(call: ToolCall) -> tuple[str, bytes, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunHistory:
     """Entries since a run began."""
 
     began: Entry | None
@@ -140,7 +139,7 @@ class Run:
     """The calls of each step that asked for any, the newest last."""
 
     @classmethod
-    def of(cls, timeline: Timeline, run: int) -> Run:
+    def of(cls, timeline: Timeline, run: int) -> RunHistory:
         """Return the run that began with entry `run`, in a fork with the newest instruction after it."""
         entries = timeline.read(max(1, run), timeline.last)
         start = next((entry for entry in reversed(entries) if entry.kind in (Kind.USER, Kind.INSTRUCTION)), None)
@@ -165,40 +164,10 @@ class RunLimits:
     limits: Limits
     bounds: tuple[Bound, ...]
     """The layer, `run` or `signals`, that bound each limit."""
-    run: Run
+    run: RunHistory
     now: Signals
     find: Callable[[str], Tool | None]
     started: Callable[[str], bool]
-
-    @classmethod
-    def of(
-        cls,
-        lane_state: LaneState,
-        limits: Limits,
-        errors: int,
-        find: Callable[[str], Tool | None],
-        started: Callable[[str], bool],
-        *,
-        binding: bool,
-        found: int = 0,
-    ) -> RunLimits:
-        """Return the limits of the lane's next step; signals count if they are `binding`.
-
-        `found` are the tokens that a side run found in its window: its pressure is that of what it adds itself. A fork
-        made because the window is full is not restricted for that.
-        """
-        counted = binding or limits.is_one_step or limits.max_iterations is not None
-        run = Run.of(lane_state.lane.timeline, lane_state.lane.run) if counted else Run(None, ())
-        layers = [("run", limits)]
-        now = Signals()
-        if binding:
-            acted = {call.name for batch in run.batches for call in batch if started(call.id)}
-            changed = any(tool.effect in CHANGES for name in acted if (tool := find(name)))
-            pressure = window_request(lane_state).budget.pressure_beyond(found)
-            now = Signals(pressure, errors, event_class(run.began, changed=changed))
-            layers.append(("signals", restrictions(now)))
-        effective, bounds = compose_limits(layers)
-        return cls(effective, bounds, run, now, find, started)
 
     def refusals(self, calls: Sequence[ToolCall]) -> dict[str, Refusal]:
         """Return by call id why some of `calls`, the newest of the run, may not run."""

@@ -19,22 +19,18 @@ KIND = "left_out"
 """Memo: `section`, `sha256` of its whole text, and the `drop` that holds it."""
 
 
-def _ignore(drop: Drop) -> None:
-    """Ignore a new drop."""
-
-
 @dataclass
 class SectionDrops:
-    """Implements `LeftOut` over the log of a lane."""
+    """Implements `OmissionRecorder` over the log of a lane."""
 
     log: Log
     clock: Clock
-    told: Callable[[Drop], None] = _ignore
+    told: Callable[[Drop], None]
     """Is given each new drop, without its text."""
     _names: dict[tuple[str, str], str] | None = field(default=None)
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
-        """See `LeftOut`. The drop is counted as what the form leaves out the first time."""
+        """See `OmissionRecorder`. The drop is counted as what the form leaves out the first time."""
         section = chosen.section
         key = (section.id, section.digest)
         names = self._load_names()
@@ -63,7 +59,7 @@ class SectionDrops:
         return name
 
     def drop_id_of(self, section: Section) -> str:
-        """See `LeftOut`."""
+        """See `OmissionRecorder`."""
         names = self._load_names()
         return names.get((section.id, section.digest), "") if names else ""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.settings import Settings
@@ -40,8 +40,8 @@ from nexus_cli.session.lane_state import newest_words
 from nexus_cli.session.options import Options
 from nexus_cli.session.section_drops import SectionDrops
 from nexus_cli.session.user_input import TRIGGER
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
-from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
+from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.tools.listing import list_files
 
 LARGEST = 16 * 1024 * 1024
@@ -52,20 +52,13 @@ LISTING = 0.7
 """Seconds for git to list a project."""
 
 
-class SeenFiles(Protocol):
-    """Knows the files that the session read or changed."""
-
-    def seen_files(self) -> Sequence[SeenFile]:
-        """Return them, the newest first."""
-        ...
-
-
 @dataclass
 class SessionSources:
     """Reads from one running session. The methods are blocking and may be called in a thread."""
 
     context: ContextManager
-    log: SeenFiles
+    seen: Callable[[], Sequence[SeenFile]]
+    """Returns the files that the session read or changed, the newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
@@ -95,7 +88,7 @@ class SessionSources:
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files as they are on disk now; none if the ledger fails."""
         try:
-            found = self.log.seen_files()
+            found = self.seen()
         except NexusError:
             return ()
         visible, left, looked = self._visible(), MOST, []
@@ -173,7 +166,7 @@ def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) ->
         return "changed" if changed > at else "same"
     try:
         return "same" if read_regular_file(Path(one.path), LARGEST).digest == one.digest else "changed"
-    except (OSError, Refused):
+    except (OSError, ToolError):
         return "same"
 
 
@@ -189,13 +182,13 @@ def project_outline(cwd: Path) -> Outline:
 
 def _list_project(root: Path) -> Sequence[str]:
     """Return the files that git lists; none if that takes too long or fails."""
-    stop = Stop()
+    stop = StopFlag()
     timer = threading.Timer(LISTING, stop.press)
     timer.daemon = True
     timer.start()
     try:
         return list_files(root, root, stop)
-    except (Stopped, OSError, ValueError):
+    except (ThreadStopped, OSError, ValueError):
         return ()
     finally:
         timer.cancel()

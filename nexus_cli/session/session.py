@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Dispatch, Done
@@ -31,21 +31,19 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.acts import Act
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.dispatch import Deferred
+from nexus_cli.session.dispatch import ApprovalDeferred
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
-from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import SessionState, bare_state
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
-from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_drop, record_user_message
+from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_user_message
 from nexus_cli.tools.registry import ToolRegistry
 
-T = TypeVar("T")
 ENDS = 16
 """Turns that may end before the result of the first one is read."""
 
@@ -102,11 +100,6 @@ class Session:
         return self.state.ledger
 
     @property
-    def options(self) -> Options | None:
-        """The options of the session; None for a bare session."""
-        return self.state.options
-
-    @property
     def busy(self) -> bool:
         """True if a turn or an act runs, so that `cancel` has something to stop."""
         return self._control.running
@@ -131,12 +124,6 @@ class Session:
         self._control.steering.extend(other.take_back())
 
     @property
-    def allowed(self) -> tuple[tuple[str, ...], ...]:
-        """Scopes that the person allowed for the rest of the session: tool and kind, outside the project also the
-        paths."""
-        return tuple(sorted(self.state.dispatcher.always))
-
-    @property
     def undelivered(self) -> tuple[str, ...]:
         """Words for the running turn that were not delivered yet."""
         return tuple(self._control.steering)
@@ -144,10 +131,6 @@ class Session:
     def status(self) -> Status:
         """Return the figures of the status line."""
         return status(self.state)
-
-    def look(self, report: Callable[[SessionState], T]) -> T:
-        """Return what a report says of the session as it is now."""
-        return report(self.state)
 
     def tools(self) -> list[Tool]:
         """Return the tools that the model is offered."""
@@ -257,15 +240,7 @@ class Session:
     async def share(self, text: str, what: str) -> str:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
-        clipped, drop_id = await clip_with_drop(
-            text, lane_state.budget.output_cap, lane_state.context.counter.count,
-            lane_state.lane.timeline.log.next_drop, over=False,
-        )
-        if drop_id:
-            at = lane_state.lane.timeline.now()
-            drop = Drop(drop_id, what, clipped.tokens, Cause.OUTPUT_CAP, at, text=text)
-            await record_drop(lane_state.lane.timeline.log, drop)
-        return clipped.text
+        return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
@@ -273,8 +248,7 @@ class Session:
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
-        provider = self.state.lane_state.model.provider
-        prepare = getattr(getattr(provider, "inner", provider), "prepare", None)
+        prepare = getattr(getattr(self.provider, "inner", self.provider), "prepare", None)
         if prepare is not None:
             prepare()
 
@@ -363,7 +337,7 @@ class Session:
             await turn(lane_state, dispatcher)
         except NexusError as problem:
             error = problem
-        except Deferred:
+        except ApprovalDeferred:
             error = NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
         except asyncio.CancelledError:
             error = self._stopped()

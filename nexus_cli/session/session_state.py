@@ -80,18 +80,18 @@ class SessionState:
         self.ledger.close()
 
 
-class Ran:
-    """Which calls began, in this process only."""
+class MemoryStartLog:
+    """A `StartLog` in memory: the calls that began in this process."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
     def record_start(self, call_id: str, name: str) -> None:
-        """See `Starts`."""
+        """See `StartLog`."""
         self._ids.add(call_id)
 
     def was_started(self, call_id: str) -> bool:
-        """See `Starts`."""
+        """See `StartLog`."""
         return call_id in self._ids
 
 
@@ -129,6 +129,8 @@ def bare_state(
         context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator(), Spending(limits),
         Control(), local_now, Settings(), _BarePrompt(context),
     )  # fmt: skip
-    dispatcher = Dispatcher(registry, Ran(), limits, folder, project_root(folder), services=registry.services)
+    dispatcher = Dispatcher(
+        registry, MemoryStartLog(), limits, folder, project_root(folder), services=registry.services
+    )
     session_id = str(getattr(getattr(logger, "session", None), "id", ""))
     return SessionState(lane_state, dispatcher, limits, session_id=session_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from nexus_cli.context.window.groups import Ask, Dispatch, Done, flatten
+from nexus_cli.context.window.groups import Dispatch, Done, ModelCall, flatten
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -21,7 +21,7 @@ from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import answer_cap, context_plan, unreported_tokens
-from nexus_cli.session.run_limits import END_AT, NOTICE_AT, SPARE, Run, repeat_notice, repeated_calls
+from nexus_cli.session.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
 from nexus_cli.session.user_input import record_user_message
 
 TRIES = 2
@@ -36,7 +36,7 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
                 _stop_repetition(lane_state, dispatcher, calls)
                 await dispatcher.run(lane_state, calls)
                 _stop_asking(lane_state, dispatcher)
-            case Ask():
+            case ModelCall():
                 await deliver_steering(lane_state)
                 await request(lane_state)
             case Done():
@@ -109,7 +109,7 @@ async def deliver_steering(lane_state: LaneState) -> bool:
 
 async def _steer(lane_state: LaneState, words: str) -> None:
     await record_user_message(lane_state, Kind.STEER, words, pasted=lane_state.control.pasted.pop(words, ()))
-    lane_state.emit(event.Steered(words))
+    lane_state.emit(event.SteeringMessage(words))
 
 
 def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:
@@ -117,7 +117,7 @@ def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:
     limits, started = dispatcher.limits, dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return
-    batches = Run.of(lane_state.lane.timeline, lane_state.lane.run).batches
+    batches = RunHistory.of(lane_state.lane.timeline, lane_state.lane.run).batches
     acted = (number for number, batch in enumerate(batches, 1) if any(started(call.id) for call in batch))
     most = len(batches) if limits.max_iterations is None else limits.max_iterations
     if limits.is_one_step:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
-from nexus_cli.core import event
-from nexus_cli.core.elide import Count, ElidedText, drop_marker, elide_text
+from nexus_cli.core.elide import ElidedText, drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
-from nexus_cli.core.services import Log
 from nexus_cli.session.lane_state import LaneState
 
 TRIGGER = "trigger"
@@ -30,25 +27,39 @@ LARGE = 200_000
 
 
 async def clip_with_drop(
-    text: str, cap: int, count: Count, name_drop: Callable[[], str], *, over: bool
-) -> tuple[ElidedText, str]:
-    """Return `text` in at most `cap` tokens, and the id of its drop, "" if it is whole (unless `over`)."""
+    lane_state: LaneState,
+    text: str,
+    cap: int,
+    what: str,
+    cause: Cause,
+    *,
+    whole: str | None = None,
+    uncounted: int = 0,
+    cites: str = "",
+) -> tuple[str, Drop | None]:
+    """Return `text` in at most `cap` tokens, and the drop that was recorded for what is beyond.
+
+    The drop holds `whole` (default: `text`), beyond which `uncounted` bytes were not kept. A text that `cites` a drop
+    is a part of that one and makes none.
+    """
+    count, timeline = lane_state.context.counter.count, lane_state.lane.timeline
 
     def work() -> tuple[ElidedText, str]:
-        if not over and count(text) <= cap:
+        if not uncounted and count(text) <= cap:
             return ElidedText(text), ""
-        drop_id = name_drop()
+        drop_id = cites or timeline.log.next_drop()
         return elide_text(text, cap, count, drop_marker(drop_id)), drop_id
 
-    return await asyncio.to_thread(work) if len(text) > LARGE else work()
-
-
-async def record_drop(log: Log, drop: Drop) -> None:
-    """Record a drop; a large original is compressed in a thread."""
-    if len(drop.text or "") > LARGE:
-        await asyncio.to_thread(log.record_drop, drop)
+    clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
+    if cites or not drop_id:
+        return clipped.text, None
+    whole = text if whole is None else whole
+    drop = Drop(drop_id, what, clipped.tokens, cause, timeline.now(), text=whole, uncounted=uncounted)
+    if len(whole) > LARGE:  # compressed when it is recorded
+        await asyncio.to_thread(timeline.log.record_drop, drop)
     else:
-        log.record_drop(drop)
+        timeline.log.record_drop(drop)
+    return clipped.text, drop
 
 
 def _like(context: ContextManager, text: str) -> ByKind:
@@ -68,21 +79,17 @@ async def record_user_message(
     pasted: Sequence[str] = (),
 ) -> Entry:
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
-    lane, count = lane_state.lane, lane_state.context.counter.count
-    epoch = lane.epoch
+    lane, epoch = lane_state.lane, lane_state.lane.epoch
     most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
-    clipped, drop_id = await clip_with_drop(text, cap, count, lane.timeline.log.next_drop, over=bool(uncounted))
-    content = clipped.text
+    content, drop = await clip_with_drop(
+        lane_state, text, cap, "part of the input", Cause.INPUT_CAP, uncounted=uncounted
+    )
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
-    if drop_id:
-        drop = Drop(
-            drop_id, "part of the input", clipped.tokens, Cause.INPUT_CAP, lane.timeline.now(), None, text, uncounted
-        )
-        await record_drop(lane.timeline.log, drop)
-        lane_state.emit(event.Dropped(replace(drop, text=None)))
+    if drop:
+        lane_state.emit_drops([drop])
     ranges = [found.span() for one in pasted for found in re.finditer(re.escape(one), content)]
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline = lane.timeline

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.files import ToolError, read_regular_file
 
 _DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
 _STALE = 60.0
@@ -27,12 +27,12 @@ _POLL = 0.005
 
 
 @contextmanager
-def locked_folder(folder: Path, stop: Stop) -> Iterator[None]:
+def locked_folder(folder: Path, stop: StopFlag) -> Iterator[None]:
     """Hold the lock under which files of `folder` (links resolved) are changed, by one thread of one process at a time.
 
-    The lock is on the folder itself: it leaves no file behind, and ends with its process. Raises `Refused` when others
-    keep it for `_WAIT` seconds, and `Stopped`. Without a lock on a file system that has none for folders, and in a
-    folder that cannot be read: there `replace_file` alone notices a change.
+    The lock is on the folder itself: it leaves no file behind and ends with its process. Raises `ToolError` if another
+    process holds it for `_WAIT` seconds, and `ThreadStopped`. There is no lock in a folder that cannot be read, or on a
+    file system that cannot lock folders: there `replace_file` alone notices a change.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -44,7 +44,9 @@ def locked_folder(folder: Path, stop: Stop) -> Iterator[None]:
         while not _take_lock(descriptor):
             stop.raise_if_pressed()
             if time.monotonic() > end:
-                raise Refused(f"another process has been changing files in {folder} for {_WAIT:.0f} s: try again later")
+                raise ToolError(
+                    f"another process has been changing files in {folder} for {_WAIT:.0f} s: try again later"
+                )
             time.sleep(_POLL)
         yield
     finally:
@@ -68,20 +70,20 @@ def is_draft(name: str) -> bool:
     return _DRAFT.fullmatch(name) is not None
 
 
-def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -> None:
+def replace_file(path: Path, data: bytes, stop: StopFlag, *, expected: str | None) -> None:
     """Write `data` to `path` (links already resolved) through a synced temporary file in the same folder.
 
     `expected` is the digest of the content that is replaced, None for a file that must not exist yet; anything else
-    found there at the last moment raises `Refused`. An existing file keeps mode and, where we may, owner. What killed
-    processes left of such temporary files in the folder is removed. Raises `OSError`, and `Stopped` when cancelled
-    before the rename; then nothing has changed.
+    found there at the last moment raises `ToolError`. An existing file keeps its mode and, if allowed, its owner.
+    Temporary files that killed processes left in the folder are removed. Raises `OSError`, and `ThreadStopped` if
+    cancelled before the rename; then nothing has changed.
     """
     try:
         old = os.stat(path)
     except FileNotFoundError:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):
-        raise Refused("is no regular file")
+        raise ToolError("is no regular file")
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(13, "is read-only")
     _remove_stale(path.parent)
@@ -98,7 +100,7 @@ def replace_file(path: Path, data: bytes, stop: Stop, *, expected: str | None) -
         found = read_regular_file(path).digest if before else None
         stop.raise_if_pressed()
         if found != expected or _file_state(path) != before:
-            raise Refused("changed on disk meanwhile: read it again")
+            raise ToolError("changed on disk meanwhile: read it again")
         os.replace(draft, path)
     except BaseException:
         # Also on a keyboard interrupt: the draft must not stay behind.

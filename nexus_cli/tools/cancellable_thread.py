@@ -10,12 +10,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Stopped(Exception):
-    """Raised in the thread by `Stop.check` after its caller was cancelled."""
+class ThreadStopped(Exception):
+    """The exception raised in the thread by `StopFlag.check` after its caller was cancelled."""
 
 
-class Stop:
-    """Tells a thread that its caller was cancelled: asked for once, pressed again when the caller cannot wait."""
+class StopFlag:
+    """A flag that tells a thread that its caller was cancelled; set again when the caller cannot wait."""
 
     def __init__(self) -> None:
         self._presses = 0
@@ -37,22 +37,22 @@ class Stop:
         return self._presses > 1
 
     def raise_if_pressed(self) -> None:
-        """Raise `Stopped` when pressed."""
+        """Raise `ThreadStopped` when pressed."""
         if self.is_pressed:
-            raise Stopped
+            raise ThreadStopped
 
 
 def _ignore(_: object) -> None:
     return
 
 
-async def run_in_thread(work: Callable[[Stop], T], after: Callable[[T], object] = _ignore) -> T:
+async def run_in_thread(work: Callable[[StopFlag], T], after: Callable[[T], object] = _ignore) -> T:
     """Run `work(stop)` in a thread, then `after(result)` here on the loop, even if cancelled meanwhile.
 
-    A cancellation presses `stop`, waits until the thread is done, and only then goes on; so no thread writes or runs
+    A cancellation presses `stop`, waits until the thread is done, and only then continues; so no thread writes or runs
     a child after its call has ended. Raises what `work` raises.
     """
-    stop = Stop()
+    stop = StopFlag()
     future = asyncio.get_running_loop().run_in_executor(None, work, stop)
     cancelled: asyncio.CancelledError | None = None
     while not future.done():

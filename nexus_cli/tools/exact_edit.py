@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.files import Refused, keep_line_ends, near_line_end, to_lf
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_lf
 from nexus_cli.tools.omission import find_new_omission
 
 _LARGEST = 4_000_000
@@ -67,7 +67,7 @@ def _pieces(text: str) -> list[tuple[str, str]]:
         elif found and form == found[-1][1] == " ":
             found[-1] = (found[-1][0] + char, " ")
         elif found and not form:
-            # What cannot be seen belongs to what stands before it.
+            # What cannot be seen belongs to what comes before it.
             found[-1] = (found[-1][0] + char, found[-1][1])
         else:
             found.append((char, form))
@@ -101,7 +101,7 @@ def _form(char: str) -> str:
 
 
 def _differences(region: str, old: str, offset: int, line: int) -> dict[tuple[str, str], list[int]]:
-    """Return pairs of unequal pieces (in the text, in `old`) with the lines they stand in."""
+    """Return pairs of unequal pieces (in the text, in `old`) with their lines."""
     there, given = _pieces(region), _pieces(old)
     found: dict[tuple[str, str], list[int]] = {}
     skipped = at = 0
@@ -174,43 +174,45 @@ _COMPARED = 400
 """Characters of a place or a line that are compared: how long that takes grows with the square or more."""
 
 
-def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: Stop) -> str:
+def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -> str:
     """Apply the edits in order, each to the result of the one before.
 
     An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. Every line
     keeps its own end, and an added one takes that of its neighbours, whatever line ends `old` and `new` are written
-    in; a byte order mark in front of `new` is no text. Everything outside the matches stays as it is. Raises `Refused`
-    with the nearest candidates, and `Stopped`; then no edit counts.
+    in. A byte order mark in front of `new` is not text. Nothing outside the matches changes. Raises `ToolError` with
+    the nearest candidates, and `ThreadStopped`; then no edit is applied.
     """
     for number, edit in enumerate(edits, 1):
         try:
             text = _apply_edit(text, edit["old"], edit["new"], bool(edit.get("all", False)), stop)
-        except Refused as refused:
+        except ToolError as refused:
             which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
-            raise Refused(f"{which}{refused}") from None
+            raise ToolError(f"{which}{refused}") from None
     return text
 
 
-def _apply_edit(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
+def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> str:
     if not old:
-        raise Refused("`old` is empty")
+        raise ToolError("`old` is empty")
     if to_lf(old) == to_lf(new):
-        raise Refused("`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new)))
+        raise ToolError("`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new)))
     omitted = find_new_omission(old, new)
     if omitted:
-        raise Refused(f"`new` leaves text out: {omitted[:80]!r} would stand in the file. Write out every line of `new`")
+        raise ToolError(
+            f"`new` leaves text out: {omitted[:80]!r} would be written to the file. Write out every line of `new`"
+        )
     new = new.removeprefix(_BOM)
     starts = _find_places(text, old, every, stop)
     if not starts and old.startswith(_BOM) and old != _BOM:
         starts = _find_places(text, old[1:], every, stop)
     if not starts:
-        raise Refused(f"`old` does not occur{_describe_nearest(text, old, stop)}")
+        raise ToolError(f"`old` does not occur{_describe_nearest(text, old, stop)}")
     if len(starts) > 1 and not every:
         lines = list(dict.fromkeys(_line_numbers(text, [match.start() for match in starts])))
         more = ", ..." if len(lines) > _MOST_NAMED else ""
         named = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:_MOST_NAMED]))}"
         times = f"{'at least ' if len(starts) >= _MOST_COUNTED else ''}{len(starts):,} times"
-        raise Refused(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
+        raise ToolError(f"`old` occurs {times} ({named}{more}): add text around it, or set `all`")
     parts, position = [], 0
     for match in starts:
         stop.raise_if_pressed()
@@ -220,7 +222,7 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: Stop) -> str:
     return "".join(parts) + text[position:]
 
 
-def _find_places(text: str, old: str, every: bool, stop: Stop) -> list[re.Match[str]]:
+def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[re.Match[str]]:
     """Return the places of `old`: all that do not overlap if `every`, else also overlapping ones, up to a bound."""
     lenient = re.compile(_any_line_end(old, "\n" not in text))
     places: list[re.Match[str]] = []
@@ -251,7 +253,7 @@ def _line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
     return numbers
 
 
-def _describe_nearest(text: str, old: str, stop: Stop) -> str:
+def _describe_nearest(text: str, old: str, stop: StopFlag) -> str:
     """Return what keeps `old` from being found: look-alike characters, and the places that it most likely means."""
     alike = name_lookalikes(text, old)
     blanks, places = _find_candidates(text, old, stop)
@@ -263,7 +265,7 @@ def _describe_nearest(text: str, old: str, stop: Stop) -> str:
     return f"{why}. Nearest{where}:\n{near}" if near else why
 
 
-def _find_candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[int, list[str]]]]:
+def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:
     """Return whether only white space differs, and the likeliest places: index of the first line, and the lines.
 
     No two of them overlap.
@@ -291,7 +293,7 @@ def _find_candidates(text: str, old: str, stop: Stop) -> tuple[bool, list[tuple[
     return same, best[:_CANDIDATES]
 
 
-def _find_similar(lines: Sequence[str], key: str, stop: Stop) -> list[tuple[float, int]]:
+def _find_similar(lines: Sequence[str], key: str, stop: StopFlag) -> list[tuple[float, int]]:
     """Return likeness and negative index of the lines that resemble `key`, with a cheap bound before each is
     measured."""
     matcher = difflib.SequenceMatcher(None, "", key[:_COMPARED], False)

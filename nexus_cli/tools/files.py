@@ -29,7 +29,7 @@ _KINDS = (
 )
 
 
-class Refused(Exception):
+class ToolError(Exception):
     """A call that cannot be carried out; its text is for the model."""
 
 
@@ -37,10 +37,10 @@ def resolve_path(path: str, cwd: Path) -> Path:
     """Return the real path of `path` as the model wrote it: `~` expanded, relative to `cwd`, links and `..` resolved.
 
     Also for files that do not exist yet, unless one differs only in its spelling (`core/file_names`): then that one.
-    Raises `Refused` for what is no path.
+    Raises `ToolError` for what is no path.
     """
     if not path.strip() or "\0" in path:
-        raise Refused("a path must not be empty or hold a NUL")
+        raise ToolError("a path must not be empty or hold a NUL")
     return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
 
 
@@ -50,7 +50,7 @@ def project_relative(path: Path, project: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
-def describe_problem(path: str, error: OSError | ValueError | Refused, cwd: Path) -> str:
+def describe_problem(path: str, error: OSError | ValueError | ToolError, cwd: Path) -> str:
     """Return a line for the model about an unusable path, with the nearest one where it does not exist."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
@@ -58,7 +58,7 @@ def describe_problem(path: str, error: OSError | ValueError | Refused, cwd: Path
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """The bytes of a file."""
 
     data: bytes
@@ -72,14 +72,14 @@ class Content:
 
 
 def sha256_hex(data: bytes) -> str:
-    """Return the SHA-256 in hex, the form that `Seen` stores."""
+    """Return the SHA-256 in hex, the form that `SeenFileStore` stores."""
     return hashlib.sha256(data).hexdigest()
 
 
-def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> Content:
+def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
     """Return at most `limit` bytes of a regular file.
 
-    Raises `Refused` for a FIFO, socket or device (never opened, so nothing can block), `IsADirectoryError` for a
+    Raises `ToolError` for a FIFO, socket or device (never opened, so nothing can block), `IsADirectoryError` for a
     folder, and the `OSError` of what else failed.
     """
     _check_regular(os.stat(path).st_mode)
@@ -95,17 +95,17 @@ def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> Content:
         more = 0
         if left == 0:
             more = max(status.st_size - limit, len(file.read(1)))
-    return Content(b"".join(parts), more)
+    return FileContent(b"".join(parts), more)
 
 
 def encode_text(form: DecodedText | None, text: str) -> bytes:
-    """Return `text` in the encoding of `form` (None: UTF-8); `Refused` where it lacks a letter, or above the limit."""
+    """Encode `text` as `form` is (None: UTF-8); raise `ToolError` if a letter is missing there, or above the limit."""
     try:
         data = text.encode("utf-8") if form is None else form.encode(text)
     except UnicodeEncodeError as error:
-        raise Refused(f"is {form.encoding if form else 'utf-8'}, which has no {text[error.start]!r}") from None
+        raise ToolError(f"is {form.encoding if form else 'utf-8'}, which has no {text[error.start]!r}") from None
     if len(data) > HARD_LIMIT:
-        raise Refused("would be over 64 MiB")
+        raise ToolError("would be over 64 MiB")
     return data
 
 
@@ -114,7 +114,7 @@ def _check_regular(mode: int) -> None:
         raise IsADirectoryError(21, "is a folder")
     for test, name in _KINDS:
         if test(mode):
-            raise Refused(f"is {name}, not a regular file")
+            raise ToolError(f"is {name}, not a regular file")
 
 
 _SAMPLE = 64 * 1024
@@ -124,7 +124,7 @@ _LEAST = 16
 _CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\v\f\r\b\a\x1a\x1b\x1c\x1d\x1e\x1f"))
 """Control characters that no text has many of. The separators are those of data that is text."""
 NUL = "\u2400"
-"""Stands for a NUL in a text that is shown or sent."""
+"""Replacement for a NUL in a text that is shown or sent."""
 
 
 def decode_file(data: bytes) -> DecodedText | None:

@@ -38,14 +38,14 @@ class SearchJob:
     context: int
     limit: int
     prefix: str
-    """Stands before every path that is shown."""
+    """Prefix of every path that is shown."""
     alone: bool = False
     """The one file was named: that it could not be searched is the answer."""
     libraries: tuple[str, ...] = ()
     """Folders of the packages that decoding needs."""
 
 
-class Binary(Exception):
+class BinaryFileError(Exception):
     """The file is no text."""
 
 
@@ -85,7 +85,7 @@ def _open_without_links(path: bytes) -> int:
 
 
 def lines_of(path: bytes) -> Iterator[str]:
-    """Yield the lines of a regular file one by one, without their ends. `Binary`, or `OSError` if it cannot be
+    """Yield the lines of a regular file one by one, without their ends. `BinaryFileError`, or `OSError` if it cannot be
     read."""
     with open(_open_without_links(path), "rb") as file:
         status = os.fstat(file.fileno())
@@ -95,7 +95,7 @@ def lines_of(path: bytes) -> Iterator[str]:
         file.seek(0)
         head = file.read(8192)
         if b"\0" in head and (utf_8 or not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))):
-            raise Binary
+            raise BinaryFileError
         file.seek(0)
         streamed = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")
         for line in streamed if utf_8 else _decode(file.read()).split("\n"):
@@ -114,10 +114,10 @@ def _is_utf_8(file: BinaryIO) -> bool:
 
 
 def _decode(data: bytes) -> str:
-    """Return the text as `read_file` shows it; raises `Binary`."""
+    """Return the text as `read_file` shows it; raises `BinaryFileError`."""
     read = importlib.import_module("nexus_cli.core.decode").decode(data)
     if read is None:
-        raise Binary
+        raise BinaryFileError
     return str(read.plain).removesuffix("\n")
 
 
@@ -176,7 +176,7 @@ def _search_files(job: SearchJob, paths: Sequence[bytes], regex: NormalizedPatte
     more = binary = False
     for path in paths:
         hits = FileHits(job.context, job.limit - shown)
-        # The name stands above the first row, once there is one.
+        # The name comes above the first row, once there is one.
         before = ("\n\n" if shown else "") + _display_path(job, path)
         try:
             for row in hits.rows(lines_of(path), regex):
@@ -184,7 +184,7 @@ def _search_files(job: SearchJob, paths: Sequence[bytes], regex: NormalizedPatte
                 before = ""
         except OSError:
             unread += 1
-        except Binary:
+        except BinaryFileError:
             binary = True
         shown += hits.matches
         more = hits.more
@@ -212,7 +212,7 @@ def main() -> int:
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
-    sys.path += values.get("libraries", ())  # last: nothing there stands before the standard library
+    sys.path += values.get("libraries", ())  # last: nothing there shadows the standard library
     with open(1, "wb", closefd=False) as sink:
         try:
             answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path])

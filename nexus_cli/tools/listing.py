@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
-from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.files import ToolError, read_regular_file
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -31,7 +31,7 @@ _LS = (
 """No monitor and no fetching: a repository's own configuration could name commands there; reading must run none."""
 
 
-def list_files(root: Path, project: Path, stop: Stop) -> list[str]:
+def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
     """Return paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
 
     A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it.
@@ -58,8 +58,8 @@ def find_program(name: str) -> str | None:
     return found if found is not None and os.path.isabs(found) else None
 
 
-def _list_by_git(root: Path, stop: Stop, depth: int) -> list[str]:
-    """Return the files that git lists, with nested repositories; empty where git cannot tell."""
+def _list_by_git(root: Path, stop: StopFlag, depth: int) -> list[str]:
+    """Return the files that git lists, with nested repositories; empty if git does not know."""
     git = find_program("git")
     if git is None or depth > _SUBMODULES:
         return []
@@ -108,7 +108,7 @@ def _inherited_rules(root: Path, project: Path) -> Iterator[tuple[str, GitIgnore
             yield "/".join(steps[i:]) + "/", spec
 
 
-def _walk(root: Path, inherited: Rules, stop: Stop) -> Iterator[str]:
+def _walk(root: Path, inherited: Rules, stop: StopFlag) -> Iterator[str]:
     waiting = [("", inherited)]
     while waiting:
         stop.raise_if_pressed()
@@ -144,7 +144,7 @@ def _is_ignored(path: str, rules: Rules) -> bool:
 def _read_rules(folder: Path) -> GitIgnoreSpec | None:
     try:
         content = read_regular_file(folder / ".gitignore", _RULES_LIMIT)
-    except (OSError, Refused):
+    except (OSError, ToolError):
         return None
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  (only outside git, and slow to load)
 

@@ -40,7 +40,7 @@ _BETWEEN = re.compile(rf"{_LEAD}{_NOUN}")
 
 
 def find_new_omission(old: str, new: str) -> str:
-    """Return the first line of `new` that stands for text left out and that `old` does not have; "" if none does."""
+    """Return the first placeholder line for omitted text in `new` that `old` does not have; "" if there is none."""
     known = {line.strip() for line in old.split("\n")}
     for line in new.split("\n"):
         bare = line.strip()

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from nexus_cli.tools.files import Refused
+from nexus_cli.tools.files import ToolError
 
 _MOST = 256
 _NEVER = "(?!)"
@@ -23,10 +23,10 @@ class PathPattern:
     """
 
     def __init__(self, pattern: str) -> None:
-        """Parse; `Refused` for a pattern that is empty, leaves its folder, or expands to too many."""
+        """Parse; `ToolError` for a pattern that is empty, leaves its folder, or expands to too many."""
         parts = _split_list(pattern)
         if not any(part.strip("{}") for part in parts):
-            raise Refused("the pattern must not be empty")
+            raise ToolError("the pattern must not be empty")
         self._whole = _PatternChoice(pattern)
         self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
 
@@ -35,11 +35,11 @@ class PathPattern:
         return bool(self.select([path]))
 
     def select(self, paths: Sequence[str]) -> list[str]:
-        """Return those of `paths`, relative and with `/`, that are meant. `Refused` where the pattern can match
+        """Return those of `paths`, relative and with `/`, that are meant. `ToolError` where the pattern can match
         none."""
         found = self._whole.select(paths) or {path for part in self._parts for path in part.select(paths)}
         if not found and all(reading.impossible for reading in self._parts or [self._whole]):
-            raise Refused("the pattern can match no name: a range in its brackets is empty")
+            raise ToolError("the pattern can match no name: a range in its brackets is empty")
         return [path for path in paths if path in found]
 
 
@@ -89,7 +89,7 @@ def _split_list(pattern: str) -> list[str]:
 def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:
     """Return one regular expression per name; None means `**`. With `literal` brackets are letters."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-        raise Refused("the pattern is relative: name its folder in `path`")
+        raise ToolError("the pattern is relative: name its folder in `path`")
     names = [name for name in pattern.split("/") if name not in ("", ".")]
     if pattern.endswith("/"):
         names.append("**")
@@ -126,7 +126,7 @@ def _expand_braces(pattern: str) -> list[str]:
             start, end, parts = choice
             waiting += [current[:start] + part + current[end:] for part in reversed(parts)]
         if len(done) + len(waiting) > _MOST:
-            raise Refused(f"the braces stand for more than {_MOST} patterns")
+            raise ToolError(f"the braces stand for more than {_MOST} patterns")
     return done
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.tools.files import Refused, resolve_path
+from nexus_cli.tools.files import ToolError, resolve_path
 
 PROTECTED_FOLDERS = frozenset({".git", ".nexus"})
 """Anything at or below a folder of these names, anywhere in the project."""
@@ -31,12 +31,12 @@ SHELL_FILES = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class Grant:
     """The call may run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ApprovalNeed:
     """The call needs approval; without a person to ask it is refused."""
 
     why: str
@@ -46,7 +46,7 @@ class Ask:
     and `protected` it should cover no more than the same paths."""
 
 
-Verdict = Granted | Ask
+Verdict = Grant | ApprovalNeed
 
 
 def decide(
@@ -65,45 +65,45 @@ def decide(
     """
     LEVELS.index(allow)
     if allow == "all" or tool.effect is Effect.NONE:
-        return Granted()
+        return Grant()
     if tool.effect is Effect.RUN:
-        return Ask("it runs a command", "run")
+        return ApprovalNeed("it runs a command", "run")
     writes = tool.effect is Effect.EDIT
     within = [Path(os.path.realpath(folder)) for folder in config_dirs]
     try:
         found = [_place(path, writes, cwd, project, within) for path in tool.paths(arguments)]
-    except Refused as refused:
-        return Ask(str(refused), "protected")
+    except ToolError as refused:
+        return ApprovalNeed(str(refused), "protected")
     for verdict in found:
         if verdict is not None:
             return verdict
     if writes and allow == "read":
-        return Ask("it changes files", "edit")
-    return Granted()
+        return ApprovalNeed("it changes files", "edit")
+    return Grant()
 
 
-def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> Ask | None:
+def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> ApprovalNeed | None:
     """Return why a path needs approval at every level below `all`, or None."""
     target = resolve_path(path, cwd)
-    told = " ".join(path.split())
+    named = " ".join(path.split())
     verb = "writes" if writes else "reads"
     root = Path(os.path.realpath(project))
     if not target.is_relative_to(root):
-        return Ask(f"it {verb} outside the project: {told}", "outside")
+        return ApprovalNeed(f"it {verb} outside the project: {named}", "outside")
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):
-        return Ask(f"it writes to the configuration of nexus: {told}", "protected")
+        return ApprovalNeed(f"it writes to the configuration of nexus: {named}", "protected")
     written = Path(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))
     for place in (target, written):
         names = [_folded(name) for name in (place.relative_to(root) if place.is_relative_to(root) else place).parts]
         inside = PROTECTED_FOLDERS.intersection(names)
         if inside:
-            return Ask(f"it writes to {min(inside)}: {told}", "protected")
+            return ApprovalNeed(f"it writes to {min(inside)}: {named}", "protected")
         if names and names[-1] in INSTRUCTION_FILES:
-            return Ask(f"it writes an instruction file: {told}", "protected")
+            return ApprovalNeed(f"it writes an instruction file: {named}", "protected")
         if names and names[-1] in SHELL_FILES:
-            return Ask(f"it writes a shell start-up file: {told}", "protected")
+            return ApprovalNeed(f"it writes a shell start-up file: {named}", "protected")
     return None
 
 

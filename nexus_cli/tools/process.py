@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.child_environment import child_environment
-from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.process_tree import OrphanGuard, find_remaining, find_tree, send_signal, still_running
 
 
 class BoundedOutput:
-    """Collects output: all of it up to a limit, then the first half and the newest half."""
+    """A collector of output: all of it up to a limit, then the first half and the newest half."""
 
     def __init__(self, limit: int = HARD_LIMIT) -> None:
         self._half = limit // 2
@@ -102,7 +102,7 @@ def run_process(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    stop: Stop,
+    stop: StopFlag,
     seconds: float,
     stdin: bytes = b"",
     merge: bool = True,
@@ -184,7 +184,7 @@ class _Pipe:
 
 
 def _await_child(
-    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: BoundedOutput, stop: Stop, seconds: float
+    child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, kept: BoundedOutput, stop: StopFlag, seconds: float
 ) -> ProcessResult:
     deadline = time.monotonic() + seconds
     timed_out = False
@@ -216,7 +216,7 @@ def _await_child(
     return ProcessResult(kept.join(), 128 - code if code < 0 else code, kept.uncounted, timed_out, left)
 
 
-def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: Stop) -> None:
+def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: StopFlag) -> None:
     """Send SIGTERM to the tree, and SIGKILL to the rest of it after two seconds; return when the child is gone."""
     found = find_tree(child.pid, mark)
     send_signal(child.pid, found, signal.SIGTERM)

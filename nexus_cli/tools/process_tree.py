@@ -21,7 +21,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One running process; equal only to itself, not to a later one with the same number (where /proc tells)."""
+    """One running process; equal only to itself, not to a later one with the same number (where /proc exists)."""
 
     pid: int
     born: str = ""
@@ -113,7 +113,7 @@ def _from_proc() -> dict[int, tuple[Process, int, int]]:
         if not name.isdigit():
             continue
         try:
-            # The command stands in brackets and may hold anything, brackets too.
+            # The command is in brackets and may hold anything, brackets too.
             fields = (_PROC / name / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             continue
@@ -167,7 +167,7 @@ class OrphanGuard:
         """Set the process group that the child leads; call it once."""
         assert self._shell.stdin is not None
         self._end = b"\n"
-        # Should somebody have ended the shell, the child goes on without it.
+        # Should somebody have ended the shell, the child continues without it.
         with contextlib.suppress(BrokenPipeError):
             self._shell.stdin.write(b"%d\n" % group)
 

@@ -26,11 +26,11 @@ _LONGEST_QUOTE = 60
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the arguments after harmless mending, and what is still wrong with them (empty: nothing).
 
-    Mended: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
+    Repaired: `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string, JSON
     text for an array or object, and null for an optional argument (left out).
     """
-    mended = _mend(dict(arguments), schema)
-    return mended, validate_arguments(mended, schema)
+    repaired = _repair(dict(arguments), schema)
+    return repaired, validate_arguments(repaired, schema)
 
 
 def validate_arguments(arguments: Any, schema: Mapping[str, Any]) -> list[str]:
@@ -57,18 +57,18 @@ def _has_type(value: Any, kind: str) -> bool:
     return True
 
 
-def _mend(value: Any, schema: Mapping[str, Any]) -> Any:
+def _repair(value: Any, schema: Mapping[str, Any]) -> Any:
     value = _cast(value, schema.get("type"))
     if isinstance(value, Mapping) and ("properties" in schema or schema.get("type") == "object"):
         known = schema.get("properties", {})
         required = schema.get("required", ())
         return {
-            name: _mend(item, known.get(name, {}))
+            name: _repair(item, known.get(name, {}))
             for name, item in value.items()
             if not (item is None and name in known and name not in required and not _allows_null(known[name]))
         }
     if isinstance(value, list | tuple) and "items" in schema:
-        return [_mend(item, schema["items"]) for item in value]
+        return [_repair(item, schema["items"]) for item in value]
     return value
 
 

@@ -14,7 +14,7 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import LaneLog, Ledger
@@ -67,7 +67,7 @@ def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
             step += 1
             items = flatten(group_tool_calls(map(item_of, unsent)))
             lines = zip(items, wire.extend(items), strict=True)
-            fixed = [Fixed(item.entry, "", item.tokens, line) for item, line in lines]
+            fixed = [FixedValues(item.entry, "", item.tokens, line) for item, line in lines]
             log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)
             log.record_reply(None, step, Usage(100, 10), "tool_calls" if made.message.tool_calls else "stop", True)
             unsent, heads = [], []

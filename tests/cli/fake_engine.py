@@ -95,16 +95,16 @@ class FakeSession:
 
     async def escapes(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         text = "plain \x1b[31mred\x1b[0m \u202etxt"
-        yield e.Called(CALL, "ls \x1b[2J")
+        yield e.ToolCallEvent(CALL, "ls \x1b[2J")
         yield e.Text(text)
         yield outcome(text)
 
     async def tools(self, trigger: Trigger) -> AsyncIterator[e.Event]:
-        yield e.Called(CALL, "ls")
-        yield e.Resulted(CALL, ToolResult("out", full="x" * 1000), 12, 1.5)
-        yield e.Called(CALL, "ls -x")
-        yield e.Resulted(CALL, ToolResult(error="no such option\nmore"), 12, 0.1)
-        yield e.Dropped(Drop("d3", "tool result of c1 (bash)", 18000, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z"))
+        yield e.ToolCallEvent(CALL, "ls")
+        yield e.ToolResultEvent(CALL, ToolResult("out", full="x" * 1000), 12, 1.5)
+        yield e.ToolCallEvent(CALL, "ls -x")
+        yield e.ToolResultEvent(CALL, ToolResult(error="no such option\nmore"), 12, 0.1)
+        yield e.ContextDrop(Drop("d3", "tool result of c1 (bash)", 18000, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z"))
         yield e.CompactionDone(False, 10, 10, "the summary was empty")
         denied = ({"id": "c1", "tool": "bash", "subject": "rm x", "why": "not allowed"},)
         yield outcome("done", denied=denied)
@@ -150,7 +150,7 @@ class FakeSession:
             yield outcome("nobody can be asked")
             return
         question = Question(CALL, "run: ls", "a command", "ls -la \x1b[31m")
-        yield e.Asked(question)
+        yield e.ApprovalRequest(question)
         asking = asyncio.ensure_future(self.approver.ask(question))
         stopping = asyncio.ensure_future(self.cancelled.wait())
         await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -159,7 +159,7 @@ class FakeSession:
             yield outcome("", "aborted", 130)
             return
         answer = asking.result()
-        yield e.Answered("c1", answer)
+        yield e.ApprovalAnswer("c1", answer)
         always = " always" if isinstance(answer, Allow) and answer.always else ""
         text = f"answer {type(answer).__name__}{always} {getattr(answer, 'why', '')}"
         yield e.Text(text)

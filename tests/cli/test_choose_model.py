@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.provider.local_servers import LocalServer
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -23,14 +23,7 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4), defaults_dir(), {}).settings.default_models
 
 
-@dataclass(frozen=True)
-class Server:
-    name: str = "Ollama"
-    url: str = "http://127.0.0.1:11434"
-    prefix: str = "ollama_chat/"
-
-
-def none() -> list[Server]:
+def none() -> list[LocalServer]:
     return []
 
 
@@ -69,12 +62,17 @@ def test_other_variables_that_look_like_keys_do_not_count() -> None:
 
 def test_a_local_server_is_offered_and_never_taken() -> None:
     with pytest.raises(NexusError) as caught:
-        choose_model("", {}, Settings(default_models=KEYS), servers=lambda: [Server()])
+        choose_model(
+            "",
+            {},
+            Settings(default_models=KEYS),
+            servers=lambda: [LocalServer("Ollama", "http://127.0.0.1:11434", "ollama_chat/")],
+        )
     assert "Ollama at http://127.0.0.1:11434" in caught.value.line and "--model ollama_chat/NAME" in caught.value.line
 
 
 def test_nobody_looks_for_servers_when_something_is_configured() -> None:
-    def never() -> list[Server]:
+    def never() -> list[LocalServer]:
         raise AssertionError
 
     assert choose_model("m", {}, Settings(), servers=never).model == "m"

@@ -73,7 +73,7 @@ class Person:
 
 @pytest.fixture(autouse=True)
 def _no_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_local_servers", list)
+    monkeypatch.setattr(module, "local_servers", list)
 
 
 @contextmanager
@@ -162,7 +162,7 @@ def test_a_name_whose_key_is_missing_is_not_taken() -> None:
 
 def test_a_model_of_a_local_server_is_asked_about_even_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving("qwen3:8b") as server:
-        monkeypatch.setattr(module, "find_local_servers", lambda: [server])
+        monkeypatch.setattr(module, "local_servers", lambda: [server])
         person = Person(["", ""])
         person.start(NONE)
     assert person.asked == 2 and server.url in person.text
@@ -171,7 +171,7 @@ def test_a_model_of_a_local_server_is_asked_about_even_alone(monkeypatch: pytest
 
 def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(*(f"model-{number}" for number in range(40))) as server:
-        monkeypatch.setattr(module, "find_local_servers", lambda: [server])
+        monkeypatch.setattr(module, "local_servers", lambda: [server])
         person = Person(["", ""])
         person.start(ONE)
     assert written()["model"] == "anthropic/claude-sonnet-5" and "21 more" in person.text

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.cli import edit_config
+from nexus_cli.cli.command_options import MAX_INT
 from nexus_cli.cli.edit_config import edit_settings, parse_scalar, settings_template, write_setting
-from nexus_cli.cli.options import MAX_INT
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.setting_rules import MODEL_RULES, RULES
 from nexus_cli.config.settings import (

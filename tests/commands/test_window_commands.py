@@ -15,9 +15,9 @@ from session.played import MODEL, Played, the_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Recalled
+from nexus_cli.core.event import ContextRecall
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session import available_models
+from nexus_cli.session.reports import models
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.ui.reports.forms import FORMS
 
@@ -107,7 +107,7 @@ def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name
 
 
 def test_models_are_offered_with_window_price_and_cache(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(available_models, "local_servers", list)
+    monkeypatch.setattr(models, "local_servers", list)
     monkeypatch.setenv("NEXUS_MODEL", "anthropic/claude-sonnet-4-5")
     context.run("model")
     labels = {choice.key: choice.label for choice in context.offered}
@@ -210,7 +210,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     context.run("recall d1 100:300")
     block, what = context.attached[-1]
     assert block == f'<recalled id="d1" characters="100:300 of {len(whole)}">\n{whole[100:300]}\n</recalled>'
-    assert "d1" in what and isinstance(context.fed[-1], Recalled) and context.fed[-1].drop_id == "d1"
+    assert "d1" in what and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"
     context.run("recall d1")
     block, _ = context.attached[-1]
     counter, cap = context.session.context.counter, context.session.state.lane_state.budget.output_cap

@@ -117,11 +117,13 @@ def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
     assert complete(context) == ["why", "why 2", "why 1"]
 
 
-def test_why_says_in_plain_words_whether_signals_bind(context: FakeContext) -> None:
-    text = " ".join(FORMS["why"](shown(context, "why"), 200).split())
-    assert "The recipe chat changes no limit for this, it is only reported." in text
-    context.session.state.dispatcher.errors = 1
-    assert "1 call in a row could not run" in " ".join(FORMS["why"](shown(context, "why"), 200).split())
+def test_why_speaks_of_signals_only_where_they_bind_limits(context: FakeContext) -> None:
+    value = shown(context, "why")
+    text = FORMS["why"](value, 200)
+    assert "max_steps" in text and "Pressure" not in text and "in a row" not in text
+    binding = value | {"signals": value["signals"] | {"bind": True, "recent_errors": 1}}
+    text = " ".join(FORMS["why"](binding, 200).split())
+    assert "1 call in a row could not run" in text and "The recipe chat tightens its limits by this." in text
 
 
 def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:

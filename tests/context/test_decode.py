@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.context.decode import Decoded, decode, read_text
+from nexus_cli.context.text_file import FileText, decode, read_text
 from nexus_cli.core.errors import NexusError
 
 GERMAN = "# Regeln\nImmer Größe prüfen, dann Tests ausführen.\n"
@@ -28,7 +28,7 @@ def written(folder: Path, data: bytes) -> Path:
 
 @given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\ufeff")))
 def test_every_text_comes_back_from_utf8(text: str) -> None:
-    assert decode(text.encode(), "f") == Decoded(text, "utf-8")
+    assert decode(text.encode(), "f") == FileText(text, "utf-8")
 
 
 @given(
@@ -44,7 +44,7 @@ def test_every_text_comes_back_from_utf8(text: str) -> None:
     ),
 )
 def test_a_byte_order_mark_names_the_encoding_and_is_no_content(text: str, mark: tuple[bytes, str]) -> None:
-    assert decode(mark[0] + text.encode(mark[1]), "f") == Decoded(text, mark[1])
+    assert decode(mark[0] + text.encode(mark[1]), "f") == FileText(text, mark[1])
 
 
 @given(st.binary(max_size=400))
@@ -76,7 +76,7 @@ def test_other_encodings_are_guessed_from_the_language(text: str, encoding: str)
 
 def test_bytes_that_fit_no_encoding_are_shown_as_lost_and_counted() -> None:
     notice = "f: 2 bytes are not UTF-8 and are shown as \ufffd"
-    assert decode(b"caf\xe9 \x81", "f") == Decoded("caf\ufffd \ufffd", "utf-8", notice)
+    assert decode(b"caf\xe9 \x81", "f") == FileText("caf\ufffd \ufffd", "utf-8", notice)
 
 
 def test_one_odd_byte_deep_in_a_long_file_does_not_hide_the_rest() -> None:
@@ -128,7 +128,7 @@ def test_a_missing_file_a_folder_a_fifo_a_socket_and_a_device_count_as_absent(tm
 
 def test_a_link_to_a_file_is_the_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(written(tmp_path, b"rules"))
-    assert read_text(tmp_path / "link") == Decoded("rules", "utf-8")
+    assert read_text(tmp_path / "link") == FileText("rules", "utf-8")
 
 
 def test_a_file_that_cannot_be_opened_is_a_clear_error(tmp_path: Path) -> None:

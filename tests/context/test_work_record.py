@@ -7,7 +7,9 @@ from context.conversation import Letters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.work_record import (
+    LONGEST,
     RECORD,
     CommandRun,
     WorkItem,
@@ -16,6 +18,7 @@ from nexus_cli.context.work_record import (
     command_items,
     find_error_line,
     render_record,
+    safe_path,
 )
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -127,6 +130,17 @@ def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
     whole = "\n".join([RECORD, *record.goals, *(item.text for item in items)])
     if COUNT(whole) + 120 <= room:
         assert not rendered.left
+
+
+PATHS = st.text(st.sampled_from('ab "\\\n\t\x1b\x7f\u2028\u202e[(nexus:recall"d1)\udc80é'), min_size=1, max_size=12)
+
+
+@settings(max_examples=300)
+@given(PATHS, PATHS)
+def test_no_two_paths_have_one_name_and_none_can_pose_as_ours(one: str, other: str) -> None:
+    assert (safe_path(one) == safe_path(other)) == (one == other)
+    assert safe_path(one) == neutralize(safe_path(one)) and safe_path(one).isprintable()
+    assert safe_path("src/a b.py") == "src/a b.py" and len(safe_path(one * 400)) <= LONGEST
 
 
 def test_nothing_in_a_command_or_its_output_can_pose_as_ours() -> None:

@@ -15,7 +15,7 @@ from laws.model import Habits, Model
 from laws.world import Act, World, outcome, say
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.event import Called, Event, Notice, Retried, Text
+from nexus_cli.core.event import Event, Notice, Retry, Text, ToolCallEvent
 from nexus_cli.session.session import Session
 
 FORMS = ("chat",) * 8 + ("anthropic", "gemini")
@@ -130,16 +130,16 @@ class Person:
         def act(event: Event, number: int) -> None:
             if number == steer_at:
                 session.steer(self._words(0.05))
-            if number >= stop_at > 0 and (not gentle or isinstance(event, Text | Called)):
+            if number >= stop_at > 0 and (not gentle or isinstance(event, Text | ToolCallEvent)):
                 self.played.interrupts += not session_stopped(session)
                 session.cancel()
-            if isinstance(event, Called) and rng.random() < 0.02:
+            if isinstance(event, ToolCallEvent) and rng.random() < 0.02:
                 session.cancel()
 
         return act
 
     def _note(self, events: list[Event]) -> None:
-        self.played.events += [event for event in events if not isinstance(event, Text | Retried)]
+        self.played.events += [event for event in events if not isinstance(event, Text | Retry)]
         self.played.kinds.append(outcome(events).finish)
         self.played.overflows += sum(isinstance(e, Notice) and "too long" in e.text for e in events)
 

@@ -19,7 +19,7 @@ from server.blocks import content
 
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Cause, format_transcript
-from nexus_cli.core.event import Recalled
+from nexus_cli.core.event import ContextRecall
 
 MARKER = re.compile(
     r'\[\.\.\. ([\d,]+) tokens \(characters (\d+):(\d+) of (\d+)\) left out: recall\("(d\d+)", "\2:\3"\) \.\.\.\]'
@@ -83,7 +83,7 @@ def lived(place: Path, model: Any, words: list[str], **more: Any) -> tuple[World
                         continue
                     events = await say(session, said)
                     assert outcome(events).ok, outcome(events).error
-                    recalled = [event for event in events if isinstance(event, Recalled)]
+                    recalled = [event for event in events if isinstance(event, ContextRecall)]
                     cap = session.state.lane_state.budget.output_cap
                     assert all(event.tokens <= cap + 8 for event in recalled)
             finally:

@@ -23,7 +23,7 @@ from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
 from nexus_cli.context.window.truncation import truncate_window
 from nexus_cli.core.elide import plain_marker
 from nexus_cli.core.entry import ItemForm, WindowItem
-from nexus_cli.core.event import Resulted
+from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import Message, Role, ToolCall
 
 WINDOW = 9000
@@ -62,10 +62,10 @@ def test_a_long_request_and_its_steering_stand_in_every_request_of_a_long_run(
 
         def act(event: Any, number: int) -> None:
             nonlocal seen
-            seen += isinstance(event, Resulted)
-            if isinstance(event, Resulted) and seen in (2, 9):
+            seen += isinstance(event, ToolResultEvent)
+            if isinstance(event, ToolResultEvent) and seen in (2, 9):
                 session.steer(f"STEER{seen} and mind this")
-            if isinstance(event, Resulted) and seen in (3, 6, 11) and resumed:
+            if isinstance(event, ToolResultEvent) and seen in (3, 6, 11) and resumed:
                 session.cancel()
 
         ended = outcome(await say(session, WORDS, act))

@@ -18,7 +18,7 @@ from laws.play import Person, random_world
 from laws.world import World, the_ledger, world
 from laws.zygote import Zygote, job
 
-from nexus_cli.core.event import CompactionDone, Dropped
+from nexus_cli.core.event import CompactionDone, ContextDrop
 
 SESSIONS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 96
 CHUNK = 24
@@ -48,7 +48,7 @@ def test_every_law_holds_over_random_sessions(first: int, place: Path, zygote: Z
         assert "internal" not in played.kinds, f"seed {seed}"
         happened.update(refused=refused, elsewhere=played.elsewhere, interrupts=played.interrupts)
         happened.update(f"compacted {e.ok}" for e in played.events if isinstance(e, CompactionDone))
-        happened.update(str(e.drop.cause) for e in played.events if isinstance(e, Dropped))
+        happened.update(str(e.drop.cause) for e in played.events if isinstance(e, ContextDrop))
         happened.update(retries=sum(request.status in (429, 500, 503) for request in around.server.requests))
     wanted = ("elsewhere", "interrupts", "retries", "compacted True", "compacted False", "truncation", "output_cap")
     tame = [what for what in (*wanted, "input_cap") if not happened[what]]

@@ -11,7 +11,7 @@ import pytest
 from laws.world import World, outcome, run_checked, say
 
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.event import Called, Event, Resulted, Retried, StepStart, Text, TurnEnd
+from nexus_cli.core.event import Event, Retry, StepStart, Text, ToolCallEvent, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Role
 from nexus_cli.session.dispatch import CANCELLED, INTERRUPTED, PERSON, TIMEOUT
@@ -45,7 +45,7 @@ def at(kind: type[Event], do: Callable[[], None], nth: int = 1) -> Callable[[Eve
     return act
 
 
-@pytest.mark.parametrize("kind", [Called, Resulted])
+@pytest.mark.parametrize("kind", [ToolCallEvent, ToolResultEvent])
 def test_steering_is_delivered_after_the_complete_batch(kind: type[Event], place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         await say(session, "FIRST do it", at(kind, lambda: session.steer("STEER and this too")))
@@ -71,7 +71,7 @@ def test_several_words_of_steering_keep_their_order(place: Path) -> None:
             for number in range(3):
                 session.steer(f"STEER{number} more")
 
-        await say(session, "FIRST do it", at(Called, steer, nth=2))
+        await say(session, "FIRST do it", at(ToolCallEvent, steer, nth=2))
 
     _, entries = run_checked(place, [THREE, "done"], live)
     steered = [entry.message.content.split()[0] for entry in entries if entry.kind is Kind.STEER]
@@ -88,7 +88,7 @@ def test_steering_is_kept_when_the_turn_ends_before_it_was_delivered(end: str, p
             if end == "cancel":
                 session.cancel()
 
-        events = await say(session, "FIRST do it", at(Called if end == "limit" else Text, steer))
+        events = await say(session, "FIRST do it", at(ToolCallEvent if end == "limit" else Text, steer))
         assert outcome(events).finish == {"cancel": "aborted", "failure": "network", "limit": "limit"}[end]
         assert outcome(await say(session, "")).ok
 
@@ -153,7 +153,7 @@ def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
     assert len(around.server.requests) == 1
 
 
-@pytest.mark.parametrize("kind", [StepStart, Text, Called])
+@pytest.mark.parametrize("kind", [StepStart, Text, ToolCallEvent])
 def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         def stop() -> None:
@@ -165,7 +165,7 @@ def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> No
         assert outcome(events).finish == "aborted"
         assert outcome(await say(session, "SECOND go on")).ok
 
-    _, entries = run_checked(place, [{**LONG, **THREE} if kind is Called else LONG, "done"], live)
+    _, entries = run_checked(place, [{**LONG, **THREE} if kind is ToolCallEvent else LONG, "done"], live)
     assert entries[-1].kind is Kind.ASSISTANT
 
 
@@ -182,7 +182,7 @@ def test_what_was_said_before_an_interrupt_stays_and_the_model_sees_the_mark(pla
 
 def test_stopping_while_a_retry_waits_sends_nothing_more(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
-        events = await say(session, "FIRST do it", at(Retried, session.cancel))
+        events = await say(session, "FIRST do it", at(Retry, session.cancel))
         assert outcome(events).finish == "aborted"
         assert len(around.server.requests) == 1
         assert outcome(await say(session, "SECOND go on")).ok
@@ -194,7 +194,7 @@ def test_leaving_a_turn_half_way_settles_it(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         running = session.run("FIRST do it")
         async for event in running:
-            if isinstance(event, Called):
+            if isinstance(event, ToolCallEvent):
                 break
         await running.aclose()  # type: ignore[attr-defined]
         assert outcome(await say(session, "SECOND go on")).ok

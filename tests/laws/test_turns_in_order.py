@@ -12,7 +12,7 @@ from laws.world import World, outcome, run_checked, say
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Called, Event, StepStart, TurnEnd
+from nexus_cli.core.event import Event, StepStart, ToolCallEvent, TurnEnd
 from nexus_cli.session.acts.compaction import compaction, pin, uncompaction
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
@@ -50,7 +50,7 @@ def test_turns_at_once_are_done_one_after_another_in_order(place: Path) -> None:
 @pytest.mark.parametrize("act", [compaction(""), uncompaction(), pin("keep it"), reflection(lambda words: None)])
 def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
     async def live(around: World, session: Session) -> None:
-        turn = await began(session, "FIRST", Called)
+        turn = await began(session, "FIRST", ToolCallEvent)
         ended: list[str] = []
         try:
             async for _ in session.act(act):
@@ -68,7 +68,7 @@ def test_an_act_during_a_turn_waits_for_its_end(place: Path, act: Any) -> None:
 
 def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_then(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
-        first = await began(session, "FIRST", Called)
+        first = await began(session, "FIRST", ToolCallEvent)
         second = asyncio.create_task(say(session, "SECOND"))
         await asyncio.sleep(0)
         session.steer("and this")
@@ -96,7 +96,7 @@ def test_a_turn_that_is_left_while_it_waits_leaves_no_trace_and_holds_nobody_up(
 
 def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
-        first = await began(session, "FIRST", Called)
+        first = await began(session, "FIRST", ToolCallEvent)
         second = asyncio.create_task(say(session, "SECOND"))
         await asyncio.sleep(0)
         await session.aclose()

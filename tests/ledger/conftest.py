@@ -15,7 +15,7 @@ import pytest
 
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.ledger import LaneLog, Ledger
 
 AT = "2026-01-13T14:30:00.000Z"
@@ -53,8 +53,8 @@ def manifest(step: int, last: int, number: int = 0) -> Manifest:
     return Manifest(step, number, last, {"model": "openai/m", "max_output": 8000}, digest, 100 + step, AT)
 
 
-def fixed(number: int, preamble: str = "now", tokens: int = 7) -> Fixed:
-    return Fixed(number, preamble, tokens, sha256(f"{number}{preamble}".encode()).digest())
+def fixed(number: int, preamble: str = "now", tokens: int = 7) -> FixedValues:
+    return FixedValues(number, preamble, tokens, sha256(f"{number}{preamble}".encode()).digest())
 
 
 def drop(identity: str, text: str | None = None, entries: tuple[int, int] | None = None, **more: object) -> Drop:

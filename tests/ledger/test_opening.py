@@ -72,9 +72,9 @@ def test_garbage_is_set_aside_with_all_that_belongs_to_it(path: Path, make: Simp
 def test_what_was_set_aside_before_is_never_overwritten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from datetime import datetime
 
-    from nexus_cli.ledger import opening
+    from nexus_cli.ledger import open_database
 
-    monkeypatch.setattr(opening, "local_now", lambda: datetime(2026, 1, 13, 14, 30))
+    monkeypatch.setattr(open_database, "local_now", lambda: datetime(2026, 1, 13, 14, 30))
     path.parent.mkdir(parents=True)
     for number in range(3):
         path.write_bytes(b"garbage %d " % number * 999)

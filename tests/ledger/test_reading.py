@@ -18,7 +18,7 @@ from ledger.conftest import on
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.opening import open_readonly
+from nexus_cli.ledger.open_database import open_readonly
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
 
 NOBODY = 65534

@@ -135,7 +135,7 @@ def test_nobody_is_told_to_resume_what_was_never_saved(seen: Seen) -> None:
 def test_a_full_disk_costs_one_warning_and_the_turn_goes_on(seen: Seen) -> None:
     done, sent = seen["full"]["runs"][0]
     assert done.status == 0 and done.result["text"] == "done all the same" and sent == 2, done
-    assert sum("goes on in memory" in line for line in done.told) == 1 and clean(done)
+    assert sum("continues in memory" in line for line in done.told) == 1 and clean(done)
 
 
 def test_a_full_disk_ends_a_run_that_must_be_saved_before_the_next_request(seen: Seen) -> None:

@@ -16,7 +16,7 @@ from server.play import ScriptedServer
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, RetryDelta, TextDelta
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.retry import LONGEST_WAIT, Retrying, backoff_seconds
+from nexus_cli.provider.retry import LONGEST_WAIT, RetryingProvider, backoff_seconds
 
 
 class Clock:
@@ -55,7 +55,7 @@ def limited(retry_after: float | None = None, **fields: Any) -> ProviderError:
 def run(inner: Failing, **options: Any) -> tuple[list[Delta], ProviderError | None, Clock]:
     clock = Clock()
     deltas: list[Delta] = []
-    tried = Retrying(inner, sleep=clock.sleep, rng=random.Random(1), now=lambda: clock.now, **options)
+    tried = RetryingProvider(inner, sleep=clock.sleep, rng=random.Random(1), now=lambda: clock.now, **options)
 
     async def go() -> ProviderError | None:
         try:
@@ -126,7 +126,7 @@ def test_the_server_counts_the_tries_and_sees_the_same_bytes(form: str, model_se
 
     async def go() -> list[Delta]:
         backend = LitellmBackend(api_base=model_server.base(form), api_key="k")
-        retrying = Retrying(backend, sleep=clock.sleep, now=lambda: clock.now)
+        retrying = RetryingProvider(backend, sleep=clock.sleep, now=lambda: clock.now)
         return [delta async for delta in retrying.stream(request(MODELS[form], cache_key="k1"))]
 
     deltas = asyncio.run(go())
@@ -141,7 +141,7 @@ def test_nothing_is_sent_again_after_the_first_token(model_server: ScriptedServe
     backend = LitellmBackend(api_base=model_server.base("chat"), api_key="k")
 
     async def go() -> None:
-        async for _ in Retrying(backend).stream(request(MODELS["chat"])):
+        async for _ in RetryingProvider(backend).stream(request(MODELS["chat"])):
             pass
 
     with pytest.raises(ProviderError) as raised:
@@ -152,7 +152,7 @@ def test_nothing_is_sent_again_after_the_first_token(model_server: ScriptedServe
 
 def test_a_wait_can_be_interrupted() -> None:
     async def go() -> None:
-        stream = Retrying(Failing(limited(100.0))).stream(request("openai/m"))
+        stream = RetryingProvider(Failing(limited(100.0))).stream(request("openai/m"))
         assert isinstance(await anext(stream), RetryDelta)
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)

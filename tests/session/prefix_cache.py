@@ -14,7 +14,7 @@ from pathlib import Path
 from session.played import Answer, Played
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.event import CacheExpect, CacheResult, Event
+from nexus_cli.core.event import CacheExpectation, CacheResult, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
@@ -102,7 +102,7 @@ def results(events: list[Event]) -> list[CacheResult]:
 
 def expectations(events: list[Event]) -> list[int]:
     """What it expected before each request."""
-    return [event.tokens for event in events if isinstance(event, CacheExpect)]
+    return [event.tokens for event in events if isinstance(event, CacheExpectation)]
 
 
 def working(answer: Callable[[Request, int], Answer], clock: Clock | None = None) -> Remembering:

@@ -17,7 +17,7 @@ from session.played import MODEL, Answer, Played, the_ledger
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.event import CompactionDone, Dropped, Event, Outcome, TurnEnd
+from nexus_cli.core.event import CompactionDone, ContextDrop, Event, Outcome, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Part
 from nexus_cli.core.request import Request
@@ -215,7 +215,7 @@ def test_recalled_pieces_cut_short_cite_the_drop_they_come_from(tmp_path: Path) 
     provider = working(answer, "")
     session, events, ends = lived(provider, tmp_path, "one")
     assert ends[0].ok
-    dropped = [event.drop for event in events if isinstance(event, Dropped)]
+    dropped = [event.drop for event in events if isinstance(event, ContextDrop)]
     assert not [drop for drop in dropped if drop.what.startswith("part of")]
     pieces = [message["content"] for message in provider.seen[-1] if message["role"] == "tool"]
     assert any('left out: recall("d1")' in piece for piece in pieces)
@@ -239,7 +239,7 @@ def test_recall_gives_back_every_message_that_went_behind_an_old_request(tmp_pat
     assert any(one.ok for one in compactions(events))
     good = False
     session, events, _ = lived(provider, folder, *(f"next {n}" for n in range(9)), window=24_000, again=session)
-    drops = [event.drop for event in events if isinstance(event, Dropped) and event.drop.cause is Cause.TRUNCATION]
+    drops = [event.drop for event in events if isinstance(event, ContextDrop) and event.drop.cause is Cause.TRUNCATION]
     assert any(drop.entries for drop in drops)
     with the_ledger() as ledger:
         for drop in drops:

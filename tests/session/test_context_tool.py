@@ -11,7 +11,7 @@ from typing import Any
 from session.played import Answer, Played
 from session.summed import Summariser, done, ended, living, turn
 
-from nexus_cli.core.event import Event, Resulted
+from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.request import Delta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
@@ -39,7 +39,7 @@ def held(session: Session) -> Mapping[str, Any]:
 
 def looked(events: list[Event]) -> str:
     """What the tool answered."""
-    return next(one.result.text for one in events if isinstance(one, Resulted) and one.call.name == "context")
+    return next(one.result.text for one in events if isinstance(one, ToolResultEvent) and one.call.name == "context")
 
 
 def work(request: Request) -> Answer:
@@ -67,7 +67,7 @@ def test_its_figures_are_those_of_the_report(tmp_path: Path) -> None:
 
     async def live() -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         async with living(tmp_path, None, "one", "two", window=60_000, provider=Dear(Summariser(work=work))) as session:
-            return held(session), session.look(live_report)
+            return held(session), live_report(session.state)
 
     own, report = asyncio.run(live())
     assert report["scale"] > 1.2

@@ -12,7 +12,7 @@ from nexus_cli.context.window.entry_ranges import EntryRange
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.backoff import UNDONE
-from nexus_cli.session.drop_list import list_drops, returned_drops
+from nexus_cli.session.drop_list import returned_drops, window_drops
 
 LAST = 14
 SPANS = st.none() | st.tuples(st.integers(1, LAST), st.integers(0, 6)).map(lambda one: (one[0], sum(one)))
@@ -57,4 +57,4 @@ def test_the_sections_of_an_epoch_of_before_they_had_hashes_bring_nothing_back()
     older = json.dumps(rows)
     drops = drops_of([None, (1, 2)])
     assert returned_drops(drops, [], lambda kind: (), older) == set()
-    assert [one["tokens"] for one in list_drops("s", drops, (), older)["drops"]] == [1, 1]
+    assert [one["tokens"] for one in window_drops("s", drops, (), lambda kind: (), older)["drops"]] == [1, 1]

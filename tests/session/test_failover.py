@@ -16,7 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, Notice, TurnEnd
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
-from nexus_cli.core.services import Calibration, Fixed
+from nexus_cli.core.services import Calibration, FixedValues
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import FailoverLog, LaneLog, Ledger, database
 
@@ -116,7 +116,7 @@ def test_a_side_lane_that_cannot_be_opened_is_kept_in_memory(person: Person, at_
     log.append(entry(2))
     assert [one.id for one in log.read(1, 9)] == [1, 2] and person.saved().last_id() == 1
     (told,) = person.said
-    assert "it cannot be written; the session goes on in memory and is lost when it ends" in told
+    assert "it cannot be written; the session continues in memory and is lost when it ends" in told
     with pytest.raises(NexusError, match="cannot be written"):
         strict.open_lane("compact", at_entry)
 
@@ -125,7 +125,7 @@ def test_everything_that_was_recorded_is_there_after_the_failure(person: Person)
     log = person.log()
     log.append(entry(1))
     log.begin_epoch(EPOCHS[0], ())
-    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
+    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [FixedValues(1, "now", 4, b"l" * 32)], [])
     log.note("/p/a", "aa", "read")
     log.calibrate("m", Calibration(1.5, 1))
     log.record_memo(Memo("trigger", AT, 2, {"source": "stdin"}))
@@ -198,7 +198,7 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Pa
     assert [event.ok for event in events if isinstance(event, CompactionDone)] == [True]
     assert all(event.outcome.ok for event in events if isinstance(event, TurnEnd)) and not session.saved
     (notice,) = [event.text for event in events if isinstance(event, Notice) and "ledger" in event.text]
-    assert "goes on in memory" in notice
+    assert "continues in memory" in notice
 
 
 def test_a_reply_and_what_it_used_are_one_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,10 @@ from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import section_sources
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.next_request.request import PLAN
+from nexus_cli.session.next_request.next_request import PLAN
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import context_report, request_difference
+from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.reports.request_diff import request_difference
 from nexus_cli.session.session import Session
 
 PART = "Do this before that, and never the other way round.\n" * 90
@@ -101,17 +102,17 @@ def test_the_model_sees_its_own_context_and_gets_a_section_that_was_left_short(t
     session = small(provider, tmp_path)
     events, outcome = say(session, "look at yourself")
     assert outcome.ok
-    results = [one.result.text for one in events if isinstance(one, event.Resulted)]
+    results = [one.result.text for one in events if isinstance(one, event.ToolResultEvent)]
     assert results[0].startswith("budget: ") and "instructions.project: " in results[0] and "(d1)" in results[0]
     assert "left out, 0 of 1 asked for again" in results[0]
     assert results[1].startswith("[instructions.project, characters 0:") and 'next: recall("d1", "' in results[1]
     assert "# Part 0\nDo this before that" in results[1]
     long = results[1].partition("]")[0]
     assert long.count("recall(") == 1
-    assert 'NEXUS.md of ' in results[2] and 'read with recall("d1")' in results[2]
-    assert results[3] == "[contract stands whole in this conversation already]"
+    assert "NEXUS.md of " in results[2] and 'read with recall("d1")' in results[2]
+    assert results[3] == "[contract is whole in this conversation already]"
     assert "there is no section 'nonsense'; there are: contract, " in results[4]
-    recalled = [one.drop_id for one in events if isinstance(one, event.Recalled)]
+    recalled = [one.drop_id for one in events if isinstance(one, event.ContextRecall)]
     assert recalled == ["d1", "d1"]
     [drop] = shown(tmp_path, session.id)["drops"]
     assert drop["recalls"] == 2 and shown(tmp_path, session.id)["recalled"] == 1
@@ -199,8 +200,9 @@ def test_each_request_shows_what_was_told_with_it(tmp_path: Path, extra: Told) -
     for value in (first, second):
         event_tokens = sum(one["counted"] for one in value["sections"] if one["layer"] == "event")
         assert value["counted"]["event"] == event_tokens > 0
-        assert sum(value["counted"][layer] for layer in ("system", "tools", "history", "event")) == (
-            value["counted"]["total"]
+        assert (
+            sum(value["counted"][layer] for layer in ("system", "tools", "history", "event"))
+            == (value["counted"]["total"])
         )
         held = value["budget"]["used"]["history"]
         assert value["history"]["tokens"] == held == sum(value["history"]["by_kind"].values())
@@ -268,8 +270,11 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
     later = small(provider, tmp_path, session.id)
     later.reload()
     assert say(later, "more")[1].ok
-    first, second, third = (request_difference(settings(8_000), session.id, step) for step in (1, 2, 3))
-    assert request_difference(settings(8_000), session.id) == third
+    with the_ledger() as ledger:
+        first, second, third = (request_difference(ledger, session.id, settings(8_000), step) for step in (1, 2, 3))
+        assert request_difference(ledger, session.id, settings(8_000)) == third
+        with pytest.raises(NexusError, match="has sent 3 requests"):
+            request_difference(ledger, session.id, settings(8_000), 4)
     assert first["before"] is None and first["epoch"] == {"before": None, "after": 0, "cause": "start"}
     assert [one["entry"] for one in first["entries"]["added"]] == [1] and "context" in first["tools"]["added"]
     assert [one["entry"] for one in second["entries"]["added"]] == [2, 3] and not second["entries"]["removed"]
@@ -279,8 +284,6 @@ def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) ->
     assert second["tokens"]["before"] == first["tokens"]["after"]
     assert third["epoch"] == {"before": 0, "after": 1, "cause": "reload"}
     assert [one["id"] for one in third["sections"]["added"]] == ["instructions.project"]
-    with pytest.raises(NexusError, match="has sent 3 requests"):
-        request_difference(settings(8_000), session.id, 4)
 
 
 def test_the_plan_of_a_request_is_told_before_it_with_reasons_and_limits(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from session.test_replan_sections import lived
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
-from nexus_cli.core.event import Dropped, Event, Notice, SessionStart
+from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.acts.compaction import uncompaction
-from nexus_cli.session.drop_list import NAMED, list_drops, returned_drops, session_drops
+from nexus_cli.session.drop_list import NAMED, returned_drops, session_drops, window_drops
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
 from nexus_cli.ui.reports.context import context_text, drops_text
@@ -35,7 +35,7 @@ TURNS = tuple(f"TURN{number} make a list" for number in range(5))
 
 
 def dropped(events: Sequence[Event]) -> list[Drop]:
-    return [event.drop for event in events if isinstance(event, Dropped)]
+    return [event.drop for event in events if isinstance(event, ContextDrop)]
 
 
 def test_instructions_that_do_not_fit_are_told_once_in_a_session(tmp_path: Path) -> None:
@@ -264,5 +264,6 @@ def test_a_range_is_back_when_every_message_of_it_stands_whole(whole: set[int], 
 
 def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:
     drops = [Drop("d1", "x", 1, Cause.COMPACTION, "", (1, 2), recalls=1), Drop("d2", "y", 1, Cause.OUTPUT_CAP, "")]
-    value = list_drops("s", drops, {"d1"})
+    items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in (1, 2)]
+    value = window_drops("s", drops, items, of([]))
     assert (value["left_out"], value["recalled"]) == (1, 0)

@@ -10,7 +10,7 @@ import pytest
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.services import Calibration, Calibrations, Counts, Fixed, Log, Recall, Seen
+from nexus_cli.core.services import Calibration, Calibrations, Counts, FixedValues, Log, Recall, SeenFileStore
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.logger import LogConfig, SessionLogger
@@ -52,8 +52,8 @@ def test_a_relative_folder_is_kept_absolute(tmp_path: Path, monkeypatch: pytest.
 
 def test_it_serves_as_every_service_that_it_promises(config: LogConfig) -> None:
     log = SessionLogger(config)
-    services: tuple[Log, Recall, Seen, Calibrations, Counts] = (log, log, log, log, log)
-    assert isinstance(services[1], Recall) and isinstance(services[2], Seen)
+    services: tuple[Log, Recall, SeenFileStore, Calibrations, Counts] = (log, log, log, log, log)
+    assert isinstance(services[1], Recall) and isinstance(services[2], SeenFileStore)
     log.calibrate("m", Calibration(1.5, 1, (0.1,)))
     log.store_count("o200k_base", b"d" * 32, 12)
     log.note("/p/a", "aa", "read")  # commits what waits for the next transaction, too
@@ -68,7 +68,7 @@ def test_another_process_finds_the_lane_as_it_was_left(config: LogConfig) -> Non
     identity = log.session.id
     log.append(said(1, "please"))
     log.begin_epoch(EPOCH, [])
-    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [Fixed(1, "now", 4, b"l" * 32)], [])
+    log.record_request(Manifest(1, 0, 1, {"model": "m"}, "ab" * 32, 9, AT), [FixedValues(1, "now", 4, b"l" * 32)], [])
     log.record_reply(None, 1, Usage(9, 1, cost_usd=0.5), "stop", True)
     log.record_start("c1", "bash")
     log.close()

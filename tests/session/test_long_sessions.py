@@ -16,7 +16,7 @@ from nexus_cli.core.entry import Entry, Epoch, Kind, Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.ledger import FailoverLog, entries, lane_log
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.logger import LogConfig, SessionLogger
@@ -106,7 +106,7 @@ def log_of(folder: Path, count: int, sent: int) -> SessionLogger:
 
 def send(log: SessionLogger, step: int, first: int, last: int) -> None:
     """One request, up to entry `last`."""
-    fixed = [Fixed(number, f"sent {step}", 9, b"l" * 32) for number in range(first, last + 1)]
+    fixed = [FixedValues(number, f"sent {step}", 9, b"l" * 32) for number in range(first, last + 1)]
     log.record_request(Manifest(step, 0, last, {"model": "m"}, "ab" * 32, 9, AT), fixed, ())
 
 

@@ -19,8 +19,9 @@ from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
-from nexus_cli.session.reports.context import context_report, request_difference
+from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.reports.request_diff import request_difference
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 LOCKED = '[limits]\nmax_steps = 2\ntools = []\nallow = "read"\n'
@@ -80,8 +81,8 @@ def test_a_session_of_one_front_end_goes_on_in_the_recipe_of_the_other(
     first = opened(Played(lambda request: "done"), tmp_path, front=begun)
     assert first.status().recipe == begun and say(first, "begin")[1].ok
     again = opened(Played(lambda request: "done"), tmp_path, first.id, front=goes_on)
-    assert again.status().recipe == goes_on and limits(dict(again.look(live_report)))["max_steps"][0] in (7, 8)
-    assert limits(dict(again.look(live_report)))["max_steps"][0] == (7 if goes_on == "ask" else 8)
+    assert again.status().recipe == goes_on and limits(dict(live_report(again.state)))["max_steps"][0] in (7, 8)
+    assert limits(dict(live_report(again.state)))["max_steps"][0] == (7 if goes_on == "ask" else 8)
     assert say(again, "go on")[1].ok
     assert shown(tmp_path, first.id, 2)["recipe"] == goes_on
 
@@ -116,7 +117,8 @@ def test_a_sent_request_is_explained_by_what_was_recorded_whatever_became_of_its
     (recipes / "locked.toml").unlink()
     value = shown(tmp_path, first.id, 1)
     assert value["recipe"] == "locked" and limits(value)["tools"] == ([], "recipe") and not value["notices"]
-    assert request_difference(SETTINGS, first.id, 1)["step"] == 1
+    with the_ledger() as ledger:
+        assert request_difference(ledger, first.id, SETTINGS, 1)["step"] == 1
 
 
 def test_each_request_shows_the_limits_that_it_was_sent_under(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from session.played import MODEL, Answer, Played, say
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Deny, Question
-from nexus_cli.core.event import Event, Resulted
+from nexus_cli.core.event import Event, ToolResultEvent
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
@@ -60,9 +60,9 @@ def steps(*batches: Answer) -> Played:
     return Played(lambda request: left.pop(0) if left else "done")
 
 
-def results(events: list[Event]) -> list[Resulted]:
+def results(events: list[Event]) -> list[ToolResultEvent]:
     """In call order: a refused call is answered before one of the same step that runs."""
-    found = [event for event in events if isinstance(event, Resulted)]
+    found = [event for event in events if isinstance(event, ToolResultEvent)]
     return sorted(found, key=lambda event: (len(event.call.id), event.call.id))
 
 

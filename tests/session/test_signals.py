@@ -12,7 +12,7 @@ from session.played import MODEL, Answer, Played, opened, say
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.event import ContextPlan, Event, Notice, Resulted
+from nexus_cli.core.event import ContextPlan, Event, Notice, ToolResultEvent
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request
@@ -69,7 +69,7 @@ def calls_until(last: int, *calls: tuple[str, dict[str, Any]]) -> Any:
 
 
 def results(events: list[Event]) -> list[tuple[bool, str]]:
-    found = [event for event in events if isinstance(event, Resulted)]
+    found = [event for event in events if isinstance(event, ToolResultEvent)]
     found.sort(key=lambda event: (len(event.call.id), event.call.id))
     return [(event.result.ran, event.result.text) for event in found]
 
@@ -136,7 +136,7 @@ def test_every_report_names_the_signals_where_they_bind(tmp_path: Path) -> None:
     events, _ = say(session, "look")
     bound = [("single_action", "signals")]
     again = opened(Played(lambda request: "done"), tmp_path, session.id)
-    assert mode(limits_report(again.state, "mode")["limits"]) == mode(again.look(live_report)["limits"]) == bound
+    assert mode(limits_report(again.state, "mode")["limits"]) == mode(live_report(again.state)["limits"]) == bound
     asyncio.run(again.aclose())
     plans = [event.plan["limits"].get("mode") for event in events if isinstance(event, ContextPlan)]
     assert plans == ["single_action"] * 3

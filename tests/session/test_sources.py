@@ -8,7 +8,6 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +26,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session import section_sources as module
 from nexus_cli.session.section_sources import SessionSources, project_outline
-from nexus_cli.tools.files import Content, read_regular_file
+from nexus_cli.tools.files import FileContent, read_regular_file
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
@@ -45,18 +44,8 @@ def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> See
     return SeenFile(str(path), "read", hashlib.sha256(content).hexdigest(), at, entry)
 
 
-@dataclass
-class Seen:
-    """As much of a log as the sources look at."""
-
-    files: Sequence[SeenFile] = ()
-
-    def seen_files(self) -> Sequence[SeenFile]:
-        return self.files
-
-
 def looked(*found: SeenFile, visible: Sequence[int] = (1,)) -> SessionSources:
-    return SessionSources(engine(visible), Seen(found), [])
+    return SessionSources(engine(visible), lambda: found, [])
 
 
 def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -> None:
@@ -88,7 +77,7 @@ def test_a_file_is_read_again_only_when_it_was_touched_again(tmp_path: Path, mon
     path.write_bytes(b"1")
     given = looked(noted(path, b"1"))
 
-    def counted(path: Path, limit: int) -> Content:
+    def counted(path: Path, limit: int) -> FileContent:
         times.append(path)
         return read_regular_file(path, limit)
 
@@ -125,26 +114,25 @@ def test_a_file_whose_call_is_out_of_the_window_is_hidden(tmp_path: Path) -> Non
 
 
 def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> None:
-    class Broken:
-        def seen_files(self) -> Sequence[SeenFile]:
-            raise NexusError("ledger", "the ledger", "is gone")
+    def broken() -> Sequence[SeenFile]:
+        raise NexusError("ledger", "the ledger", "is gone")
 
-    assert SessionSources(engine(()), Broken(), []).files() == ()
+    assert SessionSources(engine(()), broken, []).files() == ()
 
 
 def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None:
     person, agent, tool = (Kind.USER, "person"), (Kind.ASSISTANT, "agent"), (Kind.TOOL, "tool:bash")
     made = engine([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
-    given = SessionSources(made, Seen(), [])
+    given = SessionSources(made, tuple, [])
     assert given.footprint() == Footprint(99, {"bash": 198})
     made.lane.timeline = None
     assert given.footprint() == Footprint(99, {"bash": 198}), "known for this epoch"
-    assert SessionSources(engine(()), Seen(), []).footprint() == Footprint()
+    assert SessionSources(engine(()), tuple, []).footprint() == Footprint()
 
 
 def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
     said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
-    given = SessionSources(engine([9], 4, said), Seen(), [])
+    given = SessionSources(engine([9], 4, said), tuple, [])
     assert given.footprint() == Footprint(2, {})
 
 
@@ -167,7 +155,7 @@ def test_the_ledger_counts_what_is_out_of_the_window_as_reading_it_would(tmp_pat
     with the_ledger() as ledger:
         timeline = Timeline(ledger.log(session.id), local_now)
         gone = [entry for entry in timeline.read(1, lane.epoch.base) if entry.id not in shown]
-        sources = SessionSources(session.context, Seen(), [])
+        sources = SessionSources(session.context, tuple, [])
         given = sources._count_hidden(timeline, lane.epoch.base)
     assert given == Counter((entry.kind, entry.actor) for entry in gone) and len(gone) > 5
 

@@ -15,7 +15,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import CompactionDone, Event, Resulted, TurnEnd
+from nexus_cli.core.event import CompactionDone, Event, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.factory import open_session
@@ -67,7 +67,7 @@ def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_
         return second, events
 
     second, events = asyncio.run(both())
-    assert any(isinstance(event, Resulted) and "hi" in event.result.text for event in events)
+    assert any(isinstance(event, ToolResultEvent) and "hi" in event.result.text for event in events)
     assert person.times == 1, "what was allowed for the session holds on"
     assert provider.seen[-1][1]["content"].endswith("one")
     with the_ledger() as ledger:
@@ -245,12 +245,12 @@ def test_the_status_tells_where_a_session_stands(tmp_path: Path) -> None:
     async def run() -> None:
         session = _open(tmp_path, provider, allow="all")
         assert session.status().cached is None and session.status().drops == 0
-        assert session.look(live_report)["session"] is None, "before the first turn it is the first of a new session"
+        assert live_report(session.state)["session"] is None, "before the first turn it is the first of a new session"
         await _turn(session, "one")
         status = session.status()
         assert (status.model, status.allow, status.folder) == (MODEL, "all", str(tmp_path))
         assert 0 < status.used < status.budget and status.cost_usd == 0.5 and status.saved
-        assert session.look(live_report)["budget"]["used"]["total"] == status.used
+        assert live_report(session.state)["budget"]["used"]["total"] == status.used
         assert not session.is_open() and not session.busy
         await session.aclose()
 

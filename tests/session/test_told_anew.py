@@ -22,7 +22,7 @@ from nexus_cli.core.request import Delta, Request
 from nexus_cli.session import turn as loop
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.memory.session_facts import add_fact
-from nexus_cli.session.next_request.request import PLAN
+from nexus_cli.session.next_request.next_request import PLAN
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 

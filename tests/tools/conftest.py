@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Recall, Seen
+from nexus_cli.core.services import Recall, SeenFileStore
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
@@ -19,7 +19,7 @@ from nexus_cli.tools.schema import check_arguments
 
 @dataclass
 class Memory:
-    """`Seen` and `Recall` in memory."""
+    """`SeenFileStore` and `Recall` in memory."""
 
     files: dict[str, str] = field(default_factory=dict)
     drops: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Desk:
 
     @property
     def registry(self) -> ToolRegistry:
-        return ToolRegistry(services={Seen: self.memory, Recall: self.memory, **self.extra})
+        return ToolRegistry(services={SeenFileStore: self.memory, Recall: self.memory, **self.extra})
 
     def context(self, cwd: Path | None = None) -> ToolContext:
         return ToolContext(

@@ -11,15 +11,15 @@ import sys
 import time
 from pathlib import Path
 
-from nexus_cli.core.services import Seen
+from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.atomic_write import locked_folder
-from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.registry import ToolRegistry
 
 
 class NothingRead:
-    """`Seen` of a session that has read nothing: the quoted text is all that is checked."""
+    """`SeenFileStore` of a session that has read nothing: the quoted text is all that is checked."""
 
     def digest(self, path: str) -> str | None:
         return None
@@ -29,7 +29,7 @@ class NothingRead:
 
 
 async def race(folder: Path, path: str, name: str, rounds: int) -> None:
-    registry = ToolRegistry(services={Seen: NothingRead()})
+    registry = ToolRegistry(services={SeenFileStore: NothingRead()})
     tool = registry.get("edit_file")
     assert tool is not None
     context = ToolContext(folder, folder, 8000, "c1", lambda _: None, registry.services)
@@ -43,7 +43,7 @@ async def race(folder: Path, path: str, name: str, rounds: int) -> None:
 def main() -> None:
     folder, path, name, rounds = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
     if sys.argv[5:]:
-        with locked_folder(folder, Stop()):
+        with locked_folder(folder, StopFlag()):
             print("held", flush=True)
             time.sleep(600)
     asyncio.run(race(folder, path, name, rounds))

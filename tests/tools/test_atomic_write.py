@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from nexus_cli.tools import atomic_write
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
-from nexus_cli.tools.files import Refused, read_regular_file, sha256_hex
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
+from nexus_cli.tools.files import ToolError, read_regular_file, sha256_hex
 
 RACE = Path(__file__).with_name("race.py")
 
@@ -48,9 +48,9 @@ def test_a_lock_ends_with_its_process_and_waiting_for_it_ends_too(desk: Any, mon
             error = desk.run(name, path=path, **arguments).error
             assert "another process" in error and "try again" in error
         assert os.listdir(desk.project) == ["a"]
-        stop = Stop()
+        stop = StopFlag()
         stop.press()
-        with pytest.raises(Stopped), atomic_write.locked_folder(desk.project, stop):
+        with pytest.raises(ThreadStopped), atomic_write.locked_folder(desk.project, stop):
             pass
     finally:
         holder.kill()
@@ -64,12 +64,12 @@ def test_threads_of_one_process_exclude_each_other_too(tmp_path: Path, monkeypat
 
     def take() -> None:
         try:
-            with atomic_write.locked_folder(tmp_path, Stop()):
+            with atomic_write.locked_folder(tmp_path, StopFlag()):
                 pass
-        except Refused:
+        except ToolError:
             refused.append(True)
 
-    with atomic_write.locked_folder(tmp_path, Stop()):
+    with atomic_write.locked_folder(tmp_path, StopFlag()):
         thread = threading.Thread(target=take)
         thread.start()
         thread.join()
@@ -92,8 +92,8 @@ def test_what_another_program_writes_while_the_file_is_compared_stays(
         return content
 
     monkeypatch.setattr("nexus_cli.tools.atomic_write.read_regular_file", read_then_changed)
-    with pytest.raises(Refused, match="read it again"):
-        atomic_write.replace_file(path, b"mine", Stop(), expected=sha256_hex(b"old"))
+    with pytest.raises(ToolError, match="read it again"):
+        atomic_write.replace_file(path, b"mine", StopFlag(), expected=sha256_hex(b"old"))
     assert path.read_text() == "NEW"
     assert os.listdir(tmp_path) == ["a"]
 

@@ -18,7 +18,7 @@ import pytest
 
 from nexus_cli.tools import process, process_tree
 from nexus_cli.tools.builtin import bash
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.process import BoundedOutput
 
 by_mark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc that shows environments")
@@ -200,7 +200,7 @@ def test_a_cancelled_command_leaves_nothing_in_another_session(desk: Any, tmp_pa
 def test_a_run_within_a_run_carries_the_marks_of_both(tmp_path: Path) -> None:
     outer = {process._MARK: "outermark"}
     argv = ["/bin/sh", "-c", f"echo ${process._MARK}"]
-    marks = process.run_process(argv, cwd=tmp_path, env=outer, stop=Stop(), seconds=60).output.decode().split()
+    marks = process.run_process(argv, cwd=tmp_path, env=outer, stop=StopFlag(), seconds=60).output.decode().split()
     assert marks[0] == "outermark"
     assert len(marks) == 2
 
@@ -291,9 +291,9 @@ def test_output_in_tiny_pieces_takes_no_more_memory_than_in_large_ones() -> None
 
 
 def test_a_stop_before_the_start_starts_nothing(tmp_path: Path) -> None:
-    stop = Stop()
+    stop = StopFlag()
     stop.press()
-    with pytest.raises(Stopped):
+    with pytest.raises(ThreadStopped):
         process.run_process(["touch", "made"], cwd=tmp_path, env={}, stop=stop, seconds=5)
     assert not list(tmp_path.iterdir())
 

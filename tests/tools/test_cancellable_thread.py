@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nexus_cli.tools.cancellable_thread import Stop, Stopped, run_in_thread
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped, run_in_thread
 
 
 def test_the_result_comes_back_and_is_noted() -> None:
@@ -17,7 +17,7 @@ def test_the_result_comes_back_and_is_noted() -> None:
 
 
 def test_what_the_work_raises_is_raised() -> None:
-    def work(stop: Stop) -> None:
+    def work(stop: StopFlag) -> None:
         raise KeyError("x")
 
     with pytest.raises(KeyError):
@@ -28,7 +28,7 @@ def test_a_cancelled_caller_waits_for_the_thread_and_notes_what_it_did() -> None
     noted: list[str] = []
     begun, over = threading.Event(), threading.Event()
 
-    def work(stop: Stop) -> str:
+    def work(stop: StopFlag) -> str:
         begun.set()
         while not stop.is_urgent:
             over.wait(0.001)
@@ -54,7 +54,7 @@ def test_work_that_gives_up_is_not_noted() -> None:
     noted: list[None] = []
     begun = threading.Event()
 
-    def work(stop: Stop) -> None:
+    def work(stop: StopFlag) -> None:
         begun.set()
         while True:
             stop.raise_if_pressed()
@@ -68,8 +68,8 @@ def test_work_that_gives_up_is_not_noted() -> None:
 
     asyncio.run(scenario())
     assert noted == []
-    stop = Stop()
+    stop = StopFlag()
     stop.raise_if_pressed()
     stop.press()
-    with pytest.raises(Stopped):
+    with pytest.raises(ThreadStopped):
         stop.raise_if_pressed()

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
+from nexus_cli.tools.edit_preview import short_diff
 from nexus_cli.tools.exact_edit import apply_edits
-from nexus_cli.tools.files import Refused, decode_file
-from nexus_cli.tools.preview import short_diff
+from nexus_cli.tools.files import ToolError, decode_file
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
@@ -63,13 +63,13 @@ def test_overlapping_places_are_two_places(desk: Any) -> None:
 
 def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     text = "import os\n\n\ndef parse(line):\n    return line.split(',')\n\n\ndef other():\n    pass\n"
-    with pytest.raises(Refused) as told:
-        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")], Stop())
+    with pytest.raises(ToolError) as told:
+        apply_edits(text, [_edit("def parse(lines):\n    return line.split(',')\n", "x")], StopFlag())
     assert "line 4:\ndef parse(line):\n    return line.split(',')" in str(told.value)
-    with pytest.raises(Refused, match="only white space differs"):
-        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")], Stop())
-    with pytest.raises(Refused) as far:
-        apply_edits(text, [_edit("completely unrelated 123456789", "x")], Stop())
+    with pytest.raises(ToolError, match="only white space differs"):
+        apply_edits(text, [_edit("def parse(line):\n\treturn line.split(',')", "x")], StopFlag())
+    with pytest.raises(ToolError) as far:
+        apply_edits(text, [_edit("completely unrelated 123456789", "x")], StopFlag())
     assert "Nearest" not in str(far.value)
 
 
@@ -81,11 +81,11 @@ def test_looking_for_candidates_compares_no_long_texts_and_ends_when_stopped(mon
 
     monkeypatch.setattr(difflib, "SequenceMatcher", Watched)
     text = "\n".join(f"{i % 7},{'01' * 190}" for i in range(60))
-    with pytest.raises(Refused, match="Nearest"):
-        apply_edits(text, [_edit(text[:6000] + "!", "x")], Stop())
-    stop = Stop()
+    with pytest.raises(ToolError, match="Nearest"):
+        apply_edits(text, [_edit(text[:6000] + "!", "x")], StopFlag())
+    stop = StopFlag()
     stop.press()
-    with pytest.raises(Stopped):
+    with pytest.raises(ThreadStopped):
         apply_edits(text, [_edit(text[:6000] + "!", "x")], stop)
 
 
@@ -208,25 +208,25 @@ def test_characters_that_only_look_alike_are_named_and_nothing_is_edited(
 def test_texts_that_differ_in_more_are_not_called_alike() -> None:
     pairs = (("caf\u00e9", "cafe"), ("ab", "a b"), ("a-b", "a_b"), ("x", "\u200b"), ("Stra\u00dfe", "Strasse"))
     for text, old in pairs:
-        with pytest.raises(Refused) as told:
-            apply_edits(text, [_edit(old, "n")], Stop())
+        with pytest.raises(ToolError) as told:
+            apply_edits(text, [_edit(old, "n")], StopFlag())
         assert "look alike" not in str(told.value), (text, old)
 
 
 def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None:
     text = "\n".join(["}", "    x = 1", "    x = 1", "    x = 1", "    x = 1", "}"] * 2)
-    with pytest.raises(Refused) as told:
-        apply_edits(text, [_edit("    x = 1\n    x = 1\n    x = 2\n", "n")], Stop())
+    with pytest.raises(ToolError) as told:
+        apply_edits(text, [_edit("    x = 1\n    x = 1\n    x = 2\n", "n")], StopFlag())
     starts = [int(number) for number in re.findall(r"^line (\d+):$", str(told.value), re.MULTILINE)]
     assert len(starts) > 1 and all(abs(a - b) >= 3 for a in starts for b in starts if a != b)
     assert len(set(starts)) == len(starts)
-    with pytest.raises(Refused, match=r"occurs 3 times \(lines 1, 2\): add"):
-        apply_edits("x x\nx", [_edit("x", "y")], Stop())
-    with pytest.raises(Refused, match="Nearest in the first 20,000 lines:"):
-        apply_edits("wanted is here\n" + "\n" * 20_001, [_edit("wanted is there", "y")], Stop())
-    with pytest.raises(Refused, match=r"at least 100,000 times \(line 1\)"):
-        apply_edits("x" * 100_005, [_edit("x", "y")], Stop())
-    assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], Stop()) == "y" * 100_005
+    with pytest.raises(ToolError, match=r"occurs 3 times \(lines 1, 2\): add"):
+        apply_edits("x x\nx", [_edit("x", "y")], StopFlag())
+    with pytest.raises(ToolError, match="Nearest in the first 20,000 lines:"):
+        apply_edits("wanted is here\n" + "\n" * 20_001, [_edit("wanted is there", "y")], StopFlag())
+    with pytest.raises(ToolError, match=r"at least 100,000 times \(line 1\)"):
+        apply_edits("x" * 100_005, [_edit("x", "y")], StopFlag())
+    assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], StopFlag()) == "y" * 100_005
 
 
 contents = st.lists(
@@ -261,8 +261,8 @@ def test_an_old_text_as_it_was_shown_is_found_whatever_the_line_ends(text: str, 
     if not old or old == "Z":
         return
     try:
-        after = apply_edits(text, [_edit(old, "Z")], Stop())
-    except Refused as refused:
+        after = apply_edits(text, [_edit(old, "Z")], StopFlag())
+    except ToolError as refused:
         assert "occurs" in str(refused) and "times" in str(refused)
     else:
         assert after.replace("\r\n", "\n").count("Z") == 1

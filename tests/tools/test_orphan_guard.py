@@ -78,9 +78,9 @@ def test_when_we_are_gone_before_the_group_was_named_the_mark_is_enough() -> Non
 def test_when_this_process_is_killed_outright_what_it_ran_ends(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; from nexus_cli.tools.process import run_process; "
-        "from nexus_cli.tools.cancellable_thread import Stop; "
+        "from nexus_cli.tools.cancellable_thread import StopFlag; "
         f"run_process(['/bin/sh', '-c', 'echo $$ > {tmp_path}/pid; kill -9 $PPID; exec sleep 60'], "
-        "cwd=Path('/'), env=os.environ, stop=Stop(), seconds=60)"
+        "cwd=Path('/'), env=os.environ, stop=StopFlag(), seconds=60)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
     pid = int((tmp_path / "pid").read_text())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.tools.permission import Ask, Granted, Verdict, decide
+from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
 
 TOOLS = discover_tools()
@@ -37,7 +37,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _asks(verdict: Verdict, kind: str) -> bool:
-    return isinstance(verdict, Ask) and verdict.kind == kind
+    return isinstance(verdict, ApprovalNeed) and verdict.kind == kind
 
 
 def _decide(project: Path, tool: str, path: str, allow: str) -> Verdict:
@@ -56,14 +56,14 @@ def test_outside_the_project_is_asked_about(project: Path, path: str, allow: str
 
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", ".", "in/x", "./src/../a.txt", "..x", ".git/config"])
 def test_reading_inside_the_project_runs(project: Path, path: str) -> None:
-    assert _decide(project, "read_file", path, "read") == Granted()
-    assert _decide(project, "read_file", str(project / path), "read") == Granted()
+    assert _decide(project, "read_file", path, "read") == Grant()
+    assert _decide(project, "read_file", str(project / path), "read") == Grant()
 
 
 @pytest.mark.parametrize("path", ["a.txt", "src/new/deep.py", "in/x", ".gitignore", ".github/x.yml", "notes.md"])
 def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: str) -> None:
     assert _asks(_decide(project, "edit_file", path, "read"), "edit")
-    assert _decide(project, "edit_file", path, "edit") == Granted()
+    assert _decide(project, "edit_file", path, "edit") == Grant()
 
 
 @pytest.mark.parametrize("path", [
@@ -74,7 +74,7 @@ def test_edits_inside_the_project_run_from_the_level_edit(project: Path, path: s
 def test_protected_places_are_asked_about_when_written(project: Path, path: str) -> None:
     for allow in ("read", "edit"):
         assert _asks(_decide(project, "write_file", path, allow), "protected")
-    assert _decide(project, "write_file", path, "all") == Granted()
+    assert _decide(project, "write_file", path, "all") == Grant()
 
 
 def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
@@ -96,32 +96,32 @@ def test_the_configuration_of_nexus_is_protected_inside_a_project_too(project: P
 def test_commands_ask_until_the_level_all_and_recall_never_does(project: Path) -> None:
     for allow in ("read", "edit"):
         assert _asks(decide(BASH, {"command": "ls"}, allow=allow, cwd=project, project=project), "run")
-    assert decide(BASH, {"command": "ls"}, allow="all", cwd=project, project=project) == Granted()
-    assert decide(RECALL, {"id": "d1"}, allow="read", cwd=project, project=project) == Granted()
+    assert decide(BASH, {"command": "ls"}, allow="all", cwd=project, project=project) == Grant()
+    assert decide(RECALL, {"id": "d1"}, allow="read", cwd=project, project=project) == Grant()
 
 
 def test_a_path_is_relative_to_the_working_folder_and_judged_by_the_project(project: Path) -> None:
     inside = decide(READ, {"path": "../a.txt"}, allow="read", cwd=project / "src", project=project)
-    assert inside == Granted()
-    assert decide(GREP, {"pattern": "x"}, allow="read", cwd=project / "src", project=project) == Granted()
+    assert inside == Grant()
+    assert decide(GREP, {"pattern": "x"}, allow="read", cwd=project / "src", project=project) == Grant()
     assert _asks(decide(GREP, {"pattern": "x"}, allow="read", cwd=project.parent, project=project), "outside")
 
 
 def test_a_project_reached_through_a_link_is_the_same_project(project: Path, tmp_path: Path) -> None:
     door = tmp_path / "door"
     door.symlink_to(project)
-    assert decide(READ, {"path": "a.txt"}, allow="read", cwd=door, project=door) == Granted()
-    assert decide(READ, {"path": str(project / "a.txt")}, allow="read", cwd=door, project=door) == Granted()
+    assert decide(READ, {"path": "a.txt"}, allow="read", cwd=door, project=door) == Grant()
+    assert decide(READ, {"path": str(project / "a.txt")}, allow="read", cwd=door, project=door) == Grant()
 
 
 @pytest.mark.parametrize("path", ["", "\0", "a\0b"])
 def test_what_is_no_path_is_never_granted_below_all(project: Path, path: str) -> None:
-    assert isinstance(_decide(project, "read_file", path, "edit"), Ask)
+    assert isinstance(_decide(project, "read_file", path, "edit"), ApprovalNeed)
 
 
 def test_the_reason_is_one_line(project: Path) -> None:
     verdict = _decide(project, "read_file", "../a\nb\rc", "read")
-    assert isinstance(verdict, Ask)
+    assert isinstance(verdict, ApprovalNeed)
     assert "\n" not in verdict.why and "\r" not in verdict.why
 
 
@@ -146,7 +146,7 @@ def test_more_is_never_less(tool: str, path: str) -> None:
                 cwd=project,
                 project=project,
             ),
-            Granted,
+            Grant,
         )
         for level in LEVELS
     ]

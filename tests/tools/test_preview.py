@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.dispatch import _detail
-from nexus_cli.tools.preview import LARGEST, MOST, unified_diff
+from nexus_cli.tools.edit_preview import LARGEST, MOST, unified_diff
 
 
 def tool(desk: Any, name: str) -> Tool:
@@ -135,7 +135,7 @@ def test_patch_makes_the_one_out_of_the_other(
     (folder / "x").write_text(old)
     with pytest.MonkeyPatch.context() as patch:
         if coarse:
-            patch.setattr("nexus_cli.tools.preview._COMPARED", -1)
+            patch.setattr("nexus_cli.tools.edit_preview._COMPARED", -1)
         made = unified_diff(old, new, "x")
     assert (made == "") == (old == new)
     if made:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nexus_cli.core.services import TokenCounter
+from nexus_cli.core.services import TextCounter
 
 
 class Letters:
@@ -21,7 +21,7 @@ def test_walking_on_as_told_gives_the_whole_back(desk: Any) -> None:
     original = "".join(f"row {i}: {'é漢👍'[i % 3]} data\n" for i in range(3000))
     desk.memory.drops["d3"] = original
     desk.output_cap = 900
-    desk.extra = {TokenCounter: Letters()}
+    desk.extra = {TextCounter: Letters()}
     parts, span = [], "0:"
     while span:
         result = desk.run("recall", id="d3", range=span)
@@ -84,7 +84,7 @@ def test_a_query_is_plain_text_and_may_be_absent(desk: Any) -> None:
 def test_many_hits_stay_within_the_cap(desk: Any) -> None:
     desk.memory.drops["d1"] = ("hit " + "." * 600) * 500
     desk.output_cap = 500
-    desk.extra = {TokenCounter: Letters()}
+    desk.extra = {TextCounter: Letters()}
     output = desk.run("recall", id="d1", query="hit").output
     assert Letters().count(output) <= 500
     assert "more places" in output

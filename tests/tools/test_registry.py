@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Facts, Merging
+from nexus_cli.core.memory import FactMerger, Facts
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Assembly, Recall, Seen
+from nexus_cli.core.services import Assembly, Recall, SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
@@ -109,7 +109,7 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         async def section(self, name: str, form: str) -> None: ...
 
     gone = tmp_path / "gone"
-    services: dict[type, Any] = dict.fromkeys((Seen, Recall, Assembly, Facts, Merging), Nobody())
+    services: dict[type, Any] = dict.fromkeys((SeenFileStore, Recall, Assembly, Facts, FactMerger), Nobody())
     hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
     for text in hostile:
         if not text and "required" not in tool.parameters:
@@ -133,12 +133,12 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 
 def test_definitions_are_the_same_bytes_in_every_process_and_order() -> None:
-    services: dict[type, Any] = {Recall: object(), Seen: object()}
+    services: dict[type, Any] = {Recall: object(), SeenFileStore: object()}
     here = json.dumps(ToolRegistry(reversed(TOOLS), services).get_definitions())
     program = (
         "import json; from nexus_cli.tools.registry import ToolRegistry;"
-        "from nexus_cli.core.services import Recall, Seen;"
-        "print(json.dumps(ToolRegistry(services={Recall: 1, Seen: 1}).get_definitions()))"
+        "from nexus_cli.core.services import Recall, SeenFileStore;"
+        "print(json.dumps(ToolRegistry(services={Recall: 1, SeenFileStore: 1}).get_definitions()))"
     )
     for seed in "01":
         env = {**os.environ, "PYTHONHASHSEED": seed}
@@ -149,13 +149,13 @@ def test_definitions_are_the_same_bytes_in_every_process_and_order() -> None:
 
 
 def test_definitions_are_fresh_copies() -> None:
-    registry = ToolRegistry(TOOLS, {Recall: object(), Seen: object()})
+    registry = ToolRegistry(TOOLS, {Recall: object(), SeenFileStore: object()})
     registry.get_definitions()[0]["function"]["parameters"].clear()
     assert registry.get_definitions()[0]["function"]["parameters"]["properties"]
 
 
 def test_all_definitions_together_stay_small() -> None:
-    definitions = ToolRegistry(TOOLS, {Recall: object(), Seen: object()}).get_definitions()
+    definitions = ToolRegistry(TOOLS, {Recall: object(), SeenFileStore: object()}).get_definitions()
     compact = json.dumps(definitions, separators=(",", ":"))
     # 4.3 letters per token by o200k; the token count itself is in tools/README.md.
     assert len(compact) < 1050 * 4
@@ -167,4 +167,4 @@ def test_all_definitions_together_stay_small() -> None:
      ("zzz", None), ("", None)],
 )  # fmt: skip
 def test_a_misspelt_name_leads_to_the_nearest(name: str, meant: str | None) -> None:
-    assert ToolRegistry(TOOLS, {Recall: object(), Seen: object()}).nearest(name) == meant
+    assert ToolRegistry(TOOLS, {Recall: object(), SeenFileStore: object()}).nearest(name) == meant

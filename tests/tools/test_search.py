@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from nexus_cli.tools.builtin import grep
-from nexus_cli.tools.cancellable_thread import Stop
-from nexus_cli.tools.files import Refused
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.listing import find_program, list_files
 from nexus_cli.tools.patterns import PathPattern
 
@@ -318,7 +318,7 @@ def test_folders_nested_deeper_than_the_interpreter_recurses_are_listed(desk: An
 def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None:
     desk.write(".git/HEAD", "nonsense")
     desk.write("a", "")
-    assert list_files(desk.project, desk.project, Stop()) == ["a"]
+    assert list_files(desk.project, desk.project, StopFlag()) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_grep_finds_what_read_file_shows_in_any_encoding(desk: Any, encoding: st
 
 
 def test_braces_are_bounded() -> None:
-    with pytest.raises(Refused, match="braces"):
+    with pytest.raises(ToolError, match="braces"):
         PathPattern("{a,b}" * 30)
 
 

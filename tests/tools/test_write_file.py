@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from nexus_cli.tools.atomic_write import replace_file
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
-from nexus_cli.tools.files import Refused, sha256_hex
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
+from nexus_cli.tools.files import ToolError, sha256_hex
 
 
 def test_a_new_file_is_created_with_its_folders(desk: Any) -> None:
@@ -119,10 +119,10 @@ def test_a_dangling_link_gets_its_target(desk: Any) -> None:
 def test_a_change_at_the_last_moment_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("new")
-    with pytest.raises(Refused, match="changed on disk"):
-        replace_file(path, b"x", Stop(), expected=sha256_hex(b"old"))
-    with pytest.raises(Refused, match="changed on disk"):
-        replace_file(path, b"x", Stop(), expected=None)
+    with pytest.raises(ToolError, match="changed on disk"):
+        replace_file(path, b"x", StopFlag(), expected=sha256_hex(b"old"))
+    with pytest.raises(ToolError, match="changed on disk"):
+        replace_file(path, b"x", StopFlag(), expected=None)
     assert path.read_text() == "new"
     assert os.listdir(tmp_path) == ["a"]
 
@@ -130,9 +130,9 @@ def test_a_change_at_the_last_moment_is_noticed(tmp_path: Path) -> None:
 def test_a_write_that_is_stopped_leaves_the_file_and_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("old")
-    stop = Stop()
+    stop = StopFlag()
     stop.press()
-    with pytest.raises(Stopped):
+    with pytest.raises(ThreadStopped):
         replace_file(path, b"x", stop, expected=sha256_hex(b"old"))
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["a"]

@@ -21,12 +21,12 @@ from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.cli.tour.chapters import CHAPTERS
 from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
-from nexus_cli.cli.tour.session import LeftTour, TourSession
+from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.models import list_models
-from nexus_cli.ui.print.stream import Gone, Stream
+from nexus_cli.ui.print.stream import ReaderClosed, Stream
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MAX_MODELS = 6
@@ -96,7 +96,7 @@ async def _run_tour(tour: TourSession, keep: bool) -> int:
     except asyncio.CancelledError:
         if not interrupt.signal:
             raise
-        with suppress(Gone, NexusError):
+        with suppress(ReaderClosed, NexusError):
             tour.put("")
         write_stderr_line(f"nexus: stopped: {signal.Signals(interrupt.signal).name} arrived.")
         return interrupt.status

@@ -11,10 +11,10 @@ from typing import Any
 
 from nexus_cli.cli.tour.kill_demo import kill_second_process
 from nexus_cli.cli.tour.sandbox import WINDOW, sandbox_settings
-from nexus_cli.cli.tour.session import TourSession, accepted_compaction, select, tour_error
+from nexus_cli.cli.tour.tour_session import TourSession, accepted_compaction, select, tour_error
 from nexus_cli.context.work_record import RECORD
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.event import Dropped, Recalled, Resulted
+from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent
 from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
@@ -26,13 +26,13 @@ TESTS = "python3 -m unittest"
 
 
 async def run_first_turn(tour: TourSession) -> None:
-    """One turn: read, test, edit, test again."""
+    """Run one turn: read, test, edit, test again."""
     tour.begin_chapter("turn")
     tour.say("turn", "asks" if tour.asks else "straight")
     tour.open()
     happened = await tour.run_turn(tour.words("turn"))
-    runs = select(happened, Resulted, lambda one: one.call.name == "bash" and one.result.ran)
-    if any(one.result.denied for one in select(happened, Resulted)):
+    runs = select(happened, ToolResultEvent, lambda one: one.call.name == "bash" and one.result.ran)
+    if any(one.result.denied for one in select(happened, ToolResultEvent)):
         tour.say("turn", "denied")
     elif not runs or runs[-1].result.status != 0:
         raise tour_error("the tests still fail after the edit", "A tool does not do what it says")
@@ -41,11 +41,11 @@ async def run_first_turn(tour: TourSession) -> None:
 
 
 async def show_drop(tour: TourSession) -> None:
-    """A drop and its recall, then a window that fills until it is compacted."""
+    """Show a drop and its recall, then fill the window until it is compacted."""
     tour.begin_chapter("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
     happened = await tour.run_turn(tour.words("drop"))
-    drops = select(happened, Dropped)
-    if not drops or not select(happened, Recalled):
+    drops = select(happened, ContextDrop)
+    if not drops or not select(happened, ContextRecall):
         raise tour_error("nothing was left out of a long result, or it was not read back")
     drop = drops[0].drop.id
     tour.say("drop", "after", drop=drop)
@@ -61,7 +61,7 @@ async def show_drop(tour: TourSession) -> None:
 
 
 async def explain_cache_miss(tour: TourSession) -> None:
-    """The cache miss that the compaction caused, explained."""
+    """Explain the cache miss that the compaction caused."""
     session = tour.session
     assert session.ledger is not None
     tour.begin_chapter("miss")
@@ -75,7 +75,7 @@ async def explain_cache_miss(tour: TourSession) -> None:
 
 
 async def undo_compaction(tour: TourSession) -> None:
-    """A preview, a compaction on command, and its undo."""
+    """Preview a compaction, run it on command, undo it."""
     tour.begin_chapter("undo")
     found: list[Mapping[str, Any]] = []
     await tour.run_act("/compact --preview", preview("", found.append))
@@ -101,7 +101,7 @@ async def undo_compaction(tour: TourSession) -> None:
 
 
 async def kill_and_resume(tour: TourSession) -> None:
-    """A process that is killed in the middle of its work, and the session that goes on after it."""
+    """Kill a process in the middle of its work, then resume its session."""
     tour.begin_chapter("kill")
     session, sandbox = tour.session.id, tour.sandbox
     await tour.aclose()
@@ -113,7 +113,7 @@ async def kill_and_resume(tour: TourSession) -> None:
     tour.say("kill", "resumed")
     tour.open(allow="all", resume=session)
     happened = await tour.run_turn("")
-    unknown = select(happened, Resulted, lambda one: one.result.error == UNKNOWN_OUTCOME)
+    unknown = select(happened, ToolResultEvent, lambda one: one.result.error == UNKNOWN_OUTCOME)
     if not unknown or sorted(sandbox.booked()) != sandbox.orders():
         raise tour_error("the work was not resumed where the process was killed")
 
@@ -121,12 +121,12 @@ async def kill_and_resume(tour: TourSession) -> None:
 async def show_window(tour: TourSession) -> None:
     """Show what the next request holds."""
     tour.begin_chapter("context")
-    tour.report("context", tour.session.look(live_report))
+    tour.report("context", live_report(tour.session.state))
     tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
 
 
 async def replay_requests(tour: TourSession) -> None:
-    """Every request of the session, rebuilt from the ledger."""
+    """Rebuild every request of the session from the ledger."""
     session = tour.session
     assert session.ledger is not None
     tour.begin_chapter("replay")

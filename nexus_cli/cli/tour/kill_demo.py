@@ -1,4 +1,4 @@
-"""Runs a second process on the tour's session and kills it with SIGKILL while a command of it runs.
+"""Run a second process on the tour's session and kill it with SIGKILL while a command of it runs.
 
 Nothing is simulated: it is this same program, started again, and SIGKILL leaves it no chance to clean up.
 """

@@ -1,8 +1,8 @@
 """A model that plays a script: the same answers in the same place of a conversation, with no network and no chance.
 
 Owns finding the step that fits, streaming it, the count of what was sent, and a summary of what it is given. Leaves
-what is said to the script, which is data. Nothing is remembered of earlier steps: where a script goes on is read from
-the conversation, so that another process goes on with it.
+what is said to the script, which is data. Nothing is remembered of earlier steps: the next step is derived from
+the conversation, so that another process can continue it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Step:
     """One reply, and where in a conversation it belongs."""
 
     text: str = ""
-    """What is said; `$name` stands for a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
+    """What is said; `$name` is replaced by a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """`name` and `arguments` of each call."""
     asked: str = ""
@@ -55,7 +55,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Where a conversation stands, as far as a script looks at it."""
+    """The end of a conversation, as far as a script looks at it."""
 
     words: str
     after: str
@@ -65,7 +65,7 @@ class Moment:
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Moment:
-        """The end of `messages`, Chat Completions message objects."""
+        """Return the end of `messages`, Chat Completions message objects."""
         last = max((index for index, one in enumerate(messages) if one["role"] == "user"), default=0)
         since = messages[last + 1 :]
         asking = max((index for index, one in enumerate(since) if one["role"] == "assistant"), default=-1)
@@ -78,13 +78,13 @@ class Moment:
 
 
 def load_script(path: Path) -> tuple[Step, ...]:
-    """The steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
+    """Return the steps of a script: the tables `[[step]]` of a TOML file, with the fields of `Step`."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))["step"]
     return tuple(Step(**{**table, "calls": tuple(table.get("calls", ()))}) for table in tables)
 
 
 def count_tokens(text: str) -> int:
-    """Tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
+    """Return the tokens as this model counts them: short words, groups of digits, signs, indents, line ends."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
@@ -102,7 +102,7 @@ class ScriptedModel:
     model = MODEL
 
     def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
-        """`pace` is seconds between two words. In `memory` stands what was sent before, as hashes of prefixes: a cache
+        """`pace` is seconds between two words. `memory` holds hashes of the prefixes that were sent: a cache
         as providers have it, for every process that is given the same file."""
         self._steps = steps
         self._pace = pace
@@ -110,7 +110,7 @@ class ScriptedModel:
         self._sent: set[str] = set()
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
-        """The deltas of one reply: its text in words, its calls in fragments, what it used."""
+        """Yield the deltas of one reply: its text in words, its calls in fragments, its usage."""
         text, calls = self._reply(request)
         used = self._used(request, text + "".join(arguments for _, arguments in calls))
         for word in re.findall(r"\S+\s*|\s+", text):

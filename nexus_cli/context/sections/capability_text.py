@@ -1,6 +1,6 @@
 """The capability snapshot in a few lines (seed B): what `nexus status --brief` prints and every request carries.
 
-What stands in the value is decided in `nexus_cli.session.capability_snapshot`. Credentials are names; no value ever
+`nexus_cli.session.capability_snapshot` decides what the value contains. Credentials are names; no value ever
 gets here.
 """
 

@@ -1,4 +1,4 @@
-"""GATHER and SELECT: what contributors say is planned and becomes the texts of a request.
+"""GATHER and SELECT: plan the sections of the contributors and make the texts of a request.
 
 The static layer becomes the system text of an epoch; the event layer becomes a preamble that says only what differs
 from what this epoch last sent. Reading contributors is `section_reader`, the budget is the planner's business, the
@@ -38,8 +38,8 @@ NOTICES = "notices"
 """The section that is sent each time it is there, also with a tool result."""
 
 
-class LeftOut(Protocol):
-    """Records what is left out of sections, once for each text."""
+class OmissionRecorder(Protocol):
+    """A recorder of omitted parts of sections, once for each text."""
 
     def record(self, chosen: SectionChoice, later: list[PendingDrop] | None = None) -> str:
         """Return the id of the drop with the whole text of `chosen`; a new one is recorded, or added to `later`."""
@@ -66,21 +66,21 @@ class ChangedSections:
         return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
 
     def facts(self) -> list[Mapping[str, str]]:
-        """Return the remembered facts that it tells in words: sticky ones may have shrunk to a pointer."""
+        """Return the facts that it contains as text: sticky ones may have shrunk to a pointer."""
         in_words = (one for one in self.plan.sent if not one.section.sticky or one.name != "pointer")
         return [one.section.fact for one in in_words if one.section.fact]
 
 
 @dataclass
 class SectionCollector:
-    """Collects the sections of one lane."""
+    """The collection of sections for one lane."""
 
     contributors: Mapping[str, Contributor]
     reader: SectionReader
     view: View
     notify: Callable[[str], None]
     """Receives each line once: which contributor was skipped and why, what is odd about a file that was read."""
-    left_out: LeftOut
+    left_out: OmissionRecorder
     recipe: Recipe = PLAIN
     budget: int = MOST_TOKENS
     """Tokens of all static sections together."""

@@ -149,7 +149,7 @@ class Contributor:
     most: int = 200_000
     """Characters that its value, and its sections together, may hold; with more of them it is skipped."""
     verbatim: bool = False
-    """What it reads are our own words, or what the person wrote as their instructions: it is rendered as it stands. All
+    """What it reads are our own words, or what the person wrote as their instructions: it is rendered unchanged. All
     other text is made so that it cannot pose as ours (`nexus_cli.context.untrusted_text`)."""
     rest: bool = False
     """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""

@@ -1,4 +1,4 @@
-"""Who the agent is and how the person likes things: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md (seeds B and E).
+"""Identity of the agent and preferences of the person: SOUL.md, IDENTITY.md, AGENT.md, PREFERENCES.md (seeds B and E).
 
 The personal config folder counts always. A project's `.nexus` folder may add to the identity, and only while the
 project is trusted: otherwise a cloned repository could say who we are. Instructions (NEXUS.md) are `loader`'s.
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import FOLDER, read_configuration, trust_state
-from nexus_cli.context.decode import Decoded, decode_head, odd_file, read_text
 from nexus_cli.context.prompt_loader import trimmed
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP, unread_note
+from nexus_cli.context.text_file import FileText, decode_head, odd_file, read_text
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -69,7 +69,7 @@ def _find_files(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
             yield _read_file(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
 
 
-def _read_file(read: Callable[[], Decoded | None], path: Path, name: str, origin: str) -> IdentityFile:
+def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origin: str) -> IdentityFile:
     where = replace_surrogates(str(path))
     try:
         found = read()
@@ -123,7 +123,7 @@ def _size(form: str, count: Callable[[str], int]) -> int:
 
 
 def _headings(text: str) -> Iterator[str]:
-    """Return the headlines of Markdown that stand in no block of code."""
+    """Return the headlines of Markdown outside of code blocks."""
     code = False
     for line in text.splitlines():
         code ^= line.lstrip().startswith(("```", "~~~"))

@@ -1,5 +1,5 @@
-"""How remembered facts stand in a request: a line and a section for each, so that none is sent a second time, and one
-section that stands for all that there is no room for.
+"""Facts of earlier sessions in a request: a line and a section for each, so that none is sent a second time, and one
+section for all those without room.
 
 Which facts matter is said by `Facts.relevant`; the three contributors differ in slot, place and room alone.
 """
@@ -49,11 +49,11 @@ def memory_contributor(
     def render(value: Value, view: View) -> tuple[Section, ...]:
         """Return `- TEXT (remembered 2026-11-20, m12)`; the best one always, each of the others that there is room for,
         and one line for those that there is none for."""
-        told, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))
+        chosen, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))
         for fact in value:
             forms = _forms(fact)
             cost = view.count(forms[-1])
-            if told and (cost > left or len(told) == MOST):
+            if chosen and (cost > left or len(chosen) == MOST):
                 rest.append(fact)
                 continue
             left -= cost
@@ -62,22 +62,22 @@ def memory_contributor(
             source = f"fact {fact['id']} of {fact['date']}"
             shown = {"id": fact["id"], "slot": str(slot), "text": fact["text"]}
             section = Section(f"{name}.{fact['id']}", order, forms, Layer.EVENT, priority, sticky=sticky, source=source)
-            told.append(replace(section, fact=shown))
+            chosen.append(replace(section, fact=shown))
         if rest:
             forms = ("\n".join(_forms(fact)[0] for fact in rest), _pointer(slot, len(rest), len(value) >= LOOKED_AT))
             more = Section(f"{name}.more", order, forms, Layer.EVENT, priority, sticky=sticky, source=_names(rest))
-            told.append(replace(more, least=1))
-        return tuple(told)
+            chosen.append(replace(more, least=1))
+        return tuple(chosen)
 
     return Contributor(name, Layer.EVENT, read, render, most=2 * LOOKED_AT * LONGEST)
 
 
 def _forms(fact: Mapping[str, Any]) -> tuple[str, ...]:
-    text, told = fact["text"], f"remembered {fact['date']}, {fact['id']}"
-    full = f"- {text} ({told})"
+    text, source = fact["text"], f"remembered {fact['date']}, {fact['id']}"
+    full = f"- {text} ({source})"
     if len(text) <= LONG:
         return (full,)
-    return (full, f'- {text[:LONG].rstrip()} [...] ({told}; whole: recall("{DROP}"))')
+    return (full, f'- {text[:LONG].rstrip()} [...] ({source}; whole: recall("{DROP}"))')
 
 
 def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:

@@ -19,11 +19,11 @@ SHARE = 0.25
 LEVELS = ("dropped", "pointer", "outline", "shortened", "full")
 """From nothing to everything. The shortest form of a section counts as its pointer, whatever it is called."""
 STAND_IN = "d9999"
-"""Counted where the id of a drop will stand."""
+"""Counted in place of the id of a drop."""
 JOINT = 1
 """Tokens of what joins two sections."""
 UNREAD = "contributor"
-"""Stands for the source of what was not read."""
+"""Source of a drop that was not read."""
 NAMED = 20
 """Sections that the line for the model names at most."""
 
@@ -96,7 +96,7 @@ class SectionChoice:
         return reason_text(self.name, self.section.score(self.multiplier), self.tokens, self._why())
 
     def _why(self) -> Why:
-        """`why`, with what was not read of its file."""
+        """Return `why`, with what was not read of its file."""
         beyond = self.section.unread_bytes
         return join_why(self.why, (f"{beyond:,} bytes of its file are not read",) if beyond else ())
 
@@ -118,7 +118,7 @@ class SectionChoice:
 
 
 def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
-    """Return the form and why as one line; with other figures in `why` it speaks in their unit."""
+    """Return the form and why as one line; with other figures in `why` it uses their unit."""
     kept = "" if form == "dropped" else f" (score {score:g}, {tokens:,} tokens)"
     text = "".join(part if isinstance(part, str) else f"{part:,}" for part in why)
     return form + kept + (f": {text}" if text else "")

@@ -1,4 +1,4 @@
-"""What a project consists of, from the names of its files alone: folders, languages, files that tell what it is.
+"""Outline of a project from the names of its files alone: folders, languages, characteristic files.
 
 Pure, but for `walk_files`, which lists a folder that no repository lists; bounded in entries and in time.
 """
@@ -54,7 +54,7 @@ class Outline:
     languages: tuple[tuple[str, int], ...] = ()
     """Languages with their files, the most frequent first."""
     notable: tuple[str, ...] = ()
-    """Files at the top that tell what the project is and how it is built."""
+    """Files at the top that show what the project is and how it is built."""
     whole: bool = True
     """False where not everything was looked at."""
 

@@ -1,11 +1,11 @@
-"""Reads the texts for the model from `defaults/prompts/*.md` and fills them. The words themselves are not ours."""
+"""Read the texts for the model from `defaults/prompts/*.md` and fill them. The words themselves are not ours."""
 
 from __future__ import annotations
 
 import re
 
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.context.decode import read_text
+from nexus_cli.context.text_file import read_text
 from nexus_cli.core.errors import NexusError
 
 BLANK = re.compile(r"\{([a-z_]+)\}")

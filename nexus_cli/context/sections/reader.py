@@ -34,7 +34,7 @@ Read: TypeAlias = tuple[Value, tuple[str, ...]]
 
 @dataclass
 class SectionReader:
-    """Reads the contributors of one lane and keeps what the required ones returned last."""
+    """The reader of one lane's contributors; keeps the last values of the required ones."""
 
     sources: Sources
     values: dict[str, Value] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """A recipe: which sections and which powers a kind of run has (seed D's context type), and where recipes are found.
 
-What stands in a recipe's file is read by `recipe_file`; composing its limits with the person's settings is
+A recipe's file is read by `recipe_file`; composing its limits with the person's settings is
 `nexus_cli.core.limits`; choosing sections is the manager's.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.context.decode import decode, read_text
 from nexus_cli.context.sections import recipe_file
+from nexus_cli.context.text_file import decode, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
@@ -35,12 +35,12 @@ class Recipe:
     multipliers: Mapping[str, float] = field(default_factory=dict)
     """Phase label, contributor id or section id to the factor of its score; 0 switches it off. The most exact wins."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Contributor or section id to the text that stands in its place; in a fork it is the appended instruction."""
+    """Contributor or section id to the text that replaces it; in a fork it is the appended instruction."""
     section_budget: int | None = None
     """Tokens of all static sections; None: the design's 16,384 and 25 % of the budget. Only ever lowers that."""
     limits: Limits = NONE
     source: str = field(default="", compare=False)
-    """The file that it stands in."""
+    """The file that defines it."""
     signals: bool = False
     """Pressure and errors bind the limits of the run (seed D), instead of only being reported."""
 

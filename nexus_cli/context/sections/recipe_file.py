@@ -1,4 +1,4 @@
-"""What may stand in a recipe's TOML file, and how it is told when something else does: one line with file and key."""
+"""The keys of a recipe's TOML file; an unknown or wrong one is an error of one line with file and key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_BYTES = 64 * 1024
 """Of a text beside a recipe."""
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(md|txt)")
 WIDENING = ("contributors", "overrides")
-"""Keys with which a project could leave out or replace what the person or nexus tells the model."""
+"""Keys with which a project could leave out or replace instructions of the person or of nexus."""
 KEPT_PHASES = ("constraint", "persona", "event")
 KEPT = (
     *KEPT_PHASES, "contract", "identity", "preferences", "instructions", "environment", "user_memory", "clock",

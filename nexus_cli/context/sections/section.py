@@ -1,4 +1,4 @@
-"""One piece of text that we add to a request, and where it stands (seeds D and E, design.md section 1).
+"""One piece of text that we add to a request, and its position (seeds D and E, design.md section 1).
 
 The texts come from contributors (`nexus_cli.context.sections.contributors`); which form is sent is the planner's choice
 (`nexus_cli.context.sections.planner`).
@@ -13,7 +13,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 DROP = "\0"
-"""Stands in a form for the id of the drop that says what the form leaves out; `Section.naming` puts the id there.
+"""Placeholder in a form for the id of the drop with what the form leaves out; `Section.naming` puts the id there.
 No text that we read can contain it."""
 
 
@@ -83,7 +83,7 @@ class Section:
     unread_bytes: int = 0
     """Bytes of its file that were not read, so that not even the full form has them."""
     fact: Mapping[str, str] | None = None
-    """The remembered fact that it tells: `id`, `slot` and `text`."""
+    """The fact that it contains: `id`, `slot` and `text`."""
 
     def __post_init__(self) -> None:
         if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):
@@ -142,7 +142,7 @@ class Section:
 
 
 def unread_note(beyond: int, name: str) -> str:
-    """Return the last line of a text whose file goes on for `beyond` bytes that were not read; "" where there are none.
+    """Return the last line of a text whose file has `beyond` more bytes that were not read; "" where there are none.
     """
     return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import FOLDER, is_trusted, read_configuration, trust_state
-from nexus_cli.context.decode import Decoded, decode_head, read_text
+from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 
@@ -22,7 +22,7 @@ FILE = "SKILL.md"
 LIMIT = 1024 * 1024
 """Bytes of one guide that are read."""
 HEAD = 16 * 1024
-"""Bytes in which name and description have to stand."""
+"""Bytes of the file that must contain name and description."""
 MOST = 500
 """Skills of one folder that are looked at."""
 LONGEST_NAME, LONGEST_LINE = 64, 200
@@ -77,7 +77,7 @@ def count_untrusted(cwd: Path) -> int:
 
 
 def read_guide(skill: Skill) -> str:
-    """Return the guide as it stands in the file, without front matter. `NexusError("config", ...)` where it cannot be
+    """Return the guide as written in the file, without front matter. `NexusError("config", ...)` where it cannot be
     read."""
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
@@ -146,7 +146,7 @@ def _whole(source: Path | bytes, where: str) -> str:
     return found.text if found else ""
 
 
-def _read(source: Path | bytes, where: str, limit: int) -> Decoded | None:
+def _read(source: Path | bytes, where: str, limit: int) -> FileText | None:
     return decode_head(source, where, limit) if isinstance(source, bytes) else read_text(source, limit)
 
 

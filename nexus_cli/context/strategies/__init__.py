@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """Chooses which groups stay. Pure."""
+    """A choice of the groups that stay. Pure."""
 
     name: str
     choose: Callable[[Sequence[int], int, Set[int]], set[int]]
@@ -19,7 +19,7 @@ class Strategy:
 
 
 def strategies() -> dict[str, Strategy]:
-    """All strategies by name."""
+    """Return all strategies by name."""
     found = {}
     for module in pkgutil.iter_modules(__path__, __name__ + "."):
         strategy: Strategy = importlib.import_module(module.name).STRATEGY

@@ -8,7 +8,7 @@ from nexus_cli.context.strategies import Strategy
 
 
 def choose(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
-    """Indices to keep: the required ones, counted first, then from the newest back to the first that does not fit."""
+    """Return the indices to keep: the required ones, then from the newest back to the first that does not fit."""
     kept = set(required)
     total = sum(sizes[index] for index in kept)
     for index in reversed(range(len(sizes))):

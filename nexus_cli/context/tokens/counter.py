@@ -63,36 +63,36 @@ _WORD = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\x00-\x7f]|\n+|
 
 
 class TokenCounter(Protocol):
-    """Counts tokens of texts and messages. Never raises, never needs the network (seed A)."""
+    """A counter of tokens in texts and messages. Never raises, never needs the network (seed A)."""
 
     def count(self, text: str) -> int:
-        """Tokens of `text`."""
+        """Return the tokens of `text`."""
         ...
 
     def count_messages(self, messages: list[Message]) -> int:
-        """Tokens of `messages` with `OVERHEAD_PER_MESSAGE` for each."""
+        """Return the tokens of `messages` with `OVERHEAD_PER_MESSAGE` for each."""
         ...
 
 
 class _Counting(ABC):
-    """What every counter derives from its `count`."""
+    """Methods that every counter derives from its `count`."""
 
     OVERHEAD_PER_MESSAGE: ClassVar[int] = OVERHEAD_PER_MESSAGE
 
     @abstractmethod
     def count(self, text: str) -> int:
-        """Tokens of `text`."""
+        """Return the tokens of `text`."""
 
     def count_message(self, message: Message) -> int:
-        """Content, images, calls, the thinking that is sent back, and the overhead of one message."""
+        """Return the tokens of content, images, calls, the thinking that is sent back, and the overhead."""
         return count_message(message, self.count)
 
     def count_messages(self, messages: Iterable[Message]) -> int:
-        """The sum over `messages`."""
+        """Return the sum over `messages`."""
         return sum(count_message(message, self.count) for message in messages)
 
     def count_json(self, value: Any) -> int:
-        """Tokens of `value` as compact JSON: tool schemas, arguments."""
+        """Return the tokens of `value` as compact JSON: tool schemas, arguments."""
         return self.count(compact(value))
 
 
@@ -103,7 +103,7 @@ class SimpleTokenCounter(_Counting):
     """The counts are this rule's, not a tokenizer's."""
 
     def count(self, text: str) -> int:
-        """Tokens of `text` by length alone."""
+        """Return the tokens of `text` by length alone."""
         return max(1, len(text) // 4) if text else 0
 
 
@@ -124,7 +124,7 @@ class TiktokenCounter(_Counting):
         return self._encoder() is None
 
     def count(self, text: str) -> int:
-        """Tokens of `text`, counted in pieces cut at line ends or white space."""
+        """Return the tokens of `text`, counted in pieces cut at line ends or white space."""
         encode = self._encoder() if text else None
         if encode is None:
             return self._simple.count(text)
@@ -165,7 +165,7 @@ class StoredCounter(_Counting):
         return self._counter.estimated
 
     def count(self, text: str) -> int:
-        """Tokens of `text`: remembered, else counted and remembered."""
+        """Return the tokens of `text`: remembered, else counted and remembered."""
         if len(text) < BRIEF:
             return brief_count(text)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -179,14 +179,14 @@ class StoredCounter(_Counting):
 
 
 def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
-    """A `TiktokenCounter`, or a `SimpleTokenCounter` without tiktoken (seed A). Imports nothing yet."""
+    """Return a `TiktokenCounter`, or a `SimpleTokenCounter` without tiktoken (seed A). Imports nothing yet."""
     if use_tiktoken and _found("tiktoken"):
         return TiktokenCounter()
     return SimpleTokenCounter()
 
 
 def count_message(message: Message, count: Callable[[str], int]) -> int:
-    """Tokens of one message: see `_Counting.count_message`."""
+    """Return the tokens of one message: see `_Counting.count_message`."""
     tokens = OVERHEAD_PER_MESSAGE + count(message.content) + IMAGE_TOKENS * len(message.parts)
     for call in message.tool_calls:
         tokens += count(call.name) + count(call.id) + count(compact(call.arguments))
@@ -196,7 +196,7 @@ def count_message(message: Message, count: Callable[[str], int]) -> int:
 
 
 def compact(value: Any) -> str:
-    """`value` as compact JSON, what JSON does not know as its `repr`; `{}` when it cannot be written. Never raises."""
+    """Return `value` as compact JSON, unknown types as `repr`; `{}` if it cannot be written. Never raises."""
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
     except Exception:  # the `repr` of a value that JSON does not have may raise anything
@@ -204,7 +204,7 @@ def compact(value: Any) -> str:
 
 
 def brief_count(text: str) -> int:
-    """An estimate for a short text from its words, digits and signs; 0 for "", else at least 1."""
+    """Return an estimate for a short text from its words, digits and signs; 0 for "", else at least 1."""
     if not text:
         return 0
     words = _WORD.findall(text)
@@ -212,7 +212,7 @@ def brief_count(text: str) -> int:
 
 
 def pieces(text: str) -> Iterable[str]:
-    """`text` in pieces of at most `PIECE` characters, cut behind a line end, else before a space, if any."""
+    """Yield `text` in pieces of at most `PIECE` characters, cut behind a line end, else before a space, if any."""
     start, length = 0, len(text)
     while length - start > PIECE:
         end = start + PIECE
@@ -226,7 +226,7 @@ def pieces(text: str) -> Iterable[str]:
 
 
 def tables() -> list[Path]:
-    """The folders in which token tables are looked for: litellm's own, then `TIKTOKEN_CACHE_DIR`."""
+    """Return the folders in which token tables are looked for: litellm's own, then `TIKTOKEN_CACHE_DIR`."""
     folders = []
     spec = _found("litellm")
     if spec and spec.submodule_search_locations:
@@ -236,7 +236,7 @@ def tables() -> list[Path]:
 
 
 def table(encoding_name: str) -> Path | None:
-    """The file with the table of an encoding, or None when it is not on this machine."""
+    """Return the file with the table of an encoding, or None when it is not on this machine."""
     name = TABLES.get(encoding_name)
     return next((folder / name for folder in tables() if (folder / name).is_file()), None) if name else None
 
@@ -256,7 +256,7 @@ def _raise_interrupt(error: BaseException) -> None:
 
 
 def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
-    """The encoder of a table, or None when tiktoken or the table is missing or broken, in whichever way."""
+    """Return the encoder of a table, or None when tiktoken or the table is missing or broken, in whichever way."""
     try:
         path = table(encoding_name)
         if path is None:
@@ -273,7 +273,7 @@ def _load(encoding_name: str) -> Callable[[str], list[int]] | None:
 
 @cache
 def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[str], list[int]]:
-    """The encoder of the table at `path`, made once: the sessions of one process share it."""
+    """Return the encoder of the table at `path`, made once: the sessions of one process share it."""
     lines = (line.partition(b" ") for line in path.read_bytes().splitlines() if line)
     ranks = {a2b_base64(token): int(rank) for token, _, rank in lines}
     pattern = PATTERNS[name.partition("_")[0]]
@@ -288,7 +288,7 @@ def _plain(value: object) -> Any:
 
 
 def _thinking(opaque: Opaque) -> str:
-    """The readable thinking that goes back with a message; signatures are not counted."""
+    """Return the readable thinking that goes back with a message; signatures are not counted."""
     try:
         message = json.loads(opaque.data).get("message", {})
         blocks = message.get("thinking_blocks") or []

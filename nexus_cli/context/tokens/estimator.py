@@ -1,4 +1,4 @@
-"""Estimate how many tokens a request takes: what the provider reported last, plus one ratio per kind of content.
+"""Estimate the tokens of a request: the last reported figure, plus one ratio per kind of content.
 
 Our counter is not the provider's tokenizer. How many provider tokens one counted token is differs by kind of content,
 so each kind has a ratio, learned per model from reports and stored. Only what no report of the epoch covers is an
@@ -15,7 +15,7 @@ from enum import IntEnum
 from operator import add, mul
 
 from nexus_cli.context.tokens.counter import compact
-from nexus_cli.core.budget import Used
+from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.services import Calibration
 
@@ -40,7 +40,7 @@ SMALL = 200
 """Counts below this teach nothing: fixed overhead drowns the ratio."""
 
 
-class Kind(IntEnum):
+class ContentKind(IntEnum):
     """Kinds of content: places in a `ByKind`."""
 
     FIXED = 0
@@ -53,8 +53,8 @@ class Kind(IntEnum):
 
 
 ByKind = tuple[float, ...]
-"""Our count of some content by `Kind`."""
-EMPTY: ByKind = (0.0,) * len(Kind)
+"""Our count of some content by `ContentKind`."""
+EMPTY: ByKind = (0.0,) * len(ContentKind)
 PLAIN: ByKind = (0.0, 1.0, 0.0, 0.0)
 """Prose alone."""
 
@@ -63,17 +63,17 @@ LOOK = 2000
 _SIGNS = re.compile(r"[{}()\[\];=_<>/0-9]")
 _WIDE = re.compile(r"[\u2e80-\U0010ffff]")
 _LENGTHS = (4.0, 4.7, 3.2, 1.3)
-"""Characters to the token by `Kind`, roughly: to share an item's tokens among its texts."""
+"""Characters to the token by `ContentKind`, roughly: to share an item's tokens among its texts."""
 
 
-def kind_of(text: str) -> Kind:
+def kind_of(text: str) -> ContentKind:
     """Return the kind of a text, from its beginning."""
     head = text[:LOOK].strip()
     if not head:
-        return Kind.PROSE
+        return ContentKind.PROSE
     if len(_WIDE.findall(head)) * 3 > len(head):
-        return Kind.WIDE
-    return Kind.CODE if len(_SIGNS.findall(head)) * 12 > len(head) else Kind.PROSE
+        return ContentKind.WIDE
+    return ContentKind.CODE if len(_SIGNS.findall(head)) * 12 > len(head) else ContentKind.PROSE
 
 
 def slot_by_kind(item: WindowItem) -> ByKind:
@@ -86,7 +86,7 @@ def slot_by_kind(item: WindowItem) -> ByKind:
         kind = kind_of(text)
         lengths[kind] += len(text) / _LENGTHS[kind]
     if not texts:
-        lengths[Kind.PROSE] = 1.0
+        lengths[ContentKind.PROSE] = 1.0
     return _scaled(lengths, item.tokens / sum(lengths))
 
 
@@ -162,10 +162,10 @@ Matrix = tuple[tuple[float, ...], ...]
 
 
 def _prior(share: float, with_fixed: float) -> Matrix:
-    def alike(one: Kind, other: Kind) -> float:
-        return 1.0 if one is other else with_fixed if Kind.FIXED in (one, other) else _TOGETHER
+    def alike(one: ContentKind, other: ContentKind) -> float:
+        return 1.0 if one is other else with_fixed if ContentKind.FIXED in (one, other) else _TOGETHER
 
-    return tuple(tuple(share**2 * _SPREAD[i] * _SPREAD[j] * alike(i, j) for j in Kind) for i in Kind)
+    return tuple(tuple(share**2 * _SPREAD[i] * _SPREAD[j] * alike(i, j) for j in ContentKind) for i in ContentKind)
 
 
 _PRIOR, _PRIOR_LEARNED = _prior(1.0, _WITH_FIXED), _prior(_LEARNED, 0.0)
@@ -182,9 +182,9 @@ class Ratios:
     @classmethod
     def start(cls, factor: float, learned: Sequence[float] = ()) -> Ratios:
         """Return what an earlier session learned, else `factor` for every kind."""
-        if len(learned) == len(Kind):
+        if len(learned) == len(ContentKind):
             return cls(_bounded_ratios(learned), _PRIOR_LEARNED)
-        return cls(_bounded_ratios([factor] * len(Kind)), _PRIOR)
+        return cls(_bounded_ratios([factor] * len(ContentKind)), _PRIOR)
 
     def tokens(self, counted: ByKind) -> float:
         """Return the provider tokens of some content."""
@@ -198,7 +198,7 @@ class Ratios:
         miss = (reported - self.tokens(counted)) / expected
         values = [value + part * miss for value, part in zip(self.values, spread, strict=True)]
         covariance = tuple(
-            tuple(self.covariance[i][j] - spread[i] * spread[j] / expected for j in Kind) for i in Kind
+            tuple(self.covariance[i][j] - spread[i] * spread[j] / expected for j in ContentKind) for i in ContentKind
         )
         return Ratios(_bounded_ratios(values), covariance)
 
@@ -241,7 +241,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What the provider reported for a request that ended with entry `last`."""
+    """The provider's report for a request that ended with entry `last`."""
 
     last: int
     reported: int
@@ -252,8 +252,8 @@ class Anchor:
 
 
 @dataclass(slots=True)
-class Learned:
-    """What is known of how one model's provider counts: the same for a lane and its forks."""
+class ProviderStats:
+    """Statistics of how one model's provider counts; shared by a lane and its forks."""
 
     calibration: Calibration
     ratios: Ratios
@@ -268,10 +268,10 @@ class TokenEstimator:
         self,
         calibration: Calibration | None = None,
         contents: WindowContents | None = None,
-        learned: Learned | None = None,
+        learned: ProviderStats | None = None,
     ) -> None:
         known = calibration or Calibration()
-        self._learned = learned or Learned(known, Ratios.start(known.factor, known.ratios))
+        self._learned = learned or ProviderStats(known, Ratios.start(known.factor, known.ratios))
         self.anchor: Anchor | None = None
         self.contents = contents
         """What the window holds by kind; what it does not show of a count is taken for prose."""
@@ -331,20 +331,21 @@ class TokenEstimator:
             return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
         messages = of or (self.contents.messages() if self.contents else EMPTY)
         known = sum(messages)
-        ratio = self._learned.ratios.tokens(messages) / known if known else self._learned.ratios.values[Kind.PROSE]
+        ratios = self._learned.ratios
+        ratio = ratios.tokens(messages) / known if known else ratios.values[ContentKind.PROSE]
         return Scale(ratio, counted, expected)
 
-    def layers(self, counted: Used, reported: int | None = None) -> Used:
+    def layers(self, counted: UsedTokens, reported: int | None = None) -> UsedTokens:
         """Return tokens by layer for our counts of them, in sum the estimate, or what was `reported`.
 
         System text and schemas follow their own ratio, so that the same text is as many tokens at every step.
         """
         total = self.estimate(counted.total) if reported is None else reported
-        ratio, messages = self._learned.ratios.values[Kind.FIXED], counted.history + counted.event
+        ratio, messages = self._learned.ratios.values[ContentKind.FIXED], counted.history + counted.event
         fixed = round(ratio * counted.system), round(ratio * counted.tools)
         rest = min(MOST_RATIO * messages, max(LEAST_RATIO * messages, total - sum(fixed)))
         rest = total if not sum(fixed) else min(total, round(rest))
-        return Used(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
+        return UsedTokens(*apportion(total - rest, fixed), *apportion(rest, (counted.history, counted.event)))
 
     def set_anchor(self, last: int, counted: int, reported: int, *, exact: bool = True) -> bool:
         """Go on from what was reported for the newest request, also by an earlier process; False if that is no

@@ -21,7 +21,7 @@ WORTH = 32
 
 @dataclass(frozen=True, slots=True)
 class MessageElider:
-    """How messages are shortened: the counters, and the markers for an item."""
+    """A shortener of messages: the counters, and the markers for an item."""
 
     count: Callable[[str], int]
     measure: Measure

@@ -1,7 +1,7 @@
-"""Which of the messages that a summary stands for nobody has shown to whoever wrote it: they were out of the window.
+"""Ranges of entries that a summary replaces but its author never saw: they were out of the window.
 
-Read from what stands in the window itself: the markers where messages were left out, and the note of an earlier summary
-that stood for such ones. Pure.
+Read from the window itself: the markers where messages were left out, and the note of an earlier summary
+that replaced such ones. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EntryRange: TypeAlias = tuple[int, int]
 """First and last message, both included."""
 
 HOLE = "[Left out here to fit the window: messages {} to {}."
-"""How the line begins that stands where messages were left out."""
+"""Start of the line in place of omitted messages."""
 SUMMED = "[Messages {} are summed up here"
 BUT = "; messages {} are not, they were left out before"
 """What follows `SUMMED` where not all of them are."""
@@ -29,7 +29,7 @@ _SPAN = re.compile(r"(\d+)(?: to (\d+))?")
 
 
 def unseen_ranges(gone: Iterable[WindowItem], kept: Iterable[WindowItem], last: int) -> tuple[EntryRange, ...]:
-    """Return the messages up to `last` that stand neither among the items that go nor in those that are kept, in order.
+    """Return the messages up to `last` that are neither in the items that go nor in those that are kept, in order.
     """
     items = list(gone)
     spans = [(first, min(end, last)) for item in items for first, end in _left_out_ranges(item) if first <= last]

@@ -1,8 +1,8 @@
-"""What a request is made of, part by part, as hashes; and the first part in which two requests differ.
+"""Hashes of a request, part by part; and the first part in which two requests differ.
 
-A provider's cache holds beginnings of requests, so what differs first is what made it miss. Parts stand in the order
+A provider's cache holds beginnings of requests, so what differs first is what made it miss. Parts are in the order
 in which a request has them: model, tools, system text by sections, what is asked of the model, messages. Pure; the
-hashes of messages are those of their lines, which stand in the ledger once with epoch and entry.
+hashes of messages are those of their lines, which are in the ledger once with epoch and entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nexus_cli.core.wire import canonical
 Named = tuple[tuple[str, str], ...]
 """Names and hashes, in order."""
 SYSTEM = "system text"
-"""Stands behind the sections, for what no section of an older epoch tells."""
+"""Last section, for what no section of an older epoch records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprin
 
 
 def render_fingerprint(epoch: Epoch, items: Iterable[WindowItem]) -> Fingerprint:
-    """Return the parts of a request of these items, its messages rendered anew."""
+    """Return the parts of a request of these items, its messages rendered again."""
     arranged = flatten(group_tool_calls(items))
     lines = Wire(epoch).extend(arranged)
     return fingerprint(epoch, ((name_of(item), line.hex()) for item, line in zip(arranged, lines, strict=True)))
@@ -73,7 +73,7 @@ def name_of(item: WindowItem) -> str:
 
 
 def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | None:
-    """Return the first difference; None when `after` only goes on where `before` ended, or ends earlier."""
+    """Return the first difference; None when `after` only continues `before`, or ends earlier."""
     if before.model != after.model:
         return Difference("model", after.model, before.model, after.model)
     found = _among("tool", before.tools, after.tools) or _among("section", before.sections, after.sections)
@@ -102,7 +102,7 @@ def _beginning(one: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]
 
 
 def _among(kind: str, before: Named, after: Named) -> Difference | None:
-    """Return the first tool or section that changed, came or went; `order` where the same ones stand otherwise."""
+    """Return the first tool or section that changed, came or went; `order` if only their order changed."""
     if before == after:
         return None
     if sorted(before) == sorted(after):
@@ -113,7 +113,7 @@ def _among(kind: str, before: Named, after: Named) -> Difference | None:
     for name in sorted(names, key=lambda name: _place(name, before, after)):
         if old.get(name) != new.get(name):
             return Difference(kind, name, old.get(name, "")[:12], new.get(name, "")[:12])
-    return Difference(kind, names[0], "", "")  # one name stands there twice
+    return Difference(kind, names[0], "", "")  # one name is there twice
 
 
 def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
@@ -122,7 +122,7 @@ def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
 
 
 def _of_section(section: dict[str, object]) -> str:
-    """Return the hash of its text; of an epoch from before there was one, what else tells a change: form and tokens."""
+    """Return the hash of its text; of an epoch from before there was one, what else shows a change: form and tokens."""
     return str(section.get("sha256") or _sha(canonical([section.get("form"), section.get("tokens")])))
 
 

@@ -70,7 +70,7 @@ def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> 
 
 
 def is_placeholder(item: WindowItem) -> bool:
-    """True if an item stands for a result that has not arrived."""
+    """True if an item is the placeholder of a result that has not arrived."""
     return item.form is ItemForm.STUB and item.message.content == PLACEHOLDER
 
 
@@ -110,7 +110,7 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ModelCall:
     """Next step: a model request."""
 
 
@@ -119,7 +119,7 @@ class Done:
     """Next step: none, the last message is the assistant's."""
 
 
-def next_step(items: Sequence[WindowItem]) -> Dispatch | Ask | Done:
+def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
     """Return what the loop has to do, from the tail of the window alone (design section 3)."""
     answered: set[str] = set()
     spoken = False
@@ -131,7 +131,7 @@ def next_step(items: Sequence[WindowItem]) -> Dispatch | Ask | Done:
             missing = tuple(call for call in message.tool_calls if call.id not in answered)
             if missing:
                 return Dispatch(missing)
-            return Ask() if spoken or message.tool_calls else Done()
+            return ModelCall() if spoken or message.tool_calls else Done()
         else:
             spoken = True
-    return Ask() if spoken else Done()
+    return ModelCall() if spoken else Done()

@@ -1,7 +1,7 @@
 """A lane: one line of requests, with its log, its epoch, the window and the cursor (design 1.1).
 
 The window is the epoch's head and every item appended since. Only `rewrite` begins a new epoch; everything else
-appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also stand in a head,
+appends. What was sent is rendered once (`Wire`) and never again. What we add to a message may also be in a head,
 until the first request of its epoch settles it.
 """
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from nexus_cli.context.window.groups import (
-    Ask,
     Dispatch,
     Done,
     Group,
     Measure,
+    ModelCall,
     flatten,
     group_tool_calls,
     is_placeholder,
@@ -26,7 +26,7 @@ from nexus_cli.context.window.render import Wire
 from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.services import Fixed
+from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
@@ -55,11 +55,11 @@ class FrozenRequest:
 
     wire: Wire
     last: int
-    fixed: tuple[Fixed, ...]
+    fixed: tuple[FixedValues, ...]
     head_lines: tuple[bytes, ...]
     counted: int
     previous_end: int
-    changed_head: tuple[Fixed, ...] = ()
+    changed_head: tuple[FixedValues, ...] = ()
     """Slots of the head to which something was added, or from which it was taken, since the epoch was recorded."""
 
 
@@ -100,7 +100,7 @@ class Lane:
         return lane
 
     def fork(self, timeline: Timeline) -> Lane:
-        """Return a lane that begins with this one's lines; `timeline` goes on after this one's last entry."""
+        """Return a lane that begins with this one's lines; `timeline` continues after this one's last entry."""
         self._head_open = False  # the fork may send it
         other = Lane(timeline, self._measure)
         other._changed_preambles = set(self._changed_preambles)
@@ -139,7 +139,7 @@ class Lane:
         """Return the window as atomic groups, repaired."""
         return group_tool_calls(self.items, self._measure)
 
-    def next_step(self) -> Dispatch | Ask | Done:
+    def next_step(self) -> Dispatch | ModelCall | Done:
         """Return what the loop has to do."""
         return next_step(self.items)
 
@@ -209,18 +209,18 @@ class Lane:
     def freeze_request(self) -> FrozenRequest:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
-        changed_head: tuple[Fixed, ...] = ()
+        changed_head: tuple[FixedValues, ...] = ()
         if not self._begun:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._render_sent()
-            # Also where it was sent before: whether that was under this epoch, a resumed lane cannot tell.
+            # Also where it was sent before: whether that was under this epoch, a resumed lane does not know.
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
         fresh = flatten(group_tool_calls(self._split()[1]))
         fixed = tuple(
-            Fixed(item.entry, item.preamble, item.tokens, line)
+            FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
@@ -229,10 +229,10 @@ class Lane:
         self._head_open, self._changed_preambles = False, set()
         return FrozenRequest(self._wire, self.cursor, fixed, head_lines, self.counted, previous, changed_head)
 
-    def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[Fixed]:
+    def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
         for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
             if item.entry in self._changed_preambles and item.form in SHOWN:
-                yield Fixed(item.entry, item.preamble, item.tokens, line)
+                yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
     def renders_to(self, head: Sequence[bytes], sent: Mapping[int, bytes]) -> bool:
         """True if what was sent renders to the same lines: the stored hashes of the head's items (none: not sent yet)
@@ -295,7 +295,7 @@ class Lane:
         self.changes += 1
 
     def _newest_run(self) -> int:
-        """Return the newest entry of the window that began a run; asks the log, which alone tells a request from
+        """Return the newest entry of the window that began a run: the log alone distinguishes a request from
         steering."""
         for item in reversed(self.items):
             if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):
@@ -319,7 +319,7 @@ def header_of(epoch: Epoch) -> EpochHeader:
 
 
 def with_frame(epoch: Epoch, frame: EpochHeader) -> Epoch:
-    """The epoch with another frame."""
+    """Return the epoch with another frame."""
     return replace(epoch, **{f.name: getattr(frame, f.name) for f in fields(EpochHeader)})
 
 

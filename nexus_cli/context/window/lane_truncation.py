@@ -1,4 +1,4 @@
-"""Truncation of a lane: the cut, its drops and the line that tells the model where the hole is (laws 2, 4 and 5)."""
+"""Truncation of a lane: the cut, its drops and the line that marks the hole for the model (laws 2, 4 and 5)."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class LaneTruncator:
         return True
 
     def _hole_item(self, lane: Lane, hole: Hole, drops: list[Drop]) -> WindowItem:
-        """Return the line that stands where groups were removed; what went with them now is added to `drops`."""
+        """Return the line in place of removed groups; the drops of this cut are added to `drops`."""
         found, ways = links_of_hole(hole, recalls=self.recalls), []
         for part in found.new:
             ways.append(lane.timeline.log.next_drop())

@@ -1,4 +1,4 @@
-"""Stale tool results: what the window shows a second time, or what is no longer so. Pure, from groups to a new head.
+"""Stale tool results: shown a second time in the window, or out of date. Pure, from groups to a new head.
 
 A result is stale when the same file was read again later or changed since by a tool of ours, or when the same listing
 or search was made again. It is replaced by one line that says so and how to read it back; nothing else changes, so
@@ -23,7 +23,7 @@ LEAST = 200
 RECENT = 8
 """So many of the newest groups are never touched: the model is at work on them."""
 CUT = "left out: recall("
-"""Stands in a result that was cut short."""
+"""Mark of a result that was cut short."""
 NAMED = 120
 """Characters of a call's subject that its stub names."""
 READS, CHANGES = frozenset({"read_file"}), frozenset({"edit_file", "write_file"})
@@ -38,7 +38,7 @@ FAILED = (
 
 @dataclass(frozen=True, slots=True)
 class StaleResult:
-    """One result that need not stand in the window any more."""
+    """One result that is no longer needed in the window."""
 
     item: WindowItem
     call: ToolCall
@@ -53,7 +53,7 @@ class StaleResult:
         return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
 
     def stub(self, drop_id: str, measure: Measure) -> WindowItem:
-        """Return the item with the line that stands for it; its preamble stays."""
+        """Return the item with the stub in its place; its preamble stays."""
         text = f'[{self.what}: {self.why}; recall("{drop_id}")]'
         message = replace(self.item.message, content=text)
         return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
@@ -80,7 +80,7 @@ def find_stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[StaleRe
 
 
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
-    """Return the window's items with the stubs, by entry, in the places of what they stand for."""
+    """Return the window's items with the stubs, by entry, in the places of what they replace."""
     return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
 
 
@@ -142,7 +142,7 @@ def _key(call: ToolCall) -> tuple[str, bytes]:
 
 
 def _path(call: ToolCall) -> str:
-    """Return the file that a call names, as far as words alone tell; "" where it names none."""
+    """Return the file that a call names, as far as its words show; "" where it names none."""
     path = call.arguments.get("path")
     return posixpath.normpath(path) if isinstance(path, str) and path else ""
 

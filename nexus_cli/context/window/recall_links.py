@@ -1,4 +1,4 @@
-"""The ways back that a hole in the window names: a drop for each part that went at once, oldest first. Pure.
+"""Recall ids at a hole in the window: a drop for each part that was removed together, oldest first. Pure.
 
 A drop holds what left the window then. What had gone before has its own drop, which the marker of the older, smaller
 hole named: the marker that takes its place names it again. Where those would become too many, or one is not known any
@@ -61,7 +61,7 @@ def links_of_hole(hole: Hole, *, recalls: bool = True) -> RecallLinks:
 
 
 def hole_line(first: int, last: int, ways: Sequence[str]) -> str:
-    """Return the line that stands where the messages from `first` to `last` were left out."""
+    """Return the line in place of the messages from `first` to `last` were left out."""
     how = ", ".join(f'recall("{name}")' for name in ways)
     return f"{HOLE.format(first, last)} Read them with {how}.]" if ways else f"{HOLE.format(first, last)}]"
 

@@ -1,4 +1,4 @@
-"""What a rewrite of the window costs and what it saves, at a model's real prices (law 6: afford).
+"""Cost and savings of a rewrite of the window, at a model's real prices (law 6: afford).
 
 Pure arithmetic. Who rewrites, and whether it has to be done for other reasons, is the session's affair. Prices are
 those of `ModelInfo`; for long inputs hand in `info.priced(tokens)`.
@@ -85,6 +85,7 @@ def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:
     """Return the dollars that `missed` tokens of a request of this `usage` cost more than reading them from the cache
     would; None when a price is unknown. Only what was reported as written is billed as such; never more than the
     request cost."""
+    info = info.with_tier_prices(usage.input)
     if info.input_price is None or info.cache_read_price is None:
         return None
     missed = max(0, missed)

@@ -13,7 +13,7 @@ from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message
-from nexus_cli.core.services import Fixed, Log
+from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 
 
@@ -70,9 +70,9 @@ class MemoryLog:
     def record_request(
         self,
         manifest: Manifest,
-        fixed: Sequence[Fixed],
+        fixed: Sequence[FixedValues],
         head_lines: Sequence[bytes],
-        dressed: Sequence[Fixed] = (),
+        with_preambles: Sequence[FixedValues] = (),
     ) -> None:
         """See `Log`."""
 
@@ -118,7 +118,7 @@ class Timeline:
         return Entry(self.last + 1, self.now(), actor, kind, message, tokens=tokens)
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
-        """The entries from `first` to `last`, both included."""
+        """Return the entries from `first` to `last`, both included."""
         return self.log.read(first, last) if first <= last else ()
 
     def memo(self, kind: str, value: Mapping[str, Any]) -> None:
@@ -126,9 +126,9 @@ class Timeline:
         self.log.record_memo(Memo(kind, self.now(), self.last, value))
 
     def memos(self, kind: str) -> Sequence[Memo]:
-        """All memos of one kind, oldest first."""
+        """Return all memos of one kind, oldest first."""
         return self.log.memos(kind)
 
     def now(self) -> str:
-        """The time, as it stands in the ledger."""
+        """Return the current time in the form that the ledger stores."""
         return format_utc(self._clock())

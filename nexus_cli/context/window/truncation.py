@@ -37,9 +37,9 @@ class Hole:
     gone: tuple[WindowItem, ...] = ()
     """What left the window now."""
     markers: tuple[WindowItem, ...] = ()
-    """The lines that stood for what had left it before."""
+    """Lines for what was left out earlier."""
     marker: WindowItem | None = None
-    """The line that already stands there, when nothing new was left out."""
+    """The line that is already there, if nothing new was left out."""
 
 
 @dataclass(frozen=True, slots=True)

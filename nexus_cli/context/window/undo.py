@@ -1,4 +1,4 @@
-"""Undoing a compaction: which epoch it replaced, and what the window would be without it. Pure.
+"""Undo a compaction: the epoch that it replaced, and the window without it. Pure.
 
 A summary links to the epoch that it replaced (`Epoch.parent`), and the log has everything since: so nothing has to be
 kept for it, and it works after a restart and several times over.
@@ -33,16 +33,10 @@ def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | N
     return None
 
 
-def replaced_epoch(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """Return the epoch that the newest compaction in force replaced; None where there is none."""
-    made = compaction_in_force(epoch, find)
-    return None if made is None or made.parent is None else find(made.parent)
-
-
 def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
     """Return the head of `old` and everything that happened `since`: a head for the epoch of cause `undo`.
 
-    What the present `window` shows whole stands as it does there, with what we added to it.
+    What the present `window` shows whole stays as it is there, with what we added to it.
     """
     shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
     return (*old.head, *(shown.get(entry.id) or item_of(entry) for entry in since))

@@ -20,7 +20,7 @@ from nexus_cli.session.compaction.backoff import anchor_before, note_undone
 from nexus_cli.session.compaction.compact import compact, pins_room
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
-from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.next_request.next_request import NextRequest
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.turn import begin_pending_epoch
 

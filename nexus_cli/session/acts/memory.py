@@ -14,7 +14,7 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot, Merging
+from nexus_cli.core.memory import Fact, FactMerger, Facts, FactState, MemorySlot
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
 from nexus_cli.session.dispatch import Dispatcher
@@ -32,7 +32,7 @@ TOOL = "remember"
 
 
 @dataclass
-class Consolidated:
+class Consolidation:
     """The result of a consolidation."""
 
     looked_at: int = 0
@@ -43,7 +43,7 @@ class Consolidated:
     answer: str = ""
 
 
-def consolidation(done: Consolidated) -> Act:
+def consolidation(done: Consolidation) -> Act:
     """Consolidate the facts of this project and of the agent; `done` receives the changes, also after an error.
 
     Raise `NexusError` if there is no memory, fewer than two facts, or the model cannot be asked.
@@ -80,7 +80,7 @@ def check_facts(facts: Sequence[Fact]) -> None:
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:
     """Return the dispatcher with the tool that merges facts."""
-    services = {**dispatcher.services, Merging: dispatcher.services[Facts]}
+    services = {**dispatcher.services, FactMerger: dispatcher.services[Facts]}
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 

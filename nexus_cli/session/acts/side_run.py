@@ -11,18 +11,18 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.window.groups import Ask, Dispatch, Done
+from nexus_cli.context.window.groups import Dispatch, Done, ModelCall
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session.dispatch import Deferred, Dispatcher, Starts
+from nexus_cli.session.dispatch import ApprovalDeferred, Dispatcher, StartLog
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.current import answer_cap, window_request
 from nexus_cli.session.run_limits import SPARE
-from nexus_cli.session.session_state import Ran
+from nexus_cli.session.session_state import MemoryStartLog
 
 NO_TOOLS = "not run: there are no tools here"
 MOST = 10
@@ -70,7 +70,7 @@ async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
     side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
     try:
         return await _steps(side, dispatcher, recipe)
-    except Deferred:
+    except ApprovalDeferred:
         why = "a tool approval was deferred"
         raise NexusError("denied", f"{recipe.name} was stopped", why, "Start it again") from None
     finally:
@@ -87,7 +87,7 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str
                 return _answer_without_tools(recipe, side.lane, calls)
             case Dispatch(calls):
                 await own.run(side, calls)
-            case Ask():
+            case ModelCall():
                 if not left:
                     raise NexusError("limit", f"{recipe.name} was stopped", "it asked for more calls than it may make")
                 left -= 1
@@ -126,7 +126,7 @@ def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Disp
     log = side.lane.timeline.log
     return replace(
         dispatcher,
-        starts=log if isinstance(log, Starts) else Ran(),
+        starts=log if isinstance(log, StartLog) else MemoryStartLog(),
         limits=dispatcher.limits & recipe.limits,
         signals=recipe.signals,
         found=window_request(side).tokens,

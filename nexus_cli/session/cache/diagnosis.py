@@ -1,6 +1,7 @@
 """Diagnose a cache miss: caused by us, by time, or by the provider.
 
-Pure. `next_request.cache_expectation` collects the facts of a running session, `reports.cache` those of the ledger.
+Pure. `next_request.cache_expectation` makes the facts of a running session, `request_history` those of the ledger, both
+with `last_request.compare_requests`.
 """
 
 from __future__ import annotations
@@ -50,17 +51,20 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class CacheFacts:
-    """Figures of a request and of the one before it in its lane."""
+    """Figures of an answered request and of the one before it in its lane, and what differs in them."""
 
-    before: int
-    """Tokens that the one before it sent; 0: there was none."""
-    shared: int
-    """Tokens of its own beginning that the one before had too."""
+    life: CacheLife | None
+    """Cache lifetime of its model."""
     input: int
     read: int
-    age: float | None
+    before: int = 0
+    """Tokens that the one before it sent; 0: there was none."""
+    shared: int = 0
+    """Tokens of its own beginning that the one before had too."""
+    age: float | None = None
     """Seconds since the last use of the common beginning; None if the clock does not tell."""
     difference: Difference | None = None
+    """The first one; only searched for if something was missed."""
     cause: str = ""
     """Cause of its epoch if that is not the epoch of the request before; else ""."""
     source: str = ""
@@ -70,7 +74,7 @@ class CacheFacts:
     proven: bool = True
     """The provider has reported use of a cache in this session; one that never did may have none."""
     former: CacheLife | None = None
-    """Cache lifetime of the model of the request before, if that was another model."""
+    """Cache lifetime of the model of the request before."""
 
 
 def seconds_between(then: datetime | None, now: datetime) -> float | None:
@@ -88,8 +92,9 @@ def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) 
     return shared - shared % life.step
 
 
-def diagnose(life: CacheLife | None, facts: CacheFacts) -> Diagnosis:
+def diagnose(facts: CacheFacts) -> Diagnosis:
     """Return how much of its cache the request missed, and the first cause that suffices as an explanation."""
+    life = facts.life
     if facts.before <= 0:
         return Diagnosis("first", why="nothing was sent before it")
     if life is None:

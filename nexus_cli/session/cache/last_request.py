@@ -1,19 +1,22 @@
-"""The newest request of a lane that reached its provider: what its cache may hold of the next one."""
+"""A request that reached its provider: what a cache may hold of the next one, and the figures of two in a row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
-from nexus_cli.context.window.fingerprints import Fingerprint, common_messages, render_fingerprint
+from nexus_cli.context.window.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.render import Wire
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.prompt_cache import CacheLife, cache_life
+from nexus_cli.session.cache.diagnosis import CacheFacts, diagnose
 
 MOST_EPOCHS = 4
 """Earlier epochs remembered with their requests: an undo returns to one."""
@@ -37,7 +40,7 @@ class SentRequest:
     begins: str = ""
     """Hash of system text and schemas, see `prefix_hash`."""
     life: CacheLife | None = None
-    """Cache lifetime of its model, if the lane now asks another one."""
+    """Cache lifetime of its model."""
 
     @property
     def items(self) -> list[WindowItem]:
@@ -77,9 +80,50 @@ class SentRequest:
         return None if same < 0 else flatten(group_tool_calls(items))[:same]
 
 
+def compare_requests(
+    before: SentRequest,
+    now: SentRequest,
+    usage: Usage,
+    *,
+    shared: int,
+    age: float | None,
+    proven: bool,
+    differ: Callable[[], Difference | None],
+) -> CacheFacts:
+    """Return the figures of a request that was answered with `usage` beside the one before it.
+
+    `shared`, `age` and `proven` as in `CacheFacts`; `differ` finds the first difference, if something was missed.
+    """
+    fresh = 0
+    if before.epoch is not now.epoch:
+        items = now.items
+        new = sum(item.tokens for item in items if item.entry > before.last)
+        fresh = round(usage.input * new / max(1, now.fixed + sum(item.tokens for item in items)))
+    facts = CacheFacts(
+        now.life, usage.input, usage.cache_read, before.tokens, shared, age, fresh=fresh, proven=proven,
+        former=before.life,
+    )  # fmt: skip
+    found = differ() if diagnose(facts).missed else None
+    if found is None:
+        return facts
+    cause = "" if before.epoch is now.epoch else now.epoch.cause
+    return replace(facts, difference=found, cause=cause, source=source_of(found, now.epoch, before.epoch))
+
+
+def source_of(found: Difference, *epochs: Epoch) -> str:
+    """Return where the section that differs comes from in the first of `epochs` that says it; "" for other parts."""
+    if found.kind != "section":
+        return ""
+    named = (one for epoch in epochs for one in json.loads(epoch.sections) if one.get("id") == found.what)
+    return next((str(one["source"]) for one in named if one.get("source")), "")
+
+
 @dataclass
 class CacheHistory:
-    """Requests of a lane and its forks that a cache may still hold."""
+    """Requests of a lane and its forks that a cache may still hold.
+
+    A copy for a fork shares the containers: what either lane sends, both may find in a cache.
+    """
 
     last: SentRequest | None = None
     """The lane's newest request that reached the provider; a fork begins with that of its parent."""
@@ -91,10 +135,6 @@ class CacheHistory:
     """By what requests begin with, the smallest one: tokens as reported and by our count."""
     uses: dict[int, datetime] = field(default_factory=dict)
     """When each epoch was used last, by this lane or by a fork."""
-
-    def fork(self) -> CacheHistory:
-        """Return the history of a lane that begins as this one: what either sends, both may find in a cache."""
-        return replace(self)
 
     def candidates(self) -> list[tuple[SentRequest, datetime | None]]:
         """Return the last request, then the newest ones under former epochs, each with the last use of its epoch."""

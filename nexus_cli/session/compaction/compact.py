@@ -33,8 +33,8 @@ from nexus_cli.session.compaction.record_sources import (
     read_log_in_pieces,
     read_texts,
 )
-from nexus_cli.session.compaction.summarise import Failed, TooLong, summarise
-from nexus_cli.session.compaction.summary_source import Choice, choose_source
+from nexus_cli.session.compaction.summarise import SummaryError, SummaryOverflow, summarise
+from nexus_cli.session.compaction.summary_source import SummarySource, choose_source
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, window_request
@@ -73,6 +73,7 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
         record=reserved,
         pins=pinned,
         beyond=beyond,
+        spoken=frozenset(lane_state.work.words),
     )
 
 
@@ -99,7 +100,7 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
     plan = draft_plan(lane_state, cause, share)
     try:
         if plan is None:
-            raise Failed("there is too little to summarize")
+            raise SummaryError("there is too little to summarize")
         if cause != "overflow":  # a fork of the lane would be refused too
             await _run_before_summary(lane_state)
         choice = choose_summary_source(lane_state, plan, cause)
@@ -107,14 +108,14 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
         kept = await _accept(lane_state, plan, summary, choice, cause)
-    except Failed as reason:
-        again = isinstance(reason, TooLong)
+    except SummaryError as reason:
+        again = isinstance(reason, SummaryOverflow)
         cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
         over = cause == "overflow" or not window_request(lane_state).fits
         note_failed(lane_state, str(reason), paid=plan is not None and not again, over=over)
         paid = _since(spent, lane_state.spending)
         lane_state.emit(event.CompactionDone(False, before, before, str(reason), cut=cut, cost_usd=paid))
-        if isinstance(reason, TooLong):
+        if isinstance(reason, SummaryOverflow):
             lane_state.learn_from_overflow(reason.counted, reason.error)
             return await compact(lane_state, "overflow", lane_state.settings.compact.overflow_to, instructions)
         return False
@@ -128,7 +129,7 @@ def _since(spent: float | None, spending: Spending) -> float | None:
     return None if spent is None or now is None else round_dollars(now - spent)
 
 
-def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> Choice:
+def choose_summary_source(lane_state: LaneState, plan: planning.CompactionPlan, cause: str) -> SummarySource:
     """Choose what to request the summary from. Sends nothing."""
     lane = lane_state.lane
     return choose_source(lane_state, plan, lambda: ((e.tokens, e.message) for e in gone_entries(lane, plan)), cause)
@@ -158,9 +159,9 @@ async def _run_before_summary(lane_state: LaneState) -> None:
 
 
 async def _accept(
-    lane_state: LaneState, plan: planning.CompactionPlan, summary: str, choice: Choice, cause: str
+    lane_state: LaneState, plan: planning.CompactionPlan, summary: str, choice: SummarySource, cause: str
 ) -> dict[str, Any]:
-    """Begin the epoch that the summary heads, and return what it kept; `Failed` where the window would not shrink."""
+    """Begin the epoch of the summary and return what it kept; raise `SummaryError` if the window would not shrink."""
     lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
     record = await look_at_files(make_record(lane, lane_state.work), lane)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
@@ -218,11 +219,11 @@ def _kept_figures(work: WorkLog, plan: planning.CompactionPlan, rendered: Render
 
 
 def _require_smaller(items: Sequence[WindowItem], lane_state: LaneState, fixed: int) -> None:
-    """Raise `Failed` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
+    """Raise `SummaryError` if `items` beside system text and schemas of `fixed` tokens make the window no smaller."""
     before, after = lane_state.lane.counted, fixed + sum(item.tokens for item in items)
     if after >= before:
         tokens = window_request(lane_state).tokens
-        raise Failed(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
+        raise SummaryError(f"it would not get smaller ({tokens:,} to {round(tokens * after / before):,} tokens)")
 
 
 def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Sequence[EntryRange]) -> Drop:

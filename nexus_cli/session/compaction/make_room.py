@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from nexus_cli.context.compaction_plan import PINS_SHARE, own_words_room
-from nexus_cli.context.pinned_marker import Kept, near, with_pins
+from nexus_cli.context.pinned_marker import MarkerTexts, near, with_pins
 from nexus_cli.context.sections.collect import PREAMBLE_SHARE, PREAMBLE_TOKENS
 from nexus_cli.context.window.lane_truncation import MARKER_ROOM
 from nexus_cli.session.compaction.backoff import may_compact, refused_for_nothing
@@ -58,7 +58,7 @@ def truncate(lane_state: LaneState) -> None:
     """
     lane = lane_state.lane
     before, available = window_request(lane_state).tokens, lane_state.meter.countable(lane_state.room)
-    keeps = Kept(
+    keeps = MarkerTexts(
         list_pins(lane.timeline),
         int(available * PINS_SHARE),
         lambda shown: words_before(lane, lane.timeline.last, shown),

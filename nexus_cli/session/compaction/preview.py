@@ -20,12 +20,12 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.compaction.compact import choose_summary_source, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
-from nexus_cli.session.compaction.summary_source import Choice
+from nexus_cli.session.compaction.summary_source import SummarySource
 from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
-from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.next_request.next_request import NextRequest
 from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_messages import first_words
 
@@ -143,7 +143,9 @@ def _where(pin: Pin, plan: planning.CompactionPlan | None) -> str:
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost_value(lane_state: LaneState, plan: planning.CompactionPlan, choice: Choice, after: int) -> dict[str, Any]:
+def _cost_value(
+    lane_state: LaneState, plan: planning.CompactionPlan, choice: SummarySource, after: int
+) -> dict[str, Any]:
     """Dollars now and for the next requests, with a warm and with a cold cache; None where a price is unknown."""
     info, request = lane_state.model.info, window_request(lane_state)
     before, used = request.tokens, request.budget.used

@@ -130,7 +130,7 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
         lane_state.meter.set_anchor(anchor.last, anchor.counted - saved, anchor.reported - gone, exact=False)
     priced = record_rewrite(lane_state, before)
     for drop in drops:
-        lane_state.emit(event.Dropped(drop))
+        lane_state.emit(event.ContextDrop(drop))
     results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
     lane_state.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
 

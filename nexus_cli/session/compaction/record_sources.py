@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from nexus_cli.context.file_outline import outline
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command_items, safe_line
+from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command_items, safe_line, safe_path
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Goal, SeenFile
@@ -27,8 +27,10 @@ SECONDS = 2.0
 """Time limit for looking at all files; for the others the state in the ledger is used."""
 MOST_OUTLINED = 12
 """Files, the newest first, that are read for the names in them."""
-MOST_BYTES = 512 * 1024
-"""A larger file is not read."""
+MOST_BYTES = 32 << 20
+"""Bytes of all files together, the newest first, that are read to see if they changed."""
+LARGEST_OUTLINED = 512 * 1024
+"""Bytes of a file that is searched for names."""
 READ_AT_ONCE = 500
 """Entries that are read together."""
 
@@ -59,7 +61,7 @@ def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
     """Return the record as the ledger has it, without a look at the disk."""
     seen = _seen(lane)
     folder = _common_folder(seen)
-    items = [WorkItem(file.entry, _file_line(file, folder, file.how)) for file in seen]
+    items = [WorkItem(file.entry, _file_line(file, folder, file.how), path=file.path) for file in seen]
     items += command_items(log.commands.values())
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
     return WorkRecord(_goal_lines(list_goals(lane.timeline)), newest, safe_line(folder))
@@ -71,15 +73,16 @@ async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:
     folder, found = _common_folder(seen), dict[str, WorkItem]()
 
     def look() -> None:
+        left = MOST_BYTES
         for place, file in enumerate(seen):
-            state, names = _state_on_disk(file, read=place < MOST_OUTLINED)
-            line = _file_line(file, folder, state)
+            state, names, used = _state_on_disk(file, left, outlined=place < MOST_OUTLINED)
+            left -= used
             detail = f": {', '.join(map(safe_line, names))}" if names else ""
-            found[_file_line(file, folder, file.how)] = WorkItem(file.entry, line, detail=detail)
+            found[file.path] = WorkItem(file.entry, _file_line(file, folder, state), detail=detail, path=file.path)
 
     await run_tasks([DaemonTask(look, SECONDS)])
     looked = dict(found)
-    return replace(record, items=[looked.get(item.text, item) for item in record.items])
+    return replace(record, items=[looked.get(item.path, item) for item in record.items])
 
 
 def _seen(lane: Lane) -> Sequence[SeenFile]:
@@ -93,33 +96,37 @@ def _seen(lane: Lane) -> Sequence[SeenFile]:
 
 def _file_line(file: SeenFile, folder: str, state: str) -> str:
     name = os.path.relpath(file.path, folder) if folder else file.path
-    return f"- {safe_line(name)} ({state})"
+    return f"- {safe_path(name)} ({state})"
 
 
-def _state_on_disk(file: SeenFile, *, read: bool) -> tuple[str, tuple[str, ...]]:
-    """Return the state of a file with what happened since, and the names in it where it is `read`."""
+def _state_on_disk(file: SeenFile, left: int, *, outlined: bool) -> tuple[str, tuple[str, ...], int]:
+    """Return the state of a file with what happened since, the names in it if it is `outlined`, and the bytes read.
+
+    A file of more than `left` bytes is not read.
+    """
     try:
         found = os.lstat(file.path)
-        data = _read(file.path) if read and found.st_size <= MOST_BYTES else None
+        data = _read(file.path, left) if found.st_size <= left else None
     except (FileNotFoundError, NotADirectoryError):
-        return f"{file.how}, deleted since", ()
+        return f"{file.how}, deleted since", (), 0
     except (OSError, ValueError):
-        return file.how, ()
+        return file.how, (), 0
     if data is None:
-        return file.how, ()
+        return file.how, (), 0
     changed = hashlib.sha256(data).hexdigest() != file.digest
-    names = outline(file.path, data.decode("utf-8", "replace")) if b"\0" not in data[:8192] else ()
-    return (f"{file.how}, changed on disk since" if changed else file.how), names
+    legible = outlined and len(data) <= LARGEST_OUTLINED and b"\0" not in data[:8192]
+    names = outline(file.path, data.decode("utf-8", "replace")) if legible else ()
+    return f"{file.how}, changed on disk since" if changed else file.how, names, len(data)
 
 
-def _read(path: str) -> bytes | None:
+def _read(path: str, most: int) -> bytes | None:
     """Return what a regular file that is no link holds; None for others. Raises `OSError`."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
         with os.fdopen(os.dup(handle), "rb") as file:
-            return file.read(MOST_BYTES)
+            return file.read(most)
     finally:
         os.close(handle)
 

@@ -18,9 +18,16 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import flatten
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.compaction.summary_source import ASKED_SHARE, Choice, fork_fits, fork_instruction, room_for
+from nexus_cli.session.compaction.summary_source import (
+    ASKED_SHARE,
+    SummarySource,
+    fork_fits,
+    fork_instruction,
+    room_for,
+)
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.model_call import call_model
@@ -34,18 +41,32 @@ LEAST_PIECE = 500
 MOST_PIECES = 24
 LEAST_HEADINGS = 2
 """A text with fewer of the headings that were asked for is no summary."""
-_HEADING = re.MULTILINE | re.IGNORECASE
+_START = r"^(?:[^\w\n]|[\d_])*"
+_WORD = r"(?:[^\S\n]+[\w'\u2019&/()+-]+)"
+_OPEN, _CLOSE = r"[*_`\"'<\[(|\u3010\u300c\u300e][^\S\n]?", r"[^\S\n]?[*_`\"'>\])|\u3011\u300d\u300f]"
+_HEADING = "|".join(
+    [
+        rf"{_START}NAME{_WORD}{{,3}}(?:[^\w\n.!?,;]|_)*$",
+        r"^[^\w\n#]*#(?:[^\w\n]|[\d_])*NAME(?![^\W_])",
+        rf"{_START}{_OPEN}NAME{_WORD}{{,3}}{_CLOSE}",
+        rf"{_START}NAME{_WORD}?(?:(?:[^\w\n]|_){{,3}}[:\uff1a]|[^\S\n]+[\u2013\u2014-][^\S\n])",
+        r"\bNAME[^\w\n]{,3}[:\uff1a]",
+    ]
+)
+"""Alone in its line with up to three more words, after a `#`, between marks, before a colon or dash, before a colon in
+mid-line."""
+_HEADING_FLAGS = re.MULTILINE | re.IGNORECASE
 
 
-class Failed(Exception):
+class SummaryError(Exception):
     """A summary that cannot be accepted, with the reason."""
 
 
-class TooSlow(Failed):
+class SummaryTimeout(SummaryError):
     """No summary came in time: another try would take as long."""
 
 
-class TooLong(Failed):
+class SummaryOverflow(SummaryError):
     """The fork itself was refused as too long: another fork would be too."""
 
     def __init__(self, error: ProviderError, counted: int) -> None:
@@ -62,10 +83,12 @@ class _Paid:
     requests: int = 0
 
 
-async def summarise(lane_state: LaneState, plan: CompactionPlan, choice: Choice, instructions: str) -> tuple[str, str]:
-    """Return the text of a summary and its source (as in `Choice`), by the first way that works.
+async def summarise(
+    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str
+) -> tuple[str, str]:
+    """Return the text of a summary and its source (as in `SummarySource`), by the first way that works.
 
-    Raise `Failed` with the last reason after at most `PAID` requests that failed.
+    Raise `SummaryError` with the last reason after at most `PAID` requests that failed.
     """
     reasons: list[str] = []
     paid = _Paid()
@@ -74,16 +97,16 @@ async def summarise(lane_state: LaneState, plan: CompactionPlan, choice: Choice,
             break
         try:
             return await way(), source
-        except (TooLong, TooSlow):
+        except (SummaryOverflow, SummaryTimeout):
             raise
-        except Failed as reason:
+        except SummaryError as reason:
             reasons.append(str(reason))
     earlier = f" (before: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
-    raise Failed(f"{reasons[-1] if reasons else 'no model was asked'}{earlier}")
+    raise SummaryError(f"{reasons[-1] if reasons else 'no model was asked'}{earlier}")
 
 
 def _ways(
-    lane_state: LaneState, plan: CompactionPlan, choice: Choice, instructions: str, paid: _Paid
+    lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str, paid: _Paid
 ) -> Iterator[tuple[str, Callable[[], Awaitable[str]]]]:
     """Yield the ways to try, in order, each with its source."""
 
@@ -108,20 +131,20 @@ async def _answer(side: LaneState, cap: int, paid: _Paid) -> str:
         async with asyncio.timeout(seconds):
             reply = await call_model(side, min(output, max(2 * cap, side.budget.reserve_reply)), main=False)
     except TimeoutError:
-        raise TooSlow(f"no summary came within {seconds:g} s") from None
+        raise SummaryTimeout(f"no summary came within {seconds:g} s") from None
     except NexusError as error:
         if isinstance(error, ProviderError) and error.kind == "overflow":
-            raise TooLong(error, side.lane.counted) from None
-        raise Failed(error.message) from None
+            raise SummaryOverflow(error, side.lane.counted) from None
+        raise SummaryError(error.message) from None
     if reply.message.tool_calls:
-        raise Failed("the model answered with a tool call")
+        raise SummaryError("the model answered with a tool call")
     text = reply.message.content.strip()
     if not neutralize(text).strip():
-        raise Failed("the summary was empty")
+        raise SummaryError("the summary was empty")
     if side.context.counter.count(text) > cap:
-        raise Failed(f"the summary was longer than {cap} tokens")
+        raise SummaryError(f"the summary was longer than {cap} tokens")
     if len(find_headings(text)) < LEAST_HEADINGS:
-        raise Failed(f"the summary has fewer than {LEAST_HEADINGS} of the headings {', '.join(headings())}")
+        raise SummaryError(f"the summary has fewer than {LEAST_HEADINGS} of the headings {', '.join(headings())}")
     return text
 
 
@@ -131,12 +154,12 @@ def headings() -> tuple[str, ...]:
 
 
 def find_headings(text: str) -> list[str]:
-    """Return those of the headings that `text` has, however marked up: at the beginning of a line, or before a colon.
+    """Return those of the headings that `text` has, in any markup.
+
+    A heading is a line of its own, has a `#` before it, stands between marks (`**`, brackets, a cell), or ends in a
+    colon or dash. A sentence that begins with its word is none.
     """
-    return [
-        name for name in headings()
-        if re.search(rf"^(?:[^\w\n]|[\d_])*{name}s?(?![^\W_])|\b{name}s?[^\w\n]{{,3}}[:\uff1a]", text, _HEADING)
-    ]  # fmt: skip
+    return [name for name in headings() if re.search(_HEADING.replace("NAME", f"{name}s?"), text, _HEADING_FLAGS)]
 
 
 async def _from_transcript(
@@ -147,24 +170,24 @@ async def _from_transcript(
     summary = ""
     room = room_for(lane_state, plan, model)
     if room < LEAST_PIECE:
-        raise Failed(f"the window of {model.info.name} is too small to sum up in")
+        raise SummaryError(f"the window of {model.info.name} is too small to sum up in")
     # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
     pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.context)))
     if len(pieces) > MOST_PIECES:
-        raise Failed(f"{model.info.name} would need {len(pieces)} requests for it")
+        raise SummaryError(f"{model.info.name} would need {len(pieces)} requests for it")
     if paid.requests and len(pieces) > PAID - paid.requests:
-        raise Failed(f"a transcript of it would take {len(pieces)} requests more")
+        raise SummaryError(f"a transcript of it would take {len(pieces)} requests more")
     for piece in pieces:
         earlier = [Message(Role.USER, f"Summary of what came before:\n{summary}")] if summary else []
         text = build_summarize_prompt([*earlier, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
         text += f"\n\nUse these headings, in English as they stand here: {', '.join(headings())}."
         text += f" Keep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
         side = separate(lane_state, "compact", model)
-        side.context.add_user_message(text)
+        side.lane.append(Kind.USER, Message(Role.USER, text), "nexus")
         try:
             summary = await _answer(side, plan.summary_cap, paid)
-        except TooLong as reason:  # not about the window of the session's own model
-            raise Failed(str(reason)) from None
+        except SummaryOverflow as reason:  # not about the window of the session's own model
+            raise SummaryError(str(reason)) from None
     return summary
 
 

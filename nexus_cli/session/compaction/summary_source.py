@@ -20,7 +20,7 @@ from nexus_cli.session.lane_forks import sized
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import most_with, window_request
-from nexus_cli.session.opening import load_model_info
+from nexus_cli.session.open_session import load_model_info
 from nexus_cli.session.spending import left_over
 
 ASKED_SHARE = 0.75
@@ -39,7 +39,7 @@ READ_RATIO = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SummarySource:
     """The source of a summary."""
 
     source: str
@@ -57,7 +57,7 @@ class Choice:
 
 def choose_source(
     lane_state: LaneState, plan: CompactionPlan, originals: Callable[[], Iterator[tuple[int, Message]]], cause: str
-) -> Choice:
+) -> SummarySource:
     """Return the source of the summary. `originals` reads the messages that go from the log, each with its tokens."""
     model = summarizer_model(lane_state)
     same = model.info.name == lane_state.model.info.name
@@ -67,11 +67,11 @@ def choose_source(
     if forks:
         why, tokens = "its own lines are in the cache", window_request(lane_state).tokens
         said = round(words * lane_state.meter.scale(PLAIN).ratio)
-        here = Choice("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
+        here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
         counted = sum(item.tokens for item in flatten(plan.gone)) + words
-        here = Choice("transcript", why, model, fresh=_transcript_tokens(lane_state, plan, model, counted))
+        here = SummarySource("transcript", why, model, fresh=_transcript_tokens(lane_state, plan, model, counted))
     if not plan.summed:
         return here
     room = room_for(lane_state, plan, model)
@@ -89,7 +89,7 @@ def choose_source(
     if times > COSTLIER and tokens > LITTLE:
         return replace(here, why=f"{here.why}; the messages behind the earlier summary would cost {times:.1f} times")
     why = f"the messages behind the earlier summary are at hand ({times:.1f} times the price of the window)"
-    return Choice("originals", why, model, tuple(messages), fresh, forks=forks)
+    return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
 
 
 def summarizer_model(lane_state: LaneState) -> Model:

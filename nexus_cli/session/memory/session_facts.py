@@ -23,7 +23,7 @@ from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
 from nexus_cli.session.memory.user_evidence import PERSON, find_origin
-from nexus_cli.session.opening import readonly_ledger
+from nexus_cli.session.open_session import readonly_ledger
 
 ALL = "all"
 """The argument that means every proposal."""
@@ -157,7 +157,7 @@ def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, se
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedFacts:
     """The result of accepting proposals."""
 
     kept: Sequence[Fact]
@@ -165,7 +165,7 @@ class Accepted:
     """The facts that were replaced, as they were."""
 
 
-def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted:
+def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> AcceptedFacts:
     """Accept proposals by their ids, or with `all` every one of project `root`.
 
     Raise `NexusError("usage", ...)` before accepting any if an id is unknown.
@@ -180,7 +180,7 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
         forgotten.update({fact.id: fact for fact in old if fact.id != proposal.id})
         ledger.facts.accept(proposal.id, at)
         kept.append(proposal.id)
-    return Accepted([fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values()))
+    return AcceptedFacts([fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values()))
 
 
 def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:

@@ -13,7 +13,7 @@ from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.cache.last_request import cache_life_of
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.request import Earlier, LimitsInForce, NextRequest, unreported_meter
+from nexus_cli.session.next_request.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_meter
 from nexus_cli.session.spending import left_over
 
 
@@ -54,8 +54,8 @@ def next_request(lane_state: LaneState) -> NextRequest:
     return lane_state.foreseen[1]
 
 
-def _earlier(lane_state: LaneState) -> Earlier:
-    return Earlier(tuple(lane_state.cache.candidates()), cache_life_of(lane_state.model.info), lane_state.clock)
+def _earlier(lane_state: LaneState) -> EarlierRequests:
+    return EarlierRequests(tuple(lane_state.cache.candidates()), cache_life_of(lane_state.model.info), lane_state.clock)
 
 
 def _in_force(lane_state: LaneState) -> LimitsInForce:

@@ -4,7 +4,7 @@ of a session that does not exist yet, and the next one after a reload or a switc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -26,15 +26,15 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Assembly, Log, Recall, Seen, TokenCounter
+from nexus_cli.core.services import Assembly, Log, Recall, SeenFileStore, TextCounter
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
-from nexus_cli.session.lane_state import Model, NextEpoch
+from nexus_cli.session.lane_state import NextEpoch
 from nexus_cli.session.memory.session_facts import open_facts
 from nexus_cli.session.next_request.current import begins_epoch, next_request
-from nexus_cli.session.next_request.request import NextRequest, Sections
+from nexus_cli.session.next_request.next_request import NextRequest, Sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.section_sources import make_collector
@@ -58,7 +58,7 @@ class FirstEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Drafting:
+class DraftInputs:
     """Inputs of a drafted epoch."""
 
     options: Options
@@ -80,8 +80,7 @@ class Drafting:
         )  # fmt: skip
         log = ledger.log(made.id)
         effort = "" if effort_notice(info.name, options.effort) else options.effort
-        registry = lambda services: ToolRegistry(() if options.no_tools else None, services)  # noqa: E731
-        with self._frames(log, log, moment, effort, registry, None) as (frames, gathers, context):
+        with self._frames(log, log, moment, effort, None) as (frames, gathers, context):
             planned, told = run_to_end(_draft_and_told(frames, gathers))
         context.lane.replace_header(planned.frame)
         for drop in planned.drops:
@@ -91,8 +90,7 @@ class Drafting:
     def after(self, log: LaneLog, before: Epoch, head: Sequence[WindowItem], effort: str) -> tuple[Epoch, list[Drop]]:
         """Return the epoch after `before` with `head` as its window, and what its sections leave out."""
         began = datetime.fromisoformat(log.session.created).astimezone()
-        registry = lambda services: ToolRegistry(None, services)  # noqa: E731
-        with self._frames(log, _Unwritten(log), began, effort, registry, before) as (frames, _, _):
+        with self._frames(log, _Unwritten(log), began, effort, before) as (frames, _, _):
             planned = run_to_end(frames.draft_epoch())
         new = replace(
             before, id=log.next_epoch(), parent=before.id, cause="model", head=tuple(head), base=log.last_id()
@@ -101,30 +99,24 @@ class Drafting:
 
     @contextmanager
     def _frames(
-        self,
-        kept: LaneLog,
-        log: Log,
-        began: datetime,
-        effort: str,
-        registry: Callable[[Mapping[type, Any]], ToolRegistry],
-        before: Epoch | None,
+        self, kept: LaneLog, log: Log, began: datetime, effort: str, before: Epoch | None
     ) -> Iterator[tuple[PromptAssembly, SectionCollector, ContextManager]]:
         """Give what plans sections; the tools read from `kept`, what is left out is noted in `log`."""
         options, info, recipe = self.options, self.info, self.recipe
         counter = StoredCounter(TiktokenCounter(info.encoding), kept)
         budget = TokenBudget.of(info.window, info.max_output)
         context = ContextManager(token_counter=counter)
-        services: dict[type, Any] = {Recall: kept, Seen: kept, TokenCounter: counter, Assembly: None}
+        services: dict[type, Any] = {Recall: kept, SeenFileStore: kept, TextCounter: counter, Assembly: None}
         with ExitStack() as memory:
             facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
-            tools = select_tools(registry(services), recipe, before)
+            registry = ToolRegistry(() if before is None and options.no_tools else None, services)
+            tools = select_tools(registry, recipe, before)
             gathers = make_collector(
                 options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=began,
                 failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
                 runs=self.runs,
             )  # fmt: skip
-            model, rules = Model(info, Nobody(), effort), rules_for(info.provider, info.name).dumps()
-            made = PromptAssembly(gathers, model, rules, tools, context.system_cost, context.tools_cost)
+            made = PromptAssembly(gathers, context, tools, rules_for(info.provider, info.name).dumps(), effort)
             yield made, gathers, context
 
 
@@ -138,13 +130,6 @@ class _Unwritten(MemoryLog):
     def memos(self, kind: str) -> Sequence[Memo]:
         """See `Log`."""
         return [*self._log.memos(kind), *super().memos(kind)]
-
-
-class Nobody:
-    """A provider that is never asked."""
-
-    def stream(self, request: object) -> Any:
-        raise AssertionError("a report sends nothing")
 
 
 async def _draft_and_told(frames: PromptAssembly, gathers: SectionCollector) -> tuple[EpochDraft, Sections]:
@@ -173,7 +158,7 @@ def prepare_next_request(state: SessionState) -> NextRequest:
     if lane_state.lane.is_recorded and begins_epoch(lane_state):
         info, before, notices = lane_state.model.info, lane_state.lane.epoch, list[str]()
         runs = options.interactive or state.limits.allow == "all"
-        drafting = Drafting(options, info, state.recipe, settings, notices.append, runs)
+        drafting = DraftInputs(options, info, state.recipe, settings, notices.append, runs)
         head = flatten(group_tool_calls(lane_state.lane.items))
         epoch, drops = drafting.after(log, before, head, lane_state.model.effort or before.effort)
         lane_state.draft = NextEpoch(epoch, tuple(drops), tuple(notices))

@@ -15,13 +15,11 @@ from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.estimator import apportion
 from nexus_cli.context.window.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
-from nexus_cli.ledger import Ledger, pick_request
+from nexus_cli.ledger import Ledger
 from nexus_cli.session.drop_list import UNIT, window_drops
-from nexus_cli.session.next_request.request import scale_sections
+from nexus_cli.session.next_request.next_request import scale_sections
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.request_diff import compare_requests
 from nexus_cli.session.reports.request_view import RequestView, first_view, largest_items, recorded_view, sent_view
 
 
@@ -36,25 +34,6 @@ def context_report(
         if step is not None:
             return request_value(sent_view(ledger, found, settings, step))
         return request_value(recorded_view(ledger, found, options, settings))
-
-
-def request_difference(settings: Settings, session: str, step: int | None = None) -> dict[str, Any]:
-    """Return the difference of request `step` (default: the newest) from the one before; errors as in
-    `context_report`."""
-    with closing(Ledger.look(places().ledger)) as ledger:
-        return difference_in_ledger(ledger, session, settings, step)
-
-
-def difference_in_ledger(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
-    """Return the same from an open ledger."""
-    found = ledger.find_session(session)
-    rows = ledger.log(found.id).requests()
-    number = len(rows) if step is None else step
-    if step is None and not rows:
-        raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
-    pick_request(rows, number)
-    before = sent_view(ledger, found, settings, number - 1) if number > 1 else None
-    return compare_requests(before, sent_view(ledger, found, settings, number))
 
 
 def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> dict[str, Any]:

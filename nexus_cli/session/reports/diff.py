@@ -12,7 +12,7 @@ from typing import Any
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools import process
-from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.listing import find_program
 
 SECONDS = 10.0
@@ -40,7 +40,7 @@ async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
 
 
-def _by_git(folder: Path, stop: Stop) -> dict[str, Any]:
+def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
     found = find_program("git")
     if found is None:
         raise _Unable("git is not installed")
@@ -65,7 +65,7 @@ def _by_git(folder: Path, stop: Stop) -> dict[str, Any]:
     }
 
 
-def _git(git: str, folder: Path, stop: Stop, *arguments: str) -> tuple[bytes, int]:
+def _git(git: str, folder: Path, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
     """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
     env = {name: value for name, value in os.environ.items() if name not in ALONE}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

@@ -12,10 +12,9 @@ from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.next_request.current import begins_epoch, window_request
 from nexus_cli.session.next_request.draft import prepare_next_request
-from nexus_cli.session.next_request.request import NextRequest
+from nexus_cli.session.next_request.next_request import NextRequest
 from nexus_cli.session.reports.context import request_value
 from nexus_cli.session.reports.request_view import RequestView, change_notice, first_view, last_told
-from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -106,12 +105,12 @@ def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
     }
 
 
-def tools_report(session: Session) -> dict[str, Any]:
+def tools_report(state: SessionState) -> dict[str, Any]:
     """Return the tools of a session with their effect, tokens, and when they ask at the present level."""
-    report = session.look(live_report)
+    report = live_report(state)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
-    level, only = session.status().allow, limits.get("tools")
+    level, only = state.limits.allow or "read", limits.get("tools")
     return {
         "version": 1,
         "level": level,
@@ -123,7 +122,7 @@ def tools_report(session: Session) -> dict[str, Any]:
                 "tokens": tokens.get(tool.name),
                 "asks": "switched off" if only is not None and tool.name not in only else _asks(tool.effect, level),
             }
-            for tool in session.tools()
+            for tool in state.dispatcher.registry.tools()
         ],
     }
 
@@ -136,15 +135,14 @@ def _asks(effect: Effect, level: str) -> str:
     return "outside the project" if effect is Effect.READ else "outside the project, protected files"
 
 
-def permissions_report(session: Session) -> dict[str, Any]:
+def permissions_report(state: SessionState) -> dict[str, Any]:
     """Return the level in force with its layer, the meaning of each level, and what was allowed for the session."""
-    bounds = {limit["name"]: str(limit["bound_by"]) for limit in session.look(live_report).get("limits", [])}
     return {
         "version": 1,
-        "level": session.status().allow,
-        "bound_by": bounds.get("allow", "defaults"),
+        "level": state.limits.allow or "read",
+        "bound_by": next((bound.bound_by for bound in state.bounds if bound.name == "allow"), "defaults"),
         "levels": [{"name": level, "runs": RUNS[level]} for level in LEVELS],
-        "allowed": [_scope_text(*scope) for scope in session.allowed],
+        "allowed": [_scope_text(*scope) for scope in sorted(state.dispatcher.always)],
     }
 
 

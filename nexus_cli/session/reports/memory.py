@@ -10,7 +10,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
-from nexus_cli.session.memory.session_facts import Accepted
+from nexus_cli.session.memory.session_facts import AcceptedFacts
 
 HITS = 20
 NAME = 24
@@ -53,7 +53,7 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
     return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
 
 
-def acceptance_report(ledger: Ledger, done: Accepted, here: str = "") -> dict[str, Any]:
+def acceptance_report(ledger: Ledger, done: AcceptedFacts, here: str = "") -> dict[str, Any]:
     """Return the accepted facts as JSON, with the facts `forgotten` for them."""
     gone = facts_report(ledger, done.forgotten, here, done="forgotten")
     return facts_report(ledger, done.kept, here, done="kept") | {"here": here, "forgotten": gone["facts"]}

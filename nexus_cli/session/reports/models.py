@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model, provider_of, takes_effort
-from nexus_cli.session.available_models import Server, find_local_servers, keys_present, resolve_alias, unnamed_model
-from nexus_cli.session.opening import load_model_info, readonly_ledger
+from nexus_cli.session.available_models import keys_present, resolve_alias, unnamed_model
+from nexus_cli.session.open_session import load_model_info, readonly_ledger
 
 _ANSWER = 1024 * 1024
 FIGURES = (
@@ -25,7 +26,7 @@ FIGURES = (
 
 
 def list_models(
-    settings: Settings, environ: Mapping[str, str], servers: Sequence[Server] | None = None
+    settings: Settings, environ: Mapping[str, str], servers: Sequence[LocalServer] | None = None
 ) -> dict[str, Any]:
     """Return the chosen model, aliases, the models of the keys there are, and those of local servers.
 
@@ -34,7 +35,7 @@ def list_models(
     chosen = unnamed_model(environ, settings)
     rows: dict[str, dict[str, Any]] = {}
     with readonly_ledger() as ledger:
-        for name, why in _usable(settings, environ, chosen, find_local_servers() if servers is None else servers):
+        for name, why in _usable(settings, environ, chosen, local_servers() if servers is None else servers):
             row = rows[name] if name in rows else rows.setdefault(name, _figures(ledger, name, settings))
             row["because"].append(why)
     return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
@@ -65,7 +66,7 @@ def _figures(ledger: Ledger, name: str, settings: Settings) -> dict[str, Any]:
 
 
 def _usable(
-    settings: Settings, environ: Mapping[str, str], chosen: str, servers: Sequence[Server]
+    settings: Settings, environ: Mapping[str, str], chosen: str, servers: Sequence[LocalServer]
 ) -> Iterator[tuple[str, str]]:
     if chosen:
         yield chosen, "chosen"

@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import WindowItem
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import canonical
-from nexus_cli.session.reports.request_view import RequestView, describe_items
+from nexus_cli.ledger import Ledger, pick_request
+from nexus_cli.session.reports.request_view import RequestView, describe_items, sent_view
 
 SEEN = ("form", "tokens", "sha256")
 """Reported keys of a section."""
+
+
+def request_difference(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> dict[str, Any]:
+    """Return the difference of request `step` (default: the newest) from the one before; raise `NexusError("usage",
+    ...)` if the session or request does not exist."""
+    found = ledger.find_session(session)
+    rows = ledger.log(found.id).requests()
+    if step is None and not rows:
+        raise NexusError("usage", "--diff", f"session {found.id} has sent no request yet", "Ask something first")
+    number = len(rows) if step is None else step
+    pick_request(rows, number)
+    before = sent_view(ledger, found, settings, number - 1) if number > 1 else None
+    return compare_requests(before, sent_view(ledger, found, settings, number))
 
 
 def compare_requests(before: RequestView | None, after: RequestView) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_requ
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
-from nexus_cli.session.next_request.request import PLAN, NextRequest, Sections, unreported_meter
-from nexus_cli.session.opening import load_model_info, readonly_ledger
+from nexus_cli.session.next_request.next_request import PLAN, NextRequest, Sections, unreported_meter
+from nexus_cli.session.open_session import load_model_info, readonly_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.user_messages import first_words
@@ -72,7 +72,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)
-    info = _with_recorded_window(info, {**_window_argument(asked), **kept})
+    info = _with_recorded_window(info, asked, kept)
     before = rows[step - 2] if step > 1 else None
     meter = TokenEstimator(log.calibration(info.served_name), WindowContents(lambda: (epoch, items)))
     anchor_on(meter, row, epoch, items)
@@ -90,14 +90,11 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     )  # fmt: skip
 
 
-def _with_recorded_window(info: ModelInfo, noted: Mapping[str, Any]) -> ModelInfo:
-    """Return the model with the window recorded with a request; older requests use today's."""
-    return replace(info, **{name: noted[name] for name in ("window", "max_output") if name in noted})
-
-
-def _window_argument(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the window from the arguments of a request: older ledgers have it there, not with the limits."""
-    return {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapping[str, Any]) -> ModelInfo:
+    """Return the model with the window recorded with a request: older ledgers have it in its arguments (`asked`), even
+    older ones nowhere, and today's applies."""
+    found = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
+    return replace(info, **(found | {name: noted[name] for name in ("window", "max_output") if name in noted}))
 
 
 def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings) -> RequestView:
@@ -119,10 +116,10 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(meter, log, epoch, items)
     else:
-        from nexus_cli.session.next_request.draft import Drafting  # noqa: PLC0415  (contributors, for few reports)
+        from nexus_cli.session.next_request.draft import DraftInputs  # noqa: PLC0415  (contributors, for few reports)
 
         runs = _can_run(options, holds.limits.allow)
-        drafting = Drafting(options, info, holds.recipe, settings, notices.append, runs)
+        drafting = DraftInputs(options, info, holds.recipe, settings, notices.append, runs)
         new, left = drafting.after(log, epoch, flatten(group_tool_calls(items)), effort)
         notices.append(change_notice(epoch, new))
         epoch, items, sent, drops = new, list(new.head), -1, [*drops, *left]
@@ -138,7 +135,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
 
 def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) -> RequestView:
     """Return the first request of a new session; `along` are texts that wait for it."""
-    from nexus_cli.session.next_request.draft import Drafting  # noqa: PLC0415  (contributors; not for others)
+    from nexus_cli.session.next_request.draft import DraftInputs  # noqa: PLC0415  (contributors; not for others)
 
     ledger, info = Ledger.open(None), MODELLESS
     try:
@@ -151,7 +148,8 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
         assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         notices = [] if info.known or info.window_refused else assumed
-        first = Drafting(options, info, recipe, settings, notices.append, _can_run(options, limits.allow)).first(ledger)
+        inputs = DraftInputs(options, info, recipe, settings, notices.append, _can_run(options, limits.allow))
+        first = inputs.first(ledger)
         waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
         meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)

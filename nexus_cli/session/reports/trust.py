@@ -8,9 +8,9 @@ from typing import Any
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings
 from nexus_cli.config.trust import FOLDER, Configuration, trust_state
-from nexus_cli.context.decode import decode
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.sections.recipe import NAME, recipe_names
+from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.recipes import INSIDE, folders

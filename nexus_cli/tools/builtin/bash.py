@@ -64,8 +64,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    told = await asyncio.to_thread(_format_result, done, seconds)
-    return ToolResult(told, uncounted=done.uncounted, status=done.status)
+    text = await asyncio.to_thread(_format_result, done, seconds)
+    return ToolResult(text, uncounted=done.uncounted, status=done.status)
 
 
 def _shell() -> str:

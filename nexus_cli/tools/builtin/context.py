@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Assembly, TokenCounter
+from nexus_cli.core.services import Assembly, TextCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 
 _HEADER = 64
@@ -36,8 +36,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
     if not drop:
-        return ToolResult(f"[{name} stands whole in this conversation already]")
-    counter = context.services.get(TokenCounter)
+        return ToolResult(f"[{name} is whole in this conversation already]")
+    counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""

@@ -9,13 +9,14 @@ from typing import Any
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Seen
+from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
-from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.edit_preview import preview_change, short_diff, unified_diff
 from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import (
-    Refused,
+    ToolError,
     decode_file,
     describe_problem,
     encode_text,
@@ -24,7 +25,6 @@ from nexus_cli.tools.files import (
     resolve_path,
     sha256_hex,
 )
-from nexus_cli.tools.preview import preview_change, short_diff, unified_diff
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _EditResult:
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Return a short diff of what changed; an error, and an untouched file, when one of the edits does not fit."""
     path = arguments["path"]
-    seen: Seen = context.services[Seen]
+    seen: SeenFileStore = context.services[SeenFileStore]
     try:
         target = resolve_path(path, context.cwd)
         known = seen.digest(str(target))
@@ -45,7 +45,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             lambda stop: _edit(target, arguments["edits"], known, project_relative(target, context.project), stop),
             lambda done: seen.note(str(target), done.digest, "changed"),
         )
-    except (OSError, Refused) as error:
+    except (OSError, ToolError) as error:
         return ToolResult(error=f"{describe_problem(path, error, context.cwd)}\nNothing was changed.")
     return ToolResult(edited.message, changed=(project_relative(target, context.project),), diff=edited.diff)
 
@@ -55,33 +55,35 @@ def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
 
     def change(before: DecodedText | None) -> str:
         if before is None:
-            raise Refused("there is no such file")
-        return apply_edits(before.text, arguments["edits"], Stop())
+            raise ToolError("there is no such file")
+        return apply_edits(before.text, arguments["edits"], StopFlag())
 
     return preview_change(arguments["path"], cwd, change)
 
 
-def _edit(target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop) -> _EditResult:
+def _edit(
+    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: StopFlag
+) -> _EditResult:
     if not edits:
-        raise Refused("`edits` is empty")
+        raise ToolError("`edits` is empty")
     with locked_folder(target.parent, stop):
         return _edit_alone(target, edits, known, name, stop)
 
 
 def _edit_alone(
-    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: Stop
+    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: StopFlag
 ) -> _EditResult:
     content = read_regular_file(target)
     if content.beyond:
-        raise Refused("is over 64 MiB")
+        raise ToolError("is over 64 MiB")
     if known is not None and known != content.digest:
-        raise Refused("changed on disk since it was read: read it again")
+        raise ToolError("changed on disk since it was read: read it again")
     text = decode_file(content.data)
     if text is None:
-        raise Refused("is binary")
+        raise ToolError("is binary")
     after = apply_edits(text.text, edits, stop)
     if after == text.text:
-        raise Refused("the edits together change nothing")
+        raise ToolError("the edits together change nothing")
     data = encode_text(text, after)
     replace_file(target, data, stop, expected=content.digest)
     return _EditResult(sha256_hex(data), short_diff(text.text, after), unified_diff(text.text, after, name))
@@ -115,5 +117,5 @@ TOOL = Tool(
     subject="path",
     paths=lambda arguments: (arguments["path"],),
     preview=preview,
-    needs=(Seen,),
+    needs=(SeenFileStore,),
 )

@@ -10,8 +10,8 @@ from typing import Any
 from nexus_cli.core.file_names import find_spelling
 from nexus_cli.core.message import ToolResult, replace_surrogates
 from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
-from nexus_cli.tools.files import Refused, describe_problem, resolve_path
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.files import ToolError, describe_problem, resolve_path
 from nexus_cli.tools.listing import list_files
 from nexus_cli.tools.patterns import PathPattern
 
@@ -25,7 +25,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         target = resolve_path(path, context.cwd)
         wanted = PathPattern(arguments["pattern"])
         found = await run_in_thread(lambda stop: _list(target, arguments["pattern"], wanted, context.project, stop))
-    except (OSError, Refused) as error:
+    except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context.cwd))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
     lines = [replace_surrogates(prefix + name) for name in found[:LIMIT]]
@@ -34,21 +34,21 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult("\n".join(lines) or "no files")
 
 
-def _list(target: Path, pattern: str, wanted: PathPattern, project: Path, stop: Stop) -> list[str]:
+def _list(target: Path, pattern: str, wanted: PathPattern, project: Path, stop: StopFlag) -> list[str]:
     os.stat(target)
     if not target.is_dir():
-        raise Refused("is no folder")
+        raise ToolError("is no folder")
     with os.scandir(target):  # a folder that cannot be read has not "no files"
         return wanted.select(list_files(target, project, stop)) or _find_exact(target, pattern)
 
 
 def _find_exact(target: Path, pattern: str) -> list[str]:
-    """Return the file that `pattern` itself is the path of, though it is ignored. `Refused` where that is a folder."""
+    """Return the file whose path is `pattern`, even if it is ignored; raise `ToolError` if that is a folder."""
     place = os.path.normpath(find_spelling(os.path.join(target, pattern)))
     if not os.path.lexists(place) or os.path.realpath(os.path.dirname(place)) != os.path.dirname(place):
         return []
     if os.path.isdir(place):
-        raise Refused(f"{pattern} is a folder: `{pattern.rstrip('/')}/**` lists the files in it")
+        raise ToolError(f"{pattern} is a folder: `{pattern.rstrip('/')}/**` lists the files in it")
     return [os.path.relpath(place, target)]
 
 

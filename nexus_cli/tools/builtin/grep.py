@@ -19,8 +19,8 @@ from nexus_cli.config.paths import PACKAGE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools import grep_worker
-from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
-from nexus_cli.tools.files import Refused, describe_problem, resolve_path
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.files import ToolError, describe_problem, resolve_path
 from nexus_cli.tools.listing import find_program, is_regular_file, list_files
 from nexus_cli.tools.patterns import PathPattern
 from nexus_cli.tools.process import run_process as run_process
@@ -41,11 +41,11 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     try:
         target = resolve_path(path, context.cwd)
         return await run_in_thread(lambda stop: _search(target, path, arguments, context.project, stop))
-    except (OSError, Refused) as error:
+    except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context.cwd))
 
 
-def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: Stop) -> ToolResult:
+def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: StopFlag) -> ToolResult:
     os.stat(target)
     if target.is_dir():
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
@@ -91,7 +91,7 @@ def _libraries() -> list[str]:
     return [str(place.parent) for place in places]
 
 
-def _narrow_by_rg(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: Stop) -> Sequence[str]:
+def _narrow_by_rg(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: StopFlag) -> Sequence[str]:
     """Return the files that `rg` cannot rule out; all of them without it, or where the pattern may mean something
     else."""
     rg = find_program("rg")

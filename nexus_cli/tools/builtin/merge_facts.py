@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Merging
+from nexus_cli.core.memory import FactMerger
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
@@ -14,7 +14,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Return one line: the proposal's id and slot, and what stays until the person accepts it."""
-    facts: Merging = context.services[Merging]
+    facts: FactMerger = context.services[FactMerger]
     try:
         fact = await run_in_thread(lambda stop: facts.merge(arguments["ids"], arguments["text"]))
     except (ValueError, NexusError) as error:
@@ -38,5 +38,5 @@ TOOL = Tool(
     effect=Effect.NONE,
     ordered=True,
     subject="text",
-    needs=(Merging,),
+    needs=(FactMerger,),
 )

@@ -13,12 +13,12 @@ from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Seen
+from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.files import (
     HARD_LIMIT,
-    Content,
-    Refused,
+    FileContent,
+    ToolError,
     decode_file,
     describe_problem,
     read_regular_file,
@@ -35,21 +35,21 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             return ToolResult(await asyncio.to_thread(_names, target))
         content = await asyncio.to_thread(read_regular_file, target)
         result = await asyncio.to_thread(_format_content, content, arguments)
-    except (OSError, Refused) as error:
+    except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context.cwd))
     if result.success and not content.beyond:
-        seen: Seen = context.services[Seen]
+        seen: SeenFileStore = context.services[SeenFileStore]
         seen.note(str(target), content.digest, "read")
     return result
 
 
-def _format_content(content: Content, arguments: Mapping[str, Any]) -> ToolResult:
+def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolResult:
     data = content.data
     kind = image_type(data)
     text = None if kind else decode_file(data)
     if text is None:
         what = f"a {IMAGE_NAMES[kind]} image" if kind else "binary"
-        raise Refused(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
+        raise ToolError(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
     shown = text.model_text
     notes = []
     if "offset" in arguments or "limit" in arguments:
@@ -71,7 +71,7 @@ def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, 
     lines = text.split("\n")
     total = len(lines) - (lines[-1] == "")
     if offset > max(1, total):
-        raise Refused(f"has more than {total} lines, which cannot be read" if more else f"has only {total} lines")
+        raise ToolError(f"has more than {total} lines, which cannot be read" if more else f"has only {total} lines")
     last = total if limit is None else min(total, offset + limit - 1)
     part = "\n".join(lines[offset - 1 : last])
     ended = last < len(lines)
@@ -100,5 +100,5 @@ TOOL = Tool(
     effect=Effect.READ,
     subject="path",
     paths=lambda arguments: (arguments["path"],),
-    needs=(Seen,),
+    needs=(SeenFileStore,),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Recall, TokenCounter
+from nexus_cli.core.services import Recall, TextCounter
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 
 _RANGE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*")
@@ -26,13 +26,13 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     service: Recall = context.services[Recall]
     text = service.original(drop)
     if text is None:
-        why = f"there is no drop {drop!r} here; ids stand in the lines `[... left out: recall(\"d1\", ...) ...]`"
+        why = f"there is no drop {drop!r} here; ids are in the lines `[... left out: recall(\"d1\", ...) ...]`"
         return ToolResult(error=why)
     try:
         start, end = _bounds(arguments.get("range", ":"), len(text))
     except ValueError:
         return ToolResult(error='`range` must be "A:B", two offsets in characters, such as "4000:8000"')
-    counter = context.services.get(TokenCounter)
+    counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
     cap = max(16, context.output_cap - _HEADER)
     query = arguments.get("query", "").strip() and arguments["query"]

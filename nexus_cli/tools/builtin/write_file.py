@@ -11,12 +11,13 @@ from typing import Any
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Seen
+from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
-from nexus_cli.tools.cancellable_thread import Stop, run_in_thread
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.edit_preview import preview_change, unified_diff
 from nexus_cli.tools.files import (
-    Refused,
+    ToolError,
     decode_file,
     describe_line_ends,
     describe_problem,
@@ -30,7 +31,6 @@ from nexus_cli.tools.files import (
     to_lf,
 )
 from nexus_cli.tools.omission import find_new_omission
-from nexus_cli.tools.preview import preview_change, unified_diff
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +45,21 @@ class _WriteResult:
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Return one line that says what was written."""
     path, content = arguments["path"], arguments["content"]
-    seen: Seen = context.services[Seen]
+    seen: SeenFileStore = context.services[SeenFileStore]
     try:
         target = resolve_path(path, context.cwd)
         if not context.cwd.is_dir():
-            raise Refused("the working folder is gone")
+            raise ToolError("the working folder is gone")
         known = seen.digest(str(target))
         written = await run_in_thread(
             lambda stop: _write(target, content, known, project_relative(target, context.project), stop),
             lambda done: seen.note(str(target), done.digest, "created" if done.how == "created" else "changed"),
         )
-    except (OSError, Refused) as error:
+    except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context.cwd))
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
-    told = f"{written.how} {path}, {lines} lines{written.line_ends}"
-    return ToolResult(told, changed=(project_relative(target, context.project),), diff=written.diff)
+    text = f"{written.how} {path}, {lines} lines{written.line_ends}"
+    return ToolResult(text, changed=(project_relative(target, context.project),), diff=written.diff)
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
@@ -67,25 +67,25 @@ def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
     return preview_change(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
 
 
-def _write(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _WriteResult:
+def _write(target: Path, content: str, known: str | None, name: str, stop: StopFlag) -> _WriteResult:
     if not os.path.lexists(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with locked_folder(target.parent, stop):
         return _write_alone(target, content, known, name, stop)
 
 
-def _write_alone(target: Path, content: str, known: str | None, name: str, stop: Stop) -> _WriteResult:
+def _write_alone(target: Path, content: str, known: str | None, name: str, stop: StopFlag) -> _WriteResult:
     try:
         old = read_regular_file(target)
     except FileNotFoundError:
         old = None
     if old is not None:
         if old.beyond:
-            raise Refused("is over 64 MiB")
+            raise ToolError("is over 64 MiB")
         if old.data and known is None:
-            raise Refused("exists and was not read yet: read it first, or use edit_file")
+            raise ToolError("exists and was not read yet: read it first, or use edit_file")
         if old.data and known != old.digest:
-            raise Refused("changed on disk since it was read: read it again")
+            raise ToolError("changed on disk since it was read: read it again")
     before = decode_file(old.data) if old is not None else None
     after = _new_text(before, content)
     data = encode_text(before, after)
@@ -99,13 +99,15 @@ def _new_text(before: DecodedText | None, content: str) -> str:
     """Return `content` as it replaces `before` (None: no text).
 
     A byte order mark stays one, and content that is written with `\\n` alone keeps the line ends of the file. Raises
-    `Refused` where `content` leaves text out.
+    `ToolError` where `content` leaves text out.
     """
     if before is None or not (before.text or before.bom):
         return content
     omitted = find_new_omission(before.text, content)
     if omitted:
-        raise Refused(f"`content` leaves text out: {omitted[:80]!r} would stand in the file. Write out the whole file")
+        raise ToolError(
+            f"`content` leaves text out: {omitted[:80]!r} would be written to the file. Write out the whole file"
+        )
     if before.bom:
         content = content.lstrip("\ufeff")
     if before.is_crlf:
@@ -136,5 +138,5 @@ TOOL = Tool(
     subject="path",
     paths=lambda arguments: (arguments["path"],),
     preview=preview,
-    needs=(Seen,),
+    needs=(SeenFileStore,),
 )

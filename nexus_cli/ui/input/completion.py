@@ -20,9 +20,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedTextControl, Window
-from prompt_toolkit.utils import get_cwidth
 
 from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.ui.cells import cells, cut, cut_start
 from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.file_index import SHOWN, FileIndex, list_folder
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -36,7 +36,7 @@ _FAR = ("/", "~", "./", "../")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class CompletionTarget:
     """A place where something can be completed."""
 
     kind: str
@@ -49,20 +49,20 @@ class Spot:
     """For an argument: the command."""
 
 
-def find_spot(before: str) -> Spot | None:
+def find_spot(before: str) -> CompletionTarget | None:
     """Return the place at the end of `before`, all the text up to the cursor; None where nothing is completed."""
     if before.startswith("/"):
         if found := _COMMAND.fullmatch(before):
-            return Spot("command", found[1], len(before))
+            return CompletionTarget("command", found[1], len(before))
         if found := _ARGUMENT.fullmatch(before):
-            return Spot("argument", found[2], len(found[2]), found[1])
+            return CompletionTarget("argument", found[2], len(found[2]), found[1])
     if found := _MENTION.search(before, max(0, len(before) - 4096)):
         written = found["plain"] if found["quoted"] is None else re.sub(r"\\(.)", r"\1", found["quoted"])
-        return Spot("file", written, len(found[0]))
+        return CompletionTarget("file", written, len(found[0]))
     if before.startswith("!") and (found := _SHELL.fullmatch(before)):
         word = found["word"]
         kind = "program" if found["before"] is None and "/" not in word else "path"
-        return Spot(kind, word, len(word))
+        return CompletionTarget(kind, word, len(word))
     return None
 
 
@@ -117,7 +117,7 @@ class Completions(Completer):
             written = _mention(name) if place.kind == "file" else name
             yield Completion(written, -place.length, display=sanitize(name))
 
-    async def _names(self, place: Spot) -> Sequence[str]:
+    async def _names(self, place: CompletionTarget) -> Sequence[str]:
         if place.kind == "file":
             found = None if place.text.startswith(_FAR) or place.text == ".." else await self._index.search(place.text)
             return found if found else await asyncio.to_thread(list_folder, place.text, self._folder)
@@ -131,7 +131,7 @@ class Completions(Completer):
         command = self._commands().get(name)
         return command is not None and command.complete is not None
 
-    def _of_commands(self, place: Spot) -> Iterator[Completion]:
+    def _of_commands(self, place: CompletionTarget) -> Iterator[Completion]:
         known = self._commands()
         if place.kind == "argument":
             for choice in self._choices(known.get(place.name), place.text):
@@ -209,7 +209,7 @@ def completion_menu(buffer: Buffer, wanted: Callable[[], bool]) -> ConditionalCo
 
 def menu_rows(completions: list[Completion], selected: int | None, columns: int) -> StyleAndTextTuples:
     """Return the rows, each a line of at most `columns` columns; names keep their end, explanations their beginning."""
-    widest = max((get_cwidth(one.display_text) for one in completions), default=0)
+    widest = max((cells(one.display_text) for one in completions), default=0)
     explained = any(one.display_meta_text for one in completions)
     room = max(1, columns - 3)
     named = min(widest, max(room // 2, int(room * _NAME)) if explained else room)
@@ -217,29 +217,17 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int)
     for number, one in enumerate(completions):
         current = number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
-        name = _end(one.display_text, named)
+        name = cut_start(one.display_text, named, "…")
         left = room - named - 2
         told = _begin(one.display_meta_text, left) if explained and left > 8 else ""
         if current:
             shown.append(("[SetCursorPosition]", ""))
         shown.append((style, ("> " if current else "  ") + name))
         if told:
-            shown.append(("class:input.menu.meta", " " * (named - get_cwidth(name) + 2) + told))
+            shown.append(("class:input.menu.meta", " " * (named - cells(name) + 2) + told))
         shown.append(("", "\n"))
     return shown[:-1]
 
 
 def _begin(text: str, columns: int) -> str:
-    if get_cwidth(text) <= columns:
-        return text
-    while text and get_cwidth(text) > columns - 1:
-        text = text[:-1]
-    return text.rstrip() + "\u2026"
-
-
-def _end(text: str, columns: int) -> str:
-    if get_cwidth(text) <= columns:
-        return text
-    while text and get_cwidth(text) > columns - 1:
-        text = text[1:]
-    return "\u2026" + text
+    return text if cells(text) <= columns else cut(text, columns - 1).rstrip() + "…"

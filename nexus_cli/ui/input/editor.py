@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.tools.files import Refused, read_regular_file
+from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 FALLBACKS = ("vi", "nano", "pico")
@@ -85,7 +85,7 @@ def _left(path: Path, name: str, before: str) -> str:
         content = read_regular_file(path)
     except FileNotFoundError as error:
         raise NexusError("usage", what, "the file is gone; the text stays as it was", "Save it where it was") from error
-    except (OSError, Refused) as error:
+    except (OSError, ToolError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise NexusError("usage", what, f"the file cannot be read ({why}); the text stays as it was") from error
     if content.beyond:

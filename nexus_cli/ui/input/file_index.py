@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.listing import list_files
 
 SHOWN = 50
@@ -29,10 +29,10 @@ PATIENCE = 1.5
 
 _UNTYPED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
-Lister = Callable[[Path, Path, Stop], Sequence[str]]
+Lister = Callable[[Path, Path, StopFlag], Sequence[str]]
 
 
-class Names:
+class NameIndex:
     """A list of names to search in: the shorter first, those of one length by letters."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -116,8 +116,8 @@ class FileIndex:
         self._lister = lister
         self._clock = clock
         self._listed = listed
-        self._stop = Stop()
-        self._names: Names | None = None
+        self._stop = StopFlag()
+        self._names: NameIndex | None = None
         self._due = 0.0
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
@@ -153,14 +153,14 @@ class FileIndex:
         timer.start()
         try:
             found = self._lister(self._project, self._project, stop)
-            self._names = Names(_seen_from(self._folder, self._project, found))
-        except (Stopped, OSError):
+            self._names = NameIndex(_seen_from(self._folder, self._project, found))
+        except (ThreadStopped, OSError):
             # Too much to list, or not to be listed: names are completed folder by folder, for a good while.
             began -= LIMIT
         finally:
             timer.cancel()
             if self._due < float("inf"):
-                self._stop = Stop()
+                self._stop = StopFlag()
                 self._due = self._clock() + max(FRESH, 10 * (self._clock() - began))
             first = not self._ready.is_set()
             self._ready.set()

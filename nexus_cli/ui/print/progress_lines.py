@@ -9,31 +9,32 @@ from typing import Protocol, assert_never
 
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import (
-    Answered,
-    Asked,
-    CacheExpect,
+    ApprovalAnswer,
+    ApprovalRequest,
+    CacheExpectation,
     CacheResult,
-    Called,
     CompactionDone,
     CompactionStart,
+    ContextDrop,
     ContextPlan,
-    Dropped,
+    ContextRecall,
     Event,
     Notice,
     Outcome,
-    Output,
-    Recalled,
-    Resulted,
-    Retried,
+    Retry,
     SessionStart,
-    Steered,
+    SteeringMessage,
     StepEnd,
     StepStart,
     Text,
     Thinking,
+    ToolCallEvent,
+    ToolOutput,
+    ToolResultEvent,
     TurnEnd,
     TurnStart,
 )
+from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
 from nexus_cli.ui.render.event_texts import describe_compaction_end, describe_denials, describe_told_facts
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
@@ -101,23 +102,23 @@ class ProgressLines:
         match event:
             case Thinking():
                 self._think(event.text)
-            case Called():
+            case ToolCallEvent():
                 self._step(f"> {event.call.name} {event.subject}")
-            case Resulted():
+            case ToolResultEvent():
                 self._resulted(event)
-            case Output():
+            case ToolOutput():
                 if self._verbose:
                     for line in event.text.splitlines():
                         self._step(f"  | {line}")
-            case Retried():
+            case Retry():
                 self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
             case CompactionStart():
                 self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
             case CompactionDone():
                 self.notice(describe_compaction_end(event))
-            case Dropped() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
+            case ContextDrop() if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one notice
                 self._noted(self._left_out(event.drop))
-            case Recalled():
+            case ContextRecall():
                 self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")
             case Notice():
                 self.notice(event.text)
@@ -135,11 +136,11 @@ class ProgressLines:
                     self._step(f"  session {event.session}, model {event.model}, recipe {event.recipe}")
             case ContextPlan() if self._verbose and event.plan.get("facts"):
                 self._step(f"  {describe_told_facts(event.plan)}")
-            case TurnStart() | Steered() | StepStart() | ContextPlan() | Text() | Asked() | Answered() | Dropped():
-                pass
             case CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens sent anew: {event.why}")
-            case CacheExpect() | CacheResult():
+            case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text():
+                pass
+            case ApprovalRequest() | ApprovalAnswer() | ContextDrop() | CacheExpectation() | CacheResult():
                 pass
             case _:
                 assert_never(event)
@@ -153,7 +154,7 @@ class ProgressLines:
         if not self._quiet:
             self._line(f"nexus: {text}")
 
-    def _resulted(self, event: Resulted) -> None:
+    def _resulted(self, event: ToolResultEvent) -> None:
         result = event.result
         if result.error:
             first = next((line for line in result.error.splitlines() if line.strip()), "failed")
@@ -188,7 +189,7 @@ class ProgressLines:
         self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
 
     def _line(self, text: str, colour: str = "") -> None:
-        self._write(" ".join(sanitize(text).split()), colour)
+        self._write(one_line(text), colour)
 
     def _write(self, text: str, colour: str) -> None:
         styled = f"\x1b[{colour}m{text}\x1b[0m" if colour and self._stream.colour else text

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Called, Dropped, Event, StepEnd, Text, TurnEnd
+from nexus_cli.core.event import ContextDrop, Event, StepEnd, Text, ToolCallEvent, TurnEnd
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.drop_list import drop_value
@@ -49,7 +49,7 @@ class PlainRenderer:
         if self._markdown is not None:
             if isinstance(event, Text):
                 self._write(self._markdown.feed(event.text))
-            elif isinstance(event, Called | StepEnd | TurnEnd):
+            elif isinstance(event, ToolCallEvent | StepEnd | TurnEnd):
                 self._write(self._markdown.flush())
         elif isinstance(event, TurnEnd) and (text := event.outcome.text.rstrip("\n")):
             self._stream.write(text + "\n")
@@ -131,7 +131,7 @@ class JsonLinesRenderer(JsonRenderer):
 
     def feed(self, event: Event) -> None:
         """Print `event` on one line."""
-        same = drop_value(event.drop) if isinstance(event, Dropped) else {}
+        same = drop_value(event.drop) if isinstance(event, ContextDrop) else {}
         self._numbered(event.kind, {**same, **to_json_value(event)})
 
     def end(self, result: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
 
 
-class Gone(Exception):
+class ReaderClosed(Exception):
     """The reader has closed its end: nobody wants more. Shown to nobody."""
 
 
@@ -51,7 +51,7 @@ class Stream:
     def write(self, text: str) -> None:
         """Write all of `text` as UTF-8.
 
-        Raises `Gone` when the reader has left, `NexusError("internal", ...)` when it cannot be written (disk full).
+        Raises `ReaderClosed` if the reader has left, `NexusError("internal", ...)` if writing fails (disk full).
         """
         global _writing
         rest = memoryview(replace_surrogates(text).encode())
@@ -68,7 +68,7 @@ class Stream:
             except BlockingIOError:
                 select.select([], [self._descriptor], [])
             except BrokenPipeError:
-                raise Gone from None
+                raise ReaderClosed from None
             except OSError as error:
                 name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
                 raise NexusError(
@@ -93,5 +93,5 @@ class QuietStream:
         """Write `text` if that is possible."""
         try:
             self._stream.write(text)
-        except (Gone, NexusError):
+        except (ReaderClosed, NexusError):
             pass

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.event import ContextPlan, Dropped, Event, TurnStart
+from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
 from nexus_cli.ui.reports.lines import SHORT_ID
 
 FEW = 2
@@ -58,14 +58,14 @@ class DropBatcher:
 
     def hold(self, event: Event) -> bool:
         """True if the drop is held back, to be shown later."""
-        kind = _kind(event.drop) if isinstance(event, Dropped) else ""
-        if isinstance(event, Dropped) and kind:
+        kind = _kind(event.drop) if isinstance(event, ContextDrop) else ""
+        if isinstance(event, ContextDrop) and kind:
             self._held.setdefault(kind, []).append(event.drop)
         return bool(kind)
 
     def release(self, event: Event | None = None) -> list[str]:
         """Return the lines to tell before `event` (None: before anything else); none while more of them may follow."""
-        if isinstance(event, Dropped | ContextPlan | TurnStart):
+        if isinstance(event, ContextDrop | ContextPlan | TurnStart):
             return []
         held, self._held = self._held, {}
         return [line for kind, drops in held.items() for line in self._lines(kind, drops)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
-from nexus_cli.ui.render.cells import cut, one_line, wrap
+from nexus_cli.ui.cells import cut, one_line, wrap
 from nexus_cli.ui.render.event_texts import describe_compaction_end, describe_denials, describe_told_facts
 from nexus_cli.ui.render.status_line import dollars, short
 

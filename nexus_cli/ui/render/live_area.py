@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.render.cells import cut, expand_tabs, fold, wrap
+from nexus_cli.ui.cells import cut, expand_tabs, fold, wrap
 from nexus_cli.ui.render.event_notes import format_duration
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import format_call, format_running_call

@@ -29,7 +29,7 @@ from rich.style import Style
 from rich.syntax import ANSI_DARK, ANSI_LIGHT, ANSISyntaxTheme, Syntax
 from rich.text import Text
 
-from nexus_cli.ui.render.cells import fold
+from nexus_cli.ui.cells import fold
 from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme
 

@@ -12,8 +12,8 @@ from typing import assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.render import event_notes, live_area
-from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
@@ -90,7 +90,7 @@ class RichRenderer:
         return self._spinner.line(self._width())
 
     def show_user_message(self, text: str) -> None:
-        """The person's words, from who reads them: `TurnStart` is silent, `Steered` shows its own."""
+        """The person's words, from who reads them: `TurnStart` is silent, `SteeringMessage` shows its own."""
         self._show_held_drops()
         self._version += 1
         self._scrollback.add_user_message(text)
@@ -121,20 +121,20 @@ class RichRenderer:
                 self._text(event.text)
             case e.Thinking():
                 self._think(event.text)
-            case e.Called() | e.Output() | e.Resulted() | e.Asked() | e.Answered():
+            case e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent() | e.ApprovalRequest() | e.ApprovalAnswer():
                 self._tool(event)
-            case e.SessionStart() | e.TurnStart() | e.Steered() | e.StepStart() | e.StepEnd() | e.TurnEnd():
+            case e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.TurnEnd():
                 self._went_on(event)
-            case e.Dropped() | e.Recalled() | e.CompactionStart() | e.CompactionDone() | e.CacheResult():
+            case e.ContextDrop() | e.ContextRecall() | e.CompactionStart() | e.CompactionDone() | e.CacheResult():
                 self._context(event)
-            case e.Retried():
+            case e.Retry():
                 self._spinner.retry(event.attempt, event.wait, event.why)
                 self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
             case e.Notice():
                 self._scrollback.add_note(event.text, "warn")
             case e.ContextPlan():
                 self._scrollback.add_note(event_notes.describe_new_facts(event.plan, self._width() - 2), "dim")
-            case e.CacheExpect():
+            case e.CacheExpectation():
                 pass
             case _:
                 assert_never(event)
@@ -210,24 +210,26 @@ class RichRenderer:
         self._markdown.begin()
         self._scrollback.start_text()
 
-    def _tool(self, event: e.Called | e.Output | e.Resulted | e.Asked | e.Answered) -> None:
+    def _tool(
+        self, event: e.ToolCallEvent | e.ToolOutput | e.ToolResultEvent | e.ApprovalRequest | e.ApprovalAnswer
+    ) -> None:
         match event:
-            case e.Called():
+            case e.ToolCallEvent():
                 self._close()
                 call = live_area.OpenCall(event.call, event.subject, self._clock())
                 self._calls[event.call.id] = call
                 self._spinner.phase(PREPARING)
                 self._spinner.called(event.call.id, call.what)
-            case e.Output():
+            case e.ToolOutput():
                 if event.call_id in self._calls:
                     self._calls[event.call_id].feed(event.text)
-            case e.Resulted():
+            case e.ToolResultEvent():
                 self._resulted(event)
-            case e.Asked():
+            case e.ApprovalRequest():
                 self._spinner.asked(event.question.call.id)
                 if asked := self._calls.get(event.question.call.id):
                     asked.asked, asked.shown = True, event.question.detail if self._asks else ""
-            case e.Answered():
+            case e.ApprovalAnswer():
                 self._spinner.answered(event.call_id)
                 if event.call_id in self._calls:
                     self._calls[event.call_id].asked = False
@@ -235,7 +237,7 @@ class RichRenderer:
             case _:
                 assert_never(event)
 
-    def _resulted(self, event: e.Resulted) -> None:
+    def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.pop(event.call.id, None), event.result
         subject = call.subject if call else main_argument(event.call)
         self._spinner.resulted(event.call.id)
@@ -247,13 +249,15 @@ class RichRenderer:
         done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole)
         self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
 
-    def _went_on(self, event: e.SessionStart | e.TurnStart | e.Steered | e.StepStart | e.StepEnd | e.TurnEnd) -> None:
+    def _went_on(
+        self, event: e.SessionStart | e.TurnStart | e.SteeringMessage | e.StepStart | e.StepEnd | e.TurnEnd
+    ) -> None:
         self._close()
         match event:
             case e.SessionStart() | e.TurnStart():
                 self._in_turn = True
                 self._spinner.phase(PREPARING)
-            case e.Steered():
+            case e.SteeringMessage():
                 self._scrollback.add_user_message(event.text)
             case e.StepStart():
                 self._spinner.phase(WAITING, again=True)
@@ -279,12 +283,14 @@ class RichRenderer:
         self._scrollback.add_note(event_notes.describe_refusals(outcome), "warn")
         self._scrollback.add_note(event_notes.describe_totals(outcome, self._theme.signs.dot), "dim")
 
-    def _context(self, event: e.Dropped | e.Recalled | e.CompactionStart | e.CompactionDone | e.CacheResult) -> None:
+    def _context(
+        self, event: e.ContextDrop | e.ContextRecall | e.CompactionStart | e.CompactionDone | e.CacheResult
+    ) -> None:
         match event:
-            case e.Dropped():
+            case e.ContextDrop():
                 if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one line
                     self._scrollback.add_note(_describe_drop(event.drop), "warn")
-            case e.Recalled():
+            case e.ContextRecall():
                 self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
             case e.CompactionStart():
                 self._close()

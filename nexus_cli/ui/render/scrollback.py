@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nexus_cli.ui.render.cells import wrap
+from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

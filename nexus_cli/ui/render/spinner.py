@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nexus_cli.ui.render.cells import cells, cut, one_line
+from nexus_cli.ui.cells import cells, cut, one_line
 from nexus_cli.ui.render.theme import Theme
 
 SPEED = 10

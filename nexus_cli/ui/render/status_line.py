@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.session.status import Status
-from nexus_cli.ui.render.cells import cells, cut, cut_start, one_line
+from nexus_cli.ui.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
 
 HIGH, CRITICAL = 0.6, 0.8

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.ui.render.cells import cells, cut, expand_tabs, fold, one_line, wrap
+from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import count_changes, diff_lines

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from nexus_cli.ui.render.cells import expand_tabs, fold
+from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

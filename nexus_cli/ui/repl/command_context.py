@@ -12,10 +12,10 @@ from nexus_cli.core.event import Event
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
+from nexus_cli.ui.cells import one_line, wrap
 from nexus_cli.ui.input.editor import edit_text
-from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
-from nexus_cli.ui.repl.input_queue import Attachment, one_line
+from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

@@ -44,7 +44,7 @@ class InitialEstimate:
             await asyncio.sleep(LATER)
             if session.busy or session.status().settled:
                 return
-            value = await asyncio.to_thread(session.look, live_report)
+            value = await asyncio.to_thread(live_report, session.state)
         except (NexusError, asyncio.CancelledError):  # /context says why; the end of the REPL is no news
             return
         self._tokens[key] = int(value["budget"]["used"]["total"]) if value else 0

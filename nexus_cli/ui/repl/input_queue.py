@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TOLD = 5
 """Mentioned files that are told by name."""
@@ -116,8 +116,3 @@ def _typed(one: TypedMessage | QueuedMessage) -> TypedMessage:
 def brief(text: str) -> str:
     """Return the beginning of `text` sanitized, on one line."""
     return one_line(text[:BRIEF])
-
-
-def one_line(text: str) -> str:
-    """Return `text` sanitized, on one line."""
-    return " ".join(sanitize(text).split())

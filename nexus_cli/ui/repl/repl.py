@@ -330,12 +330,12 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-        elif isinstance(event, e.Steered):
+        elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
-            event = e.Steered(shown)
+            event = e.SteeringMessage(shown)
         self.renderer.feed(event)
-        if isinstance(event, e.ContextPlan | e.StepEnd | e.Dropped | e.Recalled | e.CompactionDone):
+        if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()
 

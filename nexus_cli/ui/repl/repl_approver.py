@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from nexus_cli.core.approval import Answer, Deny, Question
+from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.print.terminal_approver import (
     HEAD_LINES,
     NO_ANSWER,
@@ -18,7 +19,6 @@ from nexus_cli.ui.print.terminal_approver import (
     parse_answer,
     question_details,
 )
-from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -28,7 +28,7 @@ CLOSED = "the question was closed without an answer"
 MOST_LINES = HEAD_LINES + TAIL_LINES
 
 
-class Asking(Protocol):
+class QuestionView(Protocol):
     """What an approver needs of a view."""
 
     @property
@@ -42,7 +42,7 @@ class Asking(Protocol):
 class ReplApprover:
     """An `Approver` over a view."""
 
-    def __init__(self, view: Asking, theme: Theme) -> None:
+    def __init__(self, view: QuestionView, theme: Theme) -> None:
         self._view = view
         self._theme = theme
 

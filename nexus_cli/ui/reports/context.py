@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from nexus_cli.ui.cells import cells
 from nexus_cli.ui.reports.lines import (
     SHORT_ID,
     Value,
     block,
-    cells,
+    cut_line,
     filled,
     folded,
     limit,
     number,
-    one_line,
     paragraphs,
     plural,
     share,
@@ -97,7 +97,7 @@ def _bars(budget: Value, width: int) -> list[str]:
         if room >= 8:
             full = min(room, round(room * tokens / available) or (1 if tokens else 0))
             line += f"  {'#' * full}{'.' * (room - full)}"
-        lines.append(line if cells(line) <= width else one_line(f"{letter} {name} {number(tokens)}", width))
+        lines.append(line if cells(line) <= width else cut_line(f"{letter} {name} {number(tokens)}", width))
     reply, tools = number(budget.get("reserve_reply", 0)), number(budget.get("reserve_tools", 0))
     kept = f"{KEPT} kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
     return [*lines, *filled(kept, width, "    ", "  ")]

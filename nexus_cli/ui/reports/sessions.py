@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.ui.reports.lines import Value, filled, folded, number, one_line, plural, shortened, table, when
+from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, shortened, table, when
 
 HEAD = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
 TITLE = 200
@@ -20,7 +20,7 @@ def sessions_text(value: Value, width: int) -> str:
     rows = [("id", "updated (UTC)", "turns", "what")]
     for s in sessions:
         what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
-        rows.append((str(s["id"]), when(s.get("updated")), number(s.get("turns")), one_line(what, TITLE)))
+        rows.append((str(s["id"]), when(s.get("updated")), number(s.get("turns")), cut_line(what, TITLE)))
     return "\n".join(table(rows, width, right=(2,)))
 
 
@@ -31,14 +31,14 @@ def title_of(text: object) -> str:
 
 def session_text(value: Value, width: int) -> str:
     """Return one session: its head, then what happened as it happened: a result names the call that it answers."""
-    lines = [one_line(f"{key:<8}  {value[key]}", width) for key in HEAD if value.get(key) not in (None, "")]
+    lines = [cut_line(f"{key:<8}  {value[key]}", width) for key in HEAD if value.get(key) not in (None, "")]
     for entry in value.get("entries", []):
         answers = f" of {entry['call']}" if entry.get("call") else ""
-        lines += ["", one_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
+        lines += ["", cut_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
         lines += folded(text, width) if (text := str(entry.get("text") or "").rstrip("\n")) else []
         for call in entry.get("calls", []):
             given = call.get("raw") or call.get("arguments", "")
-            lines.append(one_line(f"-> {call.get('id', '')} {call.get('name')} {given}", width))
+            lines.append(cut_line(f"-> {call.get('id', '')} {call.get('name')} {given}", width))
     return "\n".join(lines)
 
 
@@ -47,7 +47,7 @@ def search_text(value: Value, width: int) -> str:
     hits = value.get("hits", [])
     where = "any folder" if value.get("folder") is None else "the sessions of this folder"
     if not hits:
-        lines = filled(f"`{one_line(value.get('text'), 200)}` does not occur in {where}.", width)
+        lines = filled(f"`{cut_line(value.get('text'), 200)}` does not occur in {where}.", width)
     else:
         lines = []
         for hit in hits:
@@ -92,7 +92,7 @@ def last_tail(value: Value, width: int) -> list[str]:
     calls = value.get("open", [])
     lines = [""] if calls else []
     for call in calls:
-        subject = one_line(call.get("subject"), 60)
+        subject = cut_line(call.get("subject"), 60)
         said = " ".join(filter(None, (str(call["name"]), subject)))
         lines += filled(f"{said}: {OPEN[bool(call.get('started'))]}", width, "  ", "! ")
     if not value.get("finished", True):

@@ -193,7 +193,7 @@ def _origin(model: Value) -> str:
 
 
 def why_text(value: Value, width: int) -> str:
-    """Return each limit with its value and who bound it; below what each layer said."""
+    """Return each limit with its value, who bound it and what each layer said; signals only if they bind limits."""
     limits = value["limits"]
     if not limits:
         return "\n".join(filled(f"{value['name'] or 'Nothing'} is not limited by any layer.", width))
@@ -203,11 +203,13 @@ def why_text(value: Value, width: int) -> str:
         for layer, said in bound["said"].items():
             lines += filled(f"{layer} said {limit(said)}", width, " " * 6, "    ")
     signals = value["signals"]
+    if not signals["bind"]:
+        return "\n".join(lines)
     failed = plural(signals["recent_errors"], "call")
     state = f"Pressure is {signals['token_pressure']}, {failed} in a row could not run"
     state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
-    bind = "tightens its limits by this" if signals["bind"] else "changes no limit for this, it is only reported"
-    return "\n".join([*lines, "", *filled(f"{state}. The recipe {value['recipe']} {bind}.", width)])
+    ends = f"The recipe {value['recipe']} tightens its limits by this."
+    return "\n".join([*lines, "", *filled(f"{state}. {ends}", width)])
 
 
 def help_text(value: Value, width: int) -> str:

@@ -16,8 +16,8 @@ from prompt_toolkit.data_structures import Point
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
-from prompt_toolkit.utils import get_cwidth
 
+from nexus_cli.ui.cells import char_cells
 from nexus_cli.ui.screen.rows import rows_above_cursor
 from nexus_cli.ui.screen.terminal import TerminalOutput
 
@@ -108,7 +108,7 @@ class FittedRenderer(Renderer):
     def _widths(self, row: int) -> list[int]:
         whole = self._rows_drawn().get(row)
         if whole is not None:
-            return [get_cwidth(char) for char in whole]
+            return [char_cells(char) for char in whole]
         screen = self._last_screen
         cells = screen.data_buffer[row] if screen is not None else {}
         end = max((place for place, cell in cells.items() if cell.char != " "), default=-1)

@@ -18,7 +18,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 from nexus_cli.ui.repl.view import ReplController
-from nexus_cli.ui.screen.layout import InputBox
+from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.question import QuestionPanel, expire
 
 ESCAPE_SECONDS = 0.05
@@ -63,14 +63,14 @@ class Stops:
         return time.monotonic() - self._at < MEANT
 
 
-def screen_bindings(box: InputBox, panel: QuestionPanel, reach: ScreenActions) -> KeyBindingsBase:
+def screen_bindings(box: InputArea, panel: QuestionPanel, reach: ScreenActions) -> KeyBindingsBase:
     """Return every binding of the app: the box's own while no field has the keys, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
     stops = Stops(reach)
     return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, stops), _of_both(reach)])
 
 
-def _of_box(box: InputBox, reach: ScreenActions, stops: Stops) -> KeyBindings:
+def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:
     made, here = KeyBindings(), has_focus(box.buffer)
     empty = Condition(lambda: box.empty)
     completing = Condition(lambda: box.completing)
@@ -205,5 +205,5 @@ def catch_key_failures(processor: KeyProcessor, end: Callable[[Exception], None]
     processor.process_keys = processed  # type: ignore[method-assign]
 
 
-def _blank(box: InputBox) -> bool:
+def _blank(box: InputArea) -> bool:
     return box.empty or not box.buffer.text.strip()

@@ -17,10 +17,11 @@ from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_contain
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
+from nexus_cli.ui.cells import without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import QuestionPanel
-from nexus_cli.ui.screen.rows import RESET, fit_row, without_codes
+from nexus_cli.ui.screen.rows import RESET, fit_row
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
@@ -30,7 +31,7 @@ _WHOLE = Char("", "")
 """Stands in the first place of a row that is written whole."""
 
 
-class InputBox(Protocol):
+class InputArea(Protocol):
     """The input box as the screen needs it (`nexus_cli.ui.input.box`)."""
 
     @property
@@ -90,7 +91,7 @@ class RowPlan:
 class ScreenLayout(Container):
     """The root of the layout."""
 
-    def __init__(self, box: InputBox, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
+    def __init__(self, box: InputArea, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
         """`size` gives rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)

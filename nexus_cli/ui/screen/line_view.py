@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
+from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.print.terminal_approver import excerpt
-from nexus_cli.ui.render.cells import wrap
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import expire
 from nexus_cli.ui.screen.terminal import size_of
@@ -33,7 +33,6 @@ AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves."""
 MEANT = 1.5
 """Seconds after a Ctrl+C that stopped something in which another one only means the same."""
-_CODE = re.compile(r"\x1b\[[0-9;:]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
@@ -276,4 +275,4 @@ class LineView:
 
 def _bare(text: str) -> str:
     """Return `text` without colours, and without any control character that is left."""
-    return _CONTROL.sub("?", _CODE.sub("", text.replace("\r\n", "\n")))
+    return _CONTROL.sub("?", without_codes(text.replace("\r\n", "\n")))

@@ -14,8 +14,8 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
-from nexus_cli.ui.render.cells import wrap
-from nexus_cli.ui.screen.rows import RESET, fit_row, strip_ambiguous, without_codes
+from nexus_cli.ui.cells import without_codes, wrap
+from nexus_cli.ui.screen.rows import RESET, fit_row, strip_ambiguous
 
 QUIET = 0.5
 """Seconds without a key before the field takes the keys."""

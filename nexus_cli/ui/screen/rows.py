@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from prompt_toolkit.utils import get_cwidth
+from nexus_cli.ui.cells import cells, cut
 
 _SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
 _CONTROL = re.compile(r"[\x00-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;:]*m)")
@@ -36,11 +36,6 @@ def _alone(found: re.Match[str]) -> str:
     return "\u3000" if 0x1F3FB <= code <= 0x1F3FF else ""
 
 
-def without_codes(text: str) -> str:
-    """Return `text` without SGR codes."""
-    return _SGR.sub("", text) if "\x1b" in text else text
-
-
 def fit_row(line: str, columns: int) -> tuple[str, str]:
     """Return `line` cut to `columns`: as it is written, and its text alone."""
     line = strip_ambiguous(_CONTROL.sub(_shown, line)).replace("\t", "    ")
@@ -51,21 +46,12 @@ def fit_row(line: str, columns: int) -> tuple[str, str]:
         if place % 2:
             made.append(part)
             continue
-        piece, room = _cut(part, room)
+        piece = cut(part, room)
+        room = room - cells(piece) if piece == part else 0
         made.append(piece)
         text.append(piece)
     codes = RESET if "\x1b" in line else ""
     return "".join(made) + codes, "".join(text)
-
-
-def _cut(text: str, room: int) -> tuple[str, int]:
-    if text.isascii():
-        return text[:room], max(0, room - len(text))
-    for place, char in enumerate(text):
-        room -= get_cwidth(char)
-        if room < 0:
-            return text[:place], 0
-    return text, room
 
 
 def _shown(found: re.Match[str]) -> str:

@@ -23,6 +23,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
+from nexus_cli.ui.cells import without_codes
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
@@ -32,10 +33,9 @@ from nexus_cli.ui.screen.key_bindings import (
     hasten_escape,
     screen_bindings,
 )
-from nexus_cli.ui.screen.layout import InputBox, ScreenLayout
+from nexus_cli.ui.screen.layout import InputArea, ScreenLayout
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
-from nexus_cli.ui.screen.rows import without_codes
 from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -55,7 +55,7 @@ class Screen:
 
     def __init__(
         self,
-        box: InputBox,
+        box: InputArea,
         theme: Theme,
         *,
         environ: Mapping[str, str],

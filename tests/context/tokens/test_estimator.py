@@ -21,7 +21,7 @@ from nexus_cli.context.tokens.estimator import (
     LEAST_RATIO,
     MOST,
     MOST_RATIO,
-    Kind,
+    ContentKind,
     Ratios,
     TokenEstimator,
     WindowContents,
@@ -30,7 +30,7 @@ from nexus_cli.context.tokens.estimator import (
     slot_by_kind,
     slots_by_kind,
 )
-from nexus_cli.core.budget import Used
+from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import Calibration
@@ -170,7 +170,7 @@ def test_the_system_text_is_as_many_tokens_at_every_step_of_an_epoch() -> None:
     for number in range(12):
         talk.add(Role.USER, KINDS[number % 4])
         talk.request()
-        sent.append((Used(SYSTEM, 0, talk.counted - SYSTEM - 20, 20), talk.reported))
+        sent.append((UsedTokens(SYSTEM, 0, talk.counted - SYSTEM - 20, 20), talk.reported))
     found = [talk.meter.layers(counted, reported) for counted, reported in sent]
     assert [one.total for one in found] == [reported for _, reported in sent]
     assert max(one.system for one in found) - min(one.system for one in found) <= 0.02 * HEAVY
@@ -192,7 +192,7 @@ def test_layers_come_to_the_whole_and_what_is_countable_fits(
     for number, (counted, said) in enumerate(reports):
         items.append(WindowItem(number, ItemForm.FULL, Message(Role.TOOL, "word " * counted), tokens=counted))
         meter.learn(number, counts[0] + counts[1] + sum(item.tokens for item in items), said)
-    used = meter.layers(Used(*counts), reported)
+    used = meter.layers(UsedTokens(*counts), reported)
     if sum(counts):
         assert used.total == (meter.estimate(sum(counts)) if reported is None else reported)
     assert min(used.system, used.tools, used.history, used.event) >= 0
@@ -361,10 +361,10 @@ def test_a_fork_knows_what_its_parent_knows_and_each_learns_for_both() -> None:
 
 
 def test_the_kind_is_found_by_a_look() -> None:
-    assert kind_of('{"a": [1, 2]}') is kind_of("1000\n1001\n") is Kind.CODE
-    assert kind_of("def f(x):\n    return {x: [x]}\n") is Kind.CODE
-    assert kind_of("窗口不足时进行压缩") is Kind.WIDE
-    assert kind_of("Please look at the parser.") is kind_of("") is Kind.PROSE
+    assert kind_of('{"a": [1, 2]}') is kind_of("1000\n1001\n") is ContentKind.CODE
+    assert kind_of("def f(x):\n    return {x: [x]}\n") is ContentKind.CODE
+    assert kind_of("窗口不足时进行压缩") is ContentKind.WIDE
+    assert kind_of("Please look at the parser.") is kind_of("") is ContentKind.PROSE
 
 
 CALLS = st.builds(ToolCall, st.just("c1"), st.just("bash"), st.just({"command": "ls"}), st.just(""))
@@ -382,7 +382,7 @@ def test_the_kinds_of_a_message_come_to_its_count(message: Message, counted: int
     assert sum(found) == pytest.approx(counted) and min(found) >= 0
 
 
-PARTS = st.lists(st.floats(0, 1e5), min_size=len(Kind), max_size=len(Kind))
+PARTS = st.lists(st.floats(0, 1e5), min_size=len(ContentKind), max_size=len(ContentKind))
 
 
 @given(st.lists(st.tuples(PARTS, st.floats(0, 1e6)), max_size=12), PARTS)

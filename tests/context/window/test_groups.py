@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import (
     PLACEHOLDER,
-    Ask,
     Dispatch,
     Done,
+    ModelCall,
     flatten,
     from_first_user_message,
     group_tool_calls,
@@ -129,8 +129,8 @@ def test_open_calls_are_dispatched_first_and_in_call_order(messages: list[Messag
 def test_the_next_step_follows_from_the_tail_alone() -> None:
     done = Message(Role.ASSISTANT, "done")
     assert isinstance(next_step([]), Done)
-    assert isinstance(next_step(items([U])), Ask)
+    assert isinstance(next_step(items([U])), ModelCall)
     assert next_step(items([U, call("a", "b"), result("a")])) == Dispatch((ToolCall("b", "f"),))
-    assert isinstance(next_step(items([U, call("a"), result("a")])), Ask)
+    assert isinstance(next_step(items([U, call("a"), result("a")])), ModelCall)
     assert isinstance(next_step(items([U, done])), Done)
-    assert isinstance(next_step(items([U, done, U])), Ask)
+    assert isinstance(next_step(items([U, done, U])), ModelCall)

@@ -15,13 +15,13 @@ from session.played import MODEL, Answer, Played, opened, say, the_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Called, Event, Notice, Resulted, Text
+from nexus_cli.core.event import Event, Notice, Text, ToolCallEvent, ToolResultEvent
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
 from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
-from nexus_cli.session.acts.memory import Consolidated, consolidation, extract_facts, reflection
+from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.next_request.current import window_request
@@ -80,7 +80,7 @@ def lines(request: list[Any]) -> list[str]:
 
 
 def named(events: list[Event]) -> list[tuple[str, bool]]:
-    return [(event.call.name, event.result.ran) for event in events if isinstance(event, Resulted)]
+    return [(event.call.name, event.result.ran) for event in events if isinstance(event, ToolResultEvent)]
 
 
 def test_a_reflection_is_a_fork_that_keeps_lessons_and_leaves_the_window_alone(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_ids_of_calls_in_a_fork_do_not_stand_in_the_way_of_those_that_follow
 
     events = run(opened(Played(script), tmp_path), "begin", reflection(lambda text: None), "look here")
     assert named(events) == [("search_memory", True), ("glob", True)]
-    ids = [event.call.id for event in events if isinstance(event, Called)]
+    ids = [event.call.id for event in events if isinstance(event, ToolCallEvent)]
     assert len(ids) == 2
 
 
@@ -340,10 +340,10 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
 
     provider = Played(script)
     session = opened(provider, tmp_path, recipe="sleep_consolidate")
-    done = Consolidated()
+    done = Consolidation()
     events = run(session, consolidation(done))
-    given = {event.call.id: event.result.text for event in events if isinstance(event, Resulted)}
-    said = [given[event.call.id] for event in events if isinstance(event, Called)]
+    given = {event.call.id: event.result.text for event in events if isinstance(event, ToolResultEvent)}
+    said = [given[event.call.id] for event in events if isinstance(event, ToolCallEvent)]
     assert said[0] == "m6 (agent): waits for the person; until then m1, m2 stay"
     assert [text.endswith(f"/memory forget m{n + 1}") for n, text in enumerate(said[1:4])] == [True] * 3
     assert said[4] == "m5 (project): forgotten" and "none is named" in said[-1]
@@ -370,9 +370,9 @@ def test_what_the_person_said_of_themselves_is_not_merged_and_whatever_changes_i
         ("merge_facts", {"ids": ["m3", "m4"], "text": "Likes both."}), ("forget", {"id": "m5"}),
         ("remember", {"text": "Likes none.", "slot": "user"}),
     ]  # fmt: skip
-    done = Consolidated()
+    done = Consolidation()
     session = opened(Played(answering(after_calls(calls, "done"))), tmp_path, recipe="sleep_consolidate")
-    said = [event.result.text for event in run(session, consolidation(done)) if isinstance(event, Resulted)]
+    said = [event.result.text for event in run(session, consolidation(done)) if isinstance(event, ToolResultEvent)]
     assert "not merged: m3: what the person said of themselves stays as it is" in said
     assert (done.looked_at, done.left) == (2, 0)
     assert [fact.id for fact in done.forgotten] == ["m5"]
@@ -393,7 +393,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
                 MemorySlot.AGENT, text, state=FactState.KEPT, at="2026-01-01T00:00:00.000Z", actor="agent", project=""
             )
     sleeping = opened(Played(lambda request: "nothing to do"), tmp_path, recipe="sleep_consolidate")
-    run(sleeping, consolidation(Consolidated()))
+    run(sleeping, consolidation(Consolidation()))
     with the_ledger() as ledger:
         newest = ledger.newest_session(str(tmp_path))
     assert newest is not None and newest.id == talk.id
@@ -402,7 +402,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
 def test_one_fact_needs_no_order(tmp_path: Path) -> None:
     provider = Played(lambda request: "x")
     with pytest.raises(NexusError, match="nothing to consolidate"):
-        run(opened(provider, tmp_path, recipe="sleep_consolidate"), consolidation(Consolidated()))
+        run(opened(provider, tmp_path, recipe="sleep_consolidate"), consolidation(Consolidation()))
     assert not provider.seen
 
 

@@ -21,7 +21,7 @@ from nexus_cli.session.cache.diagnosis import (
 )
 
 NOW = datetime(2026, 1, 13, 9, 30, tzinfo=UTC)
-HIT = CacheFacts(20_000, 20_000, 20_500, 20_000, 30.0)
+HIT = CacheFacts(OPENAI, 20_500, 20_000, before=20_000, shared=20_000, age=30.0)
 MISS = replace(HIT, read=0)
 TOOL = Difference("tool", "grep", "aa", "bb")
 MODEL = Difference("model", "n", "m", "n")
@@ -58,19 +58,19 @@ MODEL = Difference("model", "n", "m", "n")
     ],
 )
 def test_the_first_explanation_that_suffices_is_the_cause(facts: CacheFacts, kind: str, ours: bool | None) -> None:
-    verdict = diagnose(OPENAI, facts)
+    verdict = diagnose(facts)
     assert (verdict.kind, verdict.ours) == (kind, ours)
     nothing = ours is None and kind != "unknown"
     assert verdict.missed == (0 if nothing else min(facts.before, facts.input) - facts.read)
-    assert diagnose(None, facts).kind in ("none", "first")
+    assert diagnose(replace(facts, life=None)).kind in ("none", "first")
 
 
 def test_within_its_life_a_cache_that_is_gone_is_the_providers_doing() -> None:
-    assert diagnose(ANTHROPIC, replace(MISS, age=299)).kind == "provider"
-    told = diagnose(ANTHROPIC, replace(MISS, age=420))
+    assert diagnose(replace(MISS, life=ANTHROPIC, age=299)).kind == "provider"
+    told = diagnose(replace(MISS, life=ANTHROPIC, age=420))
     assert told.why == "it had expired: 7 min since its last use, kept for 5 min"
-    assert "probably" in diagnose(OPENAI, replace(MISS, age=420)).why
-    assert "as far as is known" in diagnose(USUAL, replace(MISS, age=420)).why
+    assert "probably" in diagnose(replace(MISS, age=420)).why
+    assert "as far as is known" in diagnose(replace(MISS, life=USUAL, age=420)).why
 
 
 def test_a_change_is_told_with_what_brought_it() -> None:
@@ -108,13 +108,13 @@ def test_no_more_is_expected_than_there_is_and_nothing_of_what_is_gone(shared: i
 
 @given(
     st.builds(
-        CacheFacts, *[st.integers(0, 10**6)] * 4, st.one_of(st.none(), st.floats(0, 10**8)),
+        CacheFacts, st.none(), *[st.integers(0, 10**6)] * 4, st.one_of(st.none(), st.floats(0, 10**8)),
         st.sampled_from([None, TOOL, MODEL]),
     )
 )  # fmt: skip
 def test_blame_needs_a_miss_and_ours_needs_a_change(facts: CacheFacts) -> None:
     for life in (ANTHROPIC, OPENAI, USUAL):
-        verdict = diagnose(life, facts)
+        verdict = diagnose(replace(facts, life=life))
         assert verdict.missed >= 0 and bool(verdict.missed) == (verdict.kind not in ("hit", "first", "minimum", "none"))
         assert verdict.ours is not True or facts.difference is not None
         assert verdict.why or verdict.kind == "hit"

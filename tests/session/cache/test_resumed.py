@@ -17,7 +17,7 @@ from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.session.cache.diagnosis import tolerated_miss
 from nexus_cli.session.reports.cache import cache_report, miss_report
-from nexus_cli.session.reports.context import request_difference
+from nexus_cli.session.reports.request_diff import request_difference
 from nexus_cli.session.session import Session
 from nexus_cli.ui.reports.usage import miss_text
 
@@ -163,10 +163,10 @@ def test_a_fork_that_has_sent_nothing_has_nothing_to_compare_and_says_so(tmp_pat
     source = opened(provider, tmp_path)
     turn(source, FIRST)
     fork = forked(source.id, format_utc(provider.clock()))
-    with pytest.raises(NexusError, match=f"--diff: session {fork} has sent no request yet") as refused:
-        request_difference(SETTINGS, fork)
-    assert "--step" not in str(refused.value)
     with the_ledger() as ledger:
+        with pytest.raises(NexusError, match=f"--diff: session {fork} has sent no request yet") as refused:
+            request_difference(ledger, fork, SETTINGS)
+        assert "--step" not in str(refused.value)
         value = cache_report(ledger, fork, SETTINGS)
         assert value["requests"] == value["rewrites"] == []
 

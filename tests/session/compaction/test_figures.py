@@ -77,7 +77,7 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
             drop = session.state.drops()[-1]
-            listed = session.look(lambda parts: parts.dispatcher.services[Assembly].held())["drops"]
+            listed = session.state.dispatcher.services[Assembly].held()["drops"]
             assert value["goes"]["tokens"] == drop.tokens == listed[-1]["tokens"]
             told = noted(await done(session, uncompaction()))
             assert figures(told) == [small, session.status().used] and abs(session.status().used - full) < full // 100
@@ -219,7 +219,7 @@ def test_the_room_of_the_pins_is_one_figure(tmp_path: Path) -> None:
         try:
             await lived(session, *TURNS)
             said = noted(await done(session, pin("use tabs")))
-            assert f"of {session.look(pins_report)['room']:,}" in said
+            assert f"of {pins_report(session.state)['room']:,}" in said
         finally:
             await session.aclose()
 

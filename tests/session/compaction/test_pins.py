@@ -12,7 +12,7 @@ import pytest
 from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
-from nexus_cli.context.pinned_marker import Kept, with_pins
+from nexus_cli.context.pinned_marker import MarkerTexts, with_pins
 from nexus_cli.context.strategies.oldest_first import STRATEGY
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import LaneTruncator
@@ -280,7 +280,7 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "", (ToolCall("c1", "bash", {"command": "x"}),)), "agent")
     lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
     made = pins.add_pin(lane.timeline, "1", counted)
-    keeps = Kept((made,), 1500, lambda shown: (), 0)
+    keeps = MarkerTexts((made,), 1500, lambda shown: (), 0)
     plain = LaneTruncator(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
     truncator = with_pins(plain, keeps)
     drops = truncator.truncate(lane, 900)
@@ -289,7 +289,7 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     text = lane.items[0].message.content
     assert "cut short here" in text and text.endswith(made.quotation)
     assert len(drops) == 2, "of the request and of the result: the pin needs none"
-    tight = with_pins(plain, Kept((made,), 300, lambda shown: (), 0))
+    tight = with_pins(plain, MarkerTexts((made,), 300, lambda shown: (), 0))
     lane.append(Kind.ASSISTANT, Message(Role.ASSISTANT, "c" * 900), "agent")
     drops = tight.truncate(lane, 1700)
     text = next(item.message.content for item in lane.items if item.form is ItemForm.MARKER)

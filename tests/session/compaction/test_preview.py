@@ -14,9 +14,9 @@ from session.summed import SUMMARY, Summariser, done, ended, living, summary_of,
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.session.acts.compaction import pin, preview
 from nexus_cli.session.session import Session
+from nexus_cli.ui.cells import cells
 from nexus_cli.ui.render.event_texts import describe_kept
 from nexus_cli.ui.reports.forms import FORMS
-from nexus_cli.ui.reports.lines import cells
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(8))
 PRICES: dict[str, float | int | bool] = {

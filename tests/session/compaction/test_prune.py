@@ -15,7 +15,15 @@ from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, li
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.sections.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.event import CacheResult, CompactionDone, CompactionStart, Dropped, Event, Notice, Resulted
+from nexus_cli.core.event import (
+    CacheResult,
+    CompactionDone,
+    CompactionStart,
+    ContextDrop,
+    Event,
+    Notice,
+    ToolResultEvent,
+)
 from nexus_cli.session.compaction.pins import add_pin
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.replay import check
@@ -66,8 +74,8 @@ def batches(events: list[Event]) -> list[Notice]:
     return [event for event in events if isinstance(event, Notice) and "stale" in event.text]
 
 
-def pruned(events: list[Event]) -> list[Dropped]:
-    return [event for event in events if isinstance(event, Dropped) and event.drop.cause is Cause.PRUNED]
+def pruned(events: list[Event]) -> list[ContextDrop]:
+    return [event for event in events if isinstance(event, ContextDrop) and event.drop.cause is Cause.PRUNED]
 
 
 def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(tmp_path: Path) -> None:
@@ -77,7 +85,7 @@ def test_stale_results_leave_the_window_in_batches_and_can_be_read_back_exactly(
     taken, several = pruned(events), batches(events)
     assert len(several) >= 2 and len(taken) >= 3 * len(several), "in batches, not one by one"
     assert not any(isinstance(event, CompactionDone) for event in events), "nothing had to be summed up"
-    told = {event.call.id: event.result.text for event in events if isinstance(event, Resulted)}
+    told = {event.call.id: event.result.text for event in events if isinstance(event, ToolResultEvent)}
     last = [message["content"] for message in provider.seen[-1] if message["role"] == "tool"]
     with the_ledger() as ledger:
         lane = ledger.session(session.id).main_lane
@@ -213,8 +221,8 @@ def test_a_window_that_stale_results_fill_is_pruned_instead_of_summed_up(tmp_pat
 
     small = replace(SETTINGS, models={MODEL: {**PRICES, "window": 40_000, "cache_read_price": 0.001}})
     session, events = live(Remembering(script), tmp_path, "look at it", settings=small)
-    first = next(n for n, event in enumerate(events) if isinstance(event, Dropped | CompactionStart))
-    assert isinstance(events[first], Dropped) and pruned(events), "what was changed since"
+    first = next(n for n, event in enumerate(events) if isinstance(event, ContextDrop | CompactionStart))
+    assert isinstance(events[first], ContextDrop) and pruned(events), "what was changed since"
     steps = [n for n, event in enumerate(events) if isinstance(event, CacheResult)]
     later = [n for n, event in enumerate(events) if isinstance(event, CompactionStart)]
     assert not later or sum(first < n < later[0] for n in steps) >= 2, "not both at once"

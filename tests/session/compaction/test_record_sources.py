@@ -82,6 +82,48 @@ def test_files_stand_as_they_are_now(tmp_path: Path) -> None:
     assert found == ["- a.py (read): a", "- b.py (read, changed on disk since): other", "- c.py (read, deleted since)"]
 
 
+def test_however_many_files_there_are_each_stands_as_it_is_now(tmp_path: Path) -> None:
+    names = [f"f{number:02}.py" for number in range(40)]
+    for name in names:
+        module(tmp_path, name)
+
+    def change() -> None:
+        for name in names:
+            (tmp_path / name).write_text("other = 1\n")
+
+    found = lines(looked(tmp_path, *names, act=change))
+    assert [line.partition(":")[0] for line in found] == [f"- {name} (read, changed on disk since)" for name in names]
+
+
+def test_files_are_read_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_sources, "MOST_BYTES", 100)
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("x" * 60)
+
+    def change() -> None:
+        for name in "ab":
+            (tmp_path / f"{name}.txt").write_text("y" * 60)
+
+    found = lines(looked(tmp_path, "a.txt", "b.txt", act=change))
+    assert sorted(found) == ["- a.txt (read)", "- b.txt (read, changed on disk since)"] or sorted(found) == [
+        "- a.txt (read, changed on disk since)", "- b.txt (read)"
+    ]  # fmt: skip
+
+
+def test_two_files_never_have_one_name(tmp_path: Path) -> None:
+    names = ["a b.txt", "a\nb.txt", "a\\nb.txt", '"a\\nb.txt"', "[nexus: a.txt", "(nexus: a.txt", "\x1bb.txt"]
+    for name in names:
+        (tmp_path / name).write_text("x")
+
+    def change() -> None:
+        (tmp_path / "a b.txt").write_text("y")
+
+    found = lines(looked(tmp_path, *names, act=change))
+    assert len(set(found)) == len(names) and all(len(line.splitlines()) == 1 for line in found)
+    assert "- a b.txt (read, changed on disk since)" in found and r'- "a\nb.txt" (read)' in found
+    assert not any("[nexus:" in line for line in found)
+
+
 @pytest.mark.parametrize("strange", ["link", "pipe", "folder", "huge"])
 def test_what_has_taken_the_place_of_a_file_is_not_read(tmp_path: Path, strange: str) -> None:
     path = module(tmp_path, "a.py")
@@ -107,11 +149,11 @@ def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
         module(tmp_path, f"{name}.py")
     real, read = record_sources._read, []
 
-    def slow(path: str) -> Any:
+    def slow(path: str, most: int) -> Any:
         read.append(path)
         if len(read) == 2:
             stuck()
-        return real(path)
+        return real(path, most)
 
     monkeypatch.setattr(record_sources, "_read", slow)
     monkeypatch.setattr(record_sources, "SECONDS", 0.2)

@@ -55,12 +55,27 @@ def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind:
     [
         "# {}\nx\n", "**{}:** x\n", "1) {}\n", "_{}_: x\n", "+ {}\nx\n", "<{}>x\n", "[{}] x\n", "`{}`: x\n",
         "| {} | x |\n",
-        "\U0001f3af {}\nx\n", "1. \u76ee\u6807 ({}): x\n", '"{}": "x", ', "{}\uff1ax\n", "{}s and more\n", "{}: x. ",
+        "\U0001f3af {}\nx\n",
+        "1. \u76ee\u6807 ({}): x\n", '"{}": "x", ', "{}\uff1ax\n", "{}s\n", "{}: x. ", "{} steps\nx\n",
+        "## {} and what else there is\nx\n", "{} steps: x\n", "{} \u2014 x\n", "**{} steps** x\n", "\u3010{}\u3011x\n",
+        "### 1. {}\nx\n", "- **{}**: x\n", "{}:\n- x\n",
     ],
 )
 def test_the_headings_count_however_they_are_marked_up(form: str) -> None:
     assert find_headings(form.format("Goal") + form.format("next")) == ["Goal", "Next"]
     assert not find_headings(form.format("Ziel") + form.format("goalkeeper") + "the goal, and what is next")
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Next I open a file.\nOpen it.\n", "Goals and more of them follow\nNext, the tests.\n",
+        "Files were read and commands run.\nCommands ended well, all of them.\n",
+        "Open it\u2014now.\nNext up is a test.\n",
+    ],
+)  # fmt: skip
+def test_a_sentence_that_begins_with_the_word_of_a_heading_is_none(prose: str) -> None:
+    assert find_headings(prose) == []
 
 
 class Slow(Played):

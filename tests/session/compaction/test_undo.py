@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
 
-from nexus_cli.context.window.undo import replaced_epoch, restored_head
+from nexus_cli.context.window.undo import compaction_in_force, restored_head
 from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.compaction import uncompaction
@@ -150,8 +150,8 @@ def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) 
             stack.pop()
         elif epoch.cause == "undo":
             return  # nothing was there to undo: such an epoch is never made
-    found = replaced_epoch(made[-1], lambda number: made[number])
-    assert (found.id if found else None) == (stack[-1] - 1 if stack else None)
+    found = compaction_in_force(made[-1], lambda number: made[number])
+    assert (found.id if found else None) == (stack[-1] if stack else None)
 
 
 def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_path: Path) -> None:

@@ -13,13 +13,16 @@ from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, l
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Request
 from nexus_cli.session.acts.compaction import pin
+from nexus_cli.session.compaction.preview import preview
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.model_call import GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -124,6 +127,32 @@ def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_pa
             assert "[p1]\n> use tabs" in text
 
     asyncio.run(live())
+
+
+def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: Path) -> None:
+    """A resume without a message sends words of ours, and a transcript is ours in the side lane too."""
+    replies = iter([f"half of it {INTERRUPTED}"])
+
+    async def live() -> str:
+        script = Summariser(work=lambda request: next(replies, "the rest " * 400))
+        async with living(tmp_path, script, "make a list", window=128_000) as session:
+            async for _ in session.run(Trigger()):
+                pass
+            assert any(item.message.content == GO_ON for item in session.context.lane.items)
+            for number in range(5):
+                await turn(session, f"and on {number}")
+            waiting = preview(session.state.lane_state)
+            assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
+            made = ended(await session.compact())
+            assert made.ok and (made.kept["words"], made.kept["words_left"]) == (6, 0)
+            assert "> make a list" in summary_of(session) and GO_ON not in summary_of(session)
+            assert await turn(session, "and more") and ended(await session.compact()).kept["source"] == "originals"
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        typed = ledger.db.all("SELECT count(*) FROM entries WHERE actor = 'person'")
+        assert ledger.session(session).id == session and typed == [(7,)], "of a transcript too, in a lane of its own"
 
 
 def test_refusals_are_paid_for_once_in_ten_steps_also_where_the_window_overflows(tmp_path: Path) -> None:

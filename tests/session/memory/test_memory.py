@@ -16,14 +16,14 @@ from session.played import MODEL, Answer, Played, opened, say, the_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Resulted
+from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.session import user_input
-from nexus_cli.session.acts.memory import Consolidated, consolidation
+from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.memory import session_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.reports import memory as reports
@@ -51,7 +51,7 @@ def remembering(text: str, quote: str = "", slot: str = "project") -> Callable[[
 
 
 def results(events: list[Any]) -> list[str]:
-    return [event.result.text for event in events if isinstance(event, Resulted)]
+    return [event.result.text for event in events if isinstance(event, ToolResultEvent)]
 
 
 def one_turn(folder: Path, words: str, script: Callable[[Request], Answer] | None = None) -> tuple[Played, list[str]]:
@@ -367,7 +367,7 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
 
 async def put_in_order(session: Any) -> None:
     try:
-        _ = [event async for event in session.act(consolidation(Consolidated()))]
+        _ = [event async for event in session.act(consolidation(Consolidation()))]
     finally:
         await session.aclose()
 
@@ -479,7 +479,7 @@ def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> No
             assert caught.value.exit_status == 2
         with pytest.raises(NexusError, match="cannot be remembered"):
             session_facts.add_fact(ledger, MemorySlot.USER, "x" * 3_000, "/p", AT)
-        assert session_facts.accept(ledger, [" ALL "], "/p", AT) == session_facts.Accepted([], [])
+        assert session_facts.accept(ledger, [" ALL "], "/p", AT) == session_facts.AcceptedFacts([], [])
 
 
 def test_a_ledger_that_fails_leaves_relevance_silent(tmp_path: Path) -> None:

@@ -23,7 +23,16 @@ from session.summed import asks_for_summary, done, turn
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.core.event import CompactionDone, CompactionStart, ContextPlan, Event, Notice, Outcome, Resulted, TurnEnd
+from nexus_cli.core.event import (
+    CompactionDone,
+    CompactionStart,
+    ContextPlan,
+    Event,
+    Notice,
+    Outcome,
+    ToolResultEvent,
+    TurnEnd,
+)
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
@@ -91,14 +100,14 @@ def on_record(session: Session, folder: Path, model: str) -> int:
 
 async def agrees(session: Session, *, other: bool = True) -> int:
     """The figure that every place says; with `other` also a process that has only the record."""
-    value, found = session.look(live_report), list[Mapping[str, Any]]()
+    value, found = live_report(session.state), list[Mapping[str, Any]]()
     parts, status = session.state, session.status()
     ended = Outcome(True, 0, "", "stop", None, 1, Usage(), 0.0)
     await done(session, preview("", found.append))
     figures = {
         "status line": status.used,
         "/context": value["budget"]["used"]["total"],
-        "sent anew": session.look(prepare_next_request).tokens,
+        "sent anew": prepare_next_request(session.state).tokens,
         "the tool": parts.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
         "preview": found[0]["before"],
         "result": session.result(ended)["context"]["used"],
@@ -146,7 +155,7 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
 
             own[Assembly] = SimpleNamespace(held=looked)
             for event in await turn(session, "look"):
-                if isinstance(event, Resulted):
+                if isinstance(event, ToolResultEvent):
                     told += re.findall(r"budget: ([\d,]+) of", event.result.text)
             assert told == shown != []
 
@@ -217,7 +226,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
             (tmp_path / "NEXUS.md").write_text("Be exact and brief. " * 200)
             session.reload()
             assert not session.status().settled, "nobody has looked yet"
-            old, new = session.status().used, session.look(prepare_next_request).tokens
+            old, new = session.status().used, prepare_next_request(session.state).tokens
             assert new > old + 500 and session.status().settled and await agrees(session, other=False) == new
             await turn(session, "go on")
             used, name = await agrees(session), session.id
@@ -230,7 +239,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
         (tmp_path / "NEXUS.md").unlink()
         async with living(provider, tmp_path, name, OTHER) as session:
             assert not session.status().settled
-            assert session.look(prepare_next_request).tokens < used and await agrees(session)
+            assert prepare_next_request(session.state).tokens < used and await agrees(session)
             await turn(session, "go on")
             await agrees(session)
 
@@ -243,15 +252,15 @@ def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
         provider = Provider(script)
         async with living(provider, tmp_path) as session:
             session.goes_along(lambda: waiting)
-            empty = session.look(live_report)["budget"]["used"]["total"]
+            empty = live_report(session.state)["budget"]["used"]["total"]
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
-            assert session.look(live_report)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
+            assert live_report(session.state)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled
             waiting.clear()
             await turn(session, "list")
             before = await agrees(session)
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
             with_it = await agrees(session, other=False)
-            value = session.look(live_report)
+            value = live_report(session.state)
             assert with_it > before + 1000 and value["waiting"]["texts"] == 1
             assert abs(value["waiting"]["tokens"] - (with_it - before)) < with_it // 100
             assert any(one["what"].startswith("message: <shell") for one in value["largest"])

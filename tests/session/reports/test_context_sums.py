@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import MODEL, Played, opened, say
+from session.played import MODEL, Played, opened, say, the_ledger
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import ContextPlan
@@ -19,8 +19,9 @@ from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, Usage
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.context import context_report, request_difference
+from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.reports.request_diff import request_difference
 from nexus_cli.ui.reports.context import context_text
 
 OTHER = "anthropic/other"
@@ -89,9 +90,9 @@ def test_what_a_request_has_more_is_not_what_the_provider_counts_otherwise(tmp_p
         assert say(made, words)[1].ok
     one, two = (shown(tmp_path, session, step) for step in (1, 2))
     assert one["scale"] != two["scale"] and one["sections"][0]["tokens"] == two["sections"][0]["tokens"]
-    assert request_difference(SETTINGS, session, 2)["sections"] == {
-        "added": [], "removed": [], "changed": [],
-    }  # fmt: skip
+    with the_ledger() as ledger:
+        sections = request_difference(ledger, session, SETTINGS, 2)["sections"]
+    assert sections == {"added": [], "removed": [], "changed": []}
 
 
 def test_every_figure_is_in_the_unit_that_its_row_says(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_a_switch_of_model_shows_the_epoch_that_it_begins_with_the_lines_that_it
     asked = Options(tmp_path, OTHER, resume=made.id, allow="all", limits=Limits(max_steps=9))
     provider = Played(lambda request: "well")
     session = open_session(asked, SETTINGS, approver=None, provider=provider)
-    assert session.look(live_report)["prefix_sha256"] == then["prefix_sha256"]
+    assert live_report(session.state)["prefix_sha256"] == then["prefix_sha256"]
     assert say(session, "two")[1].ok
     sent = shown(tmp_path, made.id, 2)
     assert sent["epoch"] == 1

@@ -24,7 +24,7 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.tools.cancellable_thread import Stop
+from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.ui.input import burst_reader, file_index
 from nexus_cli.ui.input.box import LONG, InputBox
 from nexus_cli.ui.input.paste import TypedMessage
@@ -277,7 +277,7 @@ def test_files_that_take_long_to_list_are_offered_when_they_are_there(
 ) -> None:
     go_on = threading.Event()
 
-    def slow(root: Path, project: Path, stop: Stop) -> list[str]:
+    def slow(root: Path, project: Path, stop: StopFlag) -> list[str]:
         go_on.wait(60)
         return ["deep/down/late.py"]
 

@@ -16,7 +16,7 @@ from prompt_toolkit.document import Document
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.ui.input.attached_files import read_mentions
-from nexus_cli.ui.input.completion import Completions, Spot, find_spot, list_programs, offers_completion
+from nexus_cli.ui.input.completion import Completions, CompletionTarget, find_spot, list_programs, offers_completion
 from nexus_cli.ui.input.file_index import FileIndex
 
 
@@ -67,21 +67,21 @@ def results(before: str, folder: Path, **more: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
-        ("/", Spot("command", "", 1)),
-        ("/mo", Spot("command", "mo", 3)),
-        ("/model  gp", Spot("argument", "gp", 2, "model")),
-        ("see @sr", Spot("file", "sr", 3)),
-        ("(@sr", Spot("file", "sr", 3)),
-        ('see @"a b', Spot("file", "a b", 5)),
-        ('see @"a \\"b', Spot("file", 'a "b', 7)),
-        ("!gi", Spot("program", "gi", 2)),
-        ("!!gi", Spot("program", "gi", 2)),
-        ("!git add sr", Spot("path", "sr", 2)),
-        ("!./run", Spot("path", "./run", 5)),
-        ("!cat @sr", Spot("file", "sr", 3)),
+        ("/", CompletionTarget("command", "", 1)),
+        ("/mo", CompletionTarget("command", "mo", 3)),
+        ("/model  gp", CompletionTarget("argument", "gp", 2, "model")),
+        ("see @sr", CompletionTarget("file", "sr", 3)),
+        ("(@sr", CompletionTarget("file", "sr", 3)),
+        ('see @"a b', CompletionTarget("file", "a b", 5)),
+        ('see @"a \\"b', CompletionTarget("file", 'a "b', 7)),
+        ("!gi", CompletionTarget("program", "gi", 2)),
+        ("!!gi", CompletionTarget("program", "gi", 2)),
+        ("!git add sr", CompletionTarget("path", "sr", 2)),
+        ("!./run", CompletionTarget("path", "./run", 5)),
+        ("!cat @sr", CompletionTarget("file", "sr", 3)),
     ],
 )
-def test_a_place_is_known_by_what_stands_before_it(before: str, expected: Spot) -> None:
+def test_a_place_is_known_by_what_stands_before_it(before: str, expected: CompletionTarget) -> None:
     assert find_spot(before) == expected
 
 

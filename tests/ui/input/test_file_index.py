@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.tools.cancellable_thread import Stop, Stopped
+from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.ui.input import file_index
-from nexus_cli.ui.input.file_index import SHOWN, FileIndex, Names, list_folder
+from nexus_cli.ui.input.file_index import SHOWN, FileIndex, NameIndex, list_folder
 
 NAME = st.text("abcAB/_. é", min_size=1, max_size=12)
 QUERY = st.text("abcAB/_. é", max_size=6)
@@ -54,12 +54,12 @@ def test_a_match_has_the_letters_of_the_query_in_their_order_and_every_such_name
     names: list[str], query: str
 ) -> None:
     expected = {name for name in names if scattered(query.lower(), name.lower())}
-    assert set(Names(names).matching(query)) == expected
+    assert set(NameIndex(names).matching(query)) == expected
 
 
 @given(st.lists(NAME, unique=True), QUERY, QUERY)
 def test_more_letters_never_find_more(names: list[str], query: str, more: str) -> None:
-    found = Names(names)
+    found = NameIndex(names)
     before = set(found.matching(query))
     assert set(found.matching(query + more)) <= before
     assert set(found.matching(query)) == before
@@ -69,7 +69,7 @@ def test_more_letters_never_find_more(names: list[str], query: str, more: str) -
 def test_the_best_are_matches_each_once_and_as_many_as_there_are_up_to_the_limit(
     names: list[str], query: str, most: int
 ) -> None:
-    found = Names(names)
+    found = NameIndex(names)
     best, matching = found.best(query, most), found.matching(query)
     assert len(best) == len(set(best)) == min(most, len(matching))
     assert set(best) <= set(matching)
@@ -77,13 +77,13 @@ def test_the_best_are_matches_each_once_and_as_many_as_there_are_up_to_the_limit
 
 @given(st.lists(NAME, unique=True), QUERY, QUERY)
 def test_narrowing_finds_what_a_search_from_the_beginning_finds(names: list[str], query: str, more: str) -> None:
-    found = Names(names)
+    found = NameIndex(names)
     found.best(query)
-    assert found.best(query + more) == Names(names).best(query + more)
+    assert found.best(query + more) == NameIndex(names).best(query + more)
 
 
 def test_hits_in_the_file_name_come_first_and_then_the_shorter_name() -> None:
-    names = Names(["main/other.py", "src/the_main.py", "src/deep/main.py", "src/main.py", "m/a/i/n.py"])
+    names = NameIndex(["main/other.py", "src/the_main.py", "src/deep/main.py", "src/main.py", "m/a/i/n.py"])
     assert names.best("main") == [
         *("src/main.py", "src/deep/main.py", "src/the_main.py", "main/other.py", "m/a/i/n.py"),
     ]
@@ -91,7 +91,7 @@ def test_hits_in_the_file_name_come_first_and_then_the_shorter_name() -> None:
 
 def test_a_repeated_letter_takes_linear_time() -> None:
     # Backtracking would take centuries here.
-    assert Names(["a" * 5000 + "b" + "a" * 5000]).best("a" * 40 + "bb") == []
+    assert NameIndex(["a" * 5000 + "b" + "a" * 5000]).best("a" * 40 + "bb") == []
 
 
 def test_git_decides_what_is_listed_and_folders_end_in_a_slash(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_nobody_waits_for_a_list_that_takes_long(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(file_index, "PATIENCE", 0.05)
     go_on = threading.Event()
 
-    def slow(root: Path, project: Path, stop: Stop) -> Sequence[str]:
+    def slow(root: Path, project: Path, stop: StopFlag) -> Sequence[str]:
         go_on.wait(60)
         return ["late.py"]
 
@@ -138,7 +138,7 @@ def test_an_old_list_serves_while_a_new_one_is_made(tmp_path: Path) -> None:
     now, lists = [0.0], [["old.py"], ["new.py"]]
     made_lists = threading.Semaphore(0)
 
-    def listed(root: Path, project: Path, stop: Stop) -> Sequence[str]:
+    def listed(root: Path, project: Path, stop: StopFlag) -> Sequence[str]:
         made_lists.release()
         return lists.pop(0)
 
@@ -157,9 +157,9 @@ def test_an_old_list_serves_while_a_new_one_is_made(tmp_path: Path) -> None:
 def test_a_list_that_cannot_be_made_is_given_up_and_not_tried_at_once_again(tmp_path: Path) -> None:
     tries = []
 
-    def endless(root: Path, project: Path, stop: Stop) -> Sequence[str]:
+    def endless(root: Path, project: Path, stop: StopFlag) -> Sequence[str]:
         tries.append(stop)
-        raise Stopped
+        raise ThreadStopped
 
     index = FileIndex(tmp_path, tmp_path, lister=endless, clock=lambda: 0.0)
     assert asyncio.run(index.search("")) is None
@@ -169,11 +169,11 @@ def test_a_list_that_cannot_be_made_is_given_up_and_not_tried_at_once_again(tmp_
 def test_closing_stops_the_listing(tmp_path: Path) -> None:
     stopped = threading.Event()
 
-    def watching(root: Path, project: Path, stop: Stop) -> Sequence[str]:
+    def watching(root: Path, project: Path, stop: StopFlag) -> Sequence[str]:
         while not stop.is_pressed:
             threading.Event().wait(0.01)
         stopped.set()
-        raise Stopped
+        raise ThreadStopped
 
     index = FileIndex(tmp_path, tmp_path, lister=watching)
     index.refresh()
@@ -182,7 +182,7 @@ def test_closing_stops_the_listing(tmp_path: Path) -> None:
 
 
 def test_at_most_fifty_names_are_given(tmp_path: Path) -> None:
-    assert len(Names(f"{n}.py" for n in range(500)).best("py")) == SHOWN
+    assert len(NameIndex(f"{n}.py" for n in range(500)).best("py")) == SHOWN
 
 
 def test_a_path_out_of_the_project_is_completed_in_its_folder(tmp_path: Path) -> None:

@@ -19,25 +19,25 @@ OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
 EVENTS: tuple[e.Event, ...] = (
     e.SessionStart("01", "m", "ask", False),
     e.TurnStart("hi"),
-    e.Steered("and tests too"),
+    e.SteeringMessage("and tests too"),
     e.StepStart(1),
     e.ContextPlan({"sections": []}),
     e.Text("a\ud800"),
     e.Thinking("b"),
-    e.Called(CALL, "ls"),
-    e.Output("c1", "out"),
-    e.Resulted(CALL, ToolResult("out", full="everything"), 3, 0.1),
-    e.Asked(Question(CALL, "what", "why")),
-    e.Answered("c1", Allow(always=True)),
-    e.Answered("c1", Deny("no")),
-    e.Answered("c1", Defer()),
-    e.Dropped(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
-    e.Recalled("d1", 4),
-    e.CacheExpect(100),
+    e.ToolCallEvent(CALL, "ls"),
+    e.ToolOutput("c1", "out"),
+    e.ToolResultEvent(CALL, ToolResult("out", full="everything"), 3, 0.1),
+    e.ApprovalRequest(Question(CALL, "what", "why")),
+    e.ApprovalAnswer("c1", Allow(always=True)),
+    e.ApprovalAnswer("c1", Deny("no")),
+    e.ApprovalAnswer("c1", Defer()),
+    e.ContextDrop(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
+    e.ContextRecall("d1", 4),
+    e.CacheExpectation(100),
     e.CacheResult(100, 90, 0),
     e.CompactionStart("budget", 100),
     e.CompactionDone(True, 100, 30),
-    e.Retried(1, 2.0, "busy"),
+    e.Retry(1, 2.0, "busy"),
     e.Notice("note"),
     e.StepEnd(1, "stop", Usage(1, 2)),
     e.TurnEnd(OUTCOME),
@@ -102,7 +102,7 @@ def test_quiet_tells_only_errors_and_refusals() -> None:
 def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None:
     stream = Kept()
     drop = Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)
-    JsonLinesRenderer(stream).feed(e.Dropped(drop))
+    JsonLinesRenderer(stream).feed(e.ContextDrop(drop))
     line = json.loads(stream.text)
     assert line["type"] == "context.drop" and line["drop"]["id"] == "d1"
     assert {key: line[key] for key in ("id", "what", "tokens", "cause", "recall", "uncounted_bytes")} == {
@@ -113,7 +113,7 @@ def test_a_drop_has_the_keys_that_it_has_in_a_result_and_in_the_report() -> None
 def test_a_number_that_json_does_not_have_is_null() -> None:
     stream = Kept()
     call = ToolCall("c1", "bash", {"timeout": float("inf"), "rest": [float("nan"), 1.5]})
-    JsonLinesRenderer(stream).feed(e.Called(call, ""))
+    JsonLinesRenderer(stream).feed(e.ToolCallEvent(call, ""))
     line = json.loads(stream.text, parse_constant=lambda name: 1 / 0)
     assert line["call"]["arguments"] == {"timeout": None, "rest": [None, 1.5]}
 

@@ -27,11 +27,11 @@ class Kept:
         self.text += text
 
 
-def section(number: int) -> e.Dropped:
-    return e.Dropped(Drop(f"d{number}", f"section s{number}", number, Cause.SECTION_BUDGET, ""))
+def section(number: int) -> e.ContextDrop:
+    return e.ContextDrop(Drop(f"d{number}", f"section s{number}", number, Cause.SECTION_BUDGET, ""))
 
 
-MESSAGES = e.Dropped(Drop("d9", "messages 1 to 18 of the conversation", 4868, Cause.TRUNCATION, ""))
+MESSAGES = e.ContextDrop(Drop("d9", "messages 1 to 18 of the conversation", 4868, Cause.TRUNCATION, ""))
 
 
 def said(*events: e.Event) -> list[str]:
@@ -57,7 +57,7 @@ def test_several_sections_of_one_request_are_one_line_with_all_their_tokens() ->
 
 
 def test_results_that_were_cut_short_together_are_one_line_too() -> None:
-    parts = [e.Dropped(Drop(f"d{n}", f"part of the result of c{n}", 89, Cause.TRUNCATION, "")) for n in (2, 3, 4)]
+    parts = [e.ContextDrop(Drop(f"d{n}", f"part of the result of c{n}", 89, Cause.TRUNCATION, "")) for n in (2, 3, 4)]
     lines = said(*parts, MESSAGES, section(10), e.StepStart(1))
     assert lines[0].startswith("nexus: left out as d9: messages 1 to 18")
     assert lines[1] == "nexus: 3 messages cut short, 267 tokens: d2 to d4; `nexus drops`"

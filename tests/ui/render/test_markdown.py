@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.ui.render.cells import cells, cut, cut_start, fold, wrap
+from nexus_cli.ui.cells import cells
 from nexus_cli.ui.render.markdown import DEEPEST, Markdown
 from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
 from nexus_cli.ui.render.markdown_elements import column_widths
@@ -326,26 +326,3 @@ def test_lines_that_come_one_by_one_keep_tables_lists_and_code() -> None:
     table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
     assert made.feed(table) == "" and made.flush().split() == whole(table, 40).split()
     assert made.feed("```\ndef f():\n") == "\n    def f():\n" and made.feed("    return 1\n") == "        return 1\n"
-
-
-STRANGE = st.text(
-    st.one_of(
-        st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), st.sampled_from("👩\u200d💻❤\ufe0f漢e\u0301 ")
-    )
-)
-
-
-@given(STRANGE, st.integers(2, 40))
-def test_pieces_fit_and_join_to_the_line(text: str, width: int) -> None:
-    pieces = list(fold(text, width))
-    assert "".join(pieces) == text and all(cells(piece) <= width for piece in pieces)
-    wrapped = list(wrap(text, width))
-    assert all(cells(line) <= width for line in wrapped)
-    assert "".join("".join(wrapped).split()) == "".join(text.split())
-    assert cells(cut(text, width, "…")) <= width and cells(cut_start(text, width, "…")) <= width
-
-
-def test_a_cut_never_parts_a_joined_character() -> None:
-    assert list(fold("ae\u0301", 2)) == ["ae\u0301"]
-    assert list(fold("ab👩\u200d💻c", 4)) == ["ab", "👩\u200d💻", "c"]
-    assert cut("漢字", 3, "…") == "漢…" and cut_start("漢字", 3, "…") == "…字" and cut("漢", 1) == ""

@@ -16,7 +16,7 @@ from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
-from nexus_cli.ui.render.cells import painted_cells
+from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import ASCII, Theme
 
@@ -71,8 +71,8 @@ def put(*events: e.Event, width: int = 60) -> str:
     return Seen(width).feed(*events).text
 
 
-def resulted(result: ToolResult, call: ToolCall = BASH, tokens: int = 0, seconds: float = 0.0) -> e.Resulted:
-    return e.Resulted(call, result, tokens, seconds)
+def resulted(result: ToolResult, call: ToolCall = BASH, tokens: int = 0, seconds: float = 0.0) -> e.ToolResultEvent:
+    return e.ToolResultEvent(call, result, tokens, seconds)
 
 
 EVENTS: tuple[e.Event, ...] = (
@@ -80,22 +80,22 @@ EVENTS: tuple[e.Event, ...] = (
     e.TurnStart("hi"),
     e.StepStart(1),
     e.ContextPlan({"sections": []}),
-    e.CacheExpect(100),
+    e.CacheExpectation(100),
     e.Thinking("hm, well"),
     e.Text(ANSWER),
     e.CacheResult(100, 90, 0),
     e.StepEnd(1, "tool_calls", Usage(1, 2)),
-    e.Called(BASH, "pytest -q"),
-    e.Asked(Question(BASH, "what", "why")),
-    e.Answered("c1", Allow()),
-    e.Output("c1", "out\n"),
+    e.ToolCallEvent(BASH, "pytest -q"),
+    e.ApprovalRequest(Question(BASH, "what", "why")),
+    e.ApprovalAnswer("c1", Allow()),
+    e.ToolOutput("c1", "out\n"),
     resulted(ToolResult("out\n[exit status 0]", status=0), tokens=3, seconds=1.0),
-    e.Dropped(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
-    e.Recalled("d1", 4),
-    e.Steered("and tests too"),
+    e.ContextDrop(Drop("d1", "x", 5, Cause.OUTPUT_CAP, "2026-01-01T00:00:00Z", uncounted=7)),
+    e.ContextRecall("d1", 4),
+    e.SteeringMessage("and tests too"),
     e.CompactionStart("budget", 100),
     e.CompactionDone(True, 100, 30),
-    e.Retried(1, 2.0, "busy"),
+    e.Retry(1, 2.0, "busy"),
     e.Notice("note"),
     e.TurnEnd(DONE),
 )
@@ -131,7 +131,7 @@ def test_where_nothing_is_drawn_no_key_is_spoken_of() -> None:
     long = ToolResult("".join(f"{n}\n" for n in range(30)), status=0)
     wrong = ToolResult(error="\n".join("abcdefghij"))
     events: list[e.Event] = [e.Thinking("some thought"), e.Text("Yes\n\n")]
-    events += [e.Called(BASH, "ls"), resulted(long), e.Called(BASH, "ls"), resulted(wrong)]
+    events += [e.ToolCallEvent(BASH, "ls"), resulted(long), e.ToolCallEvent(BASH, "ls"), resulted(wrong)]
     assert Seen().feed(*events).text.count("Ctrl+") == 3
     told = Seen(drawn=False).feed(*events).text
     assert "Ctrl+" not in told and "(2 words)" in told and "lines before\n" in told and "more lines\n" in told
@@ -172,15 +172,15 @@ def test_the_width_may_change_between_blocks() -> None:
 
 
 def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
-    seen = Seen().feed(e.TurnStart(""), e.Called(BASH, "pytest -q"))
+    seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "pytest -q"))
     seen.now += 3
     assert seen.live() == ["● bash pytest -q  3 s"]
-    seen.feed(e.Asked(Question(BASH, "what", "why")))
+    seen.feed(e.ApprovalRequest(Question(BASH, "what", "why")))
     seen.now += 60
     assert seen.live() == ["● bash pytest -q"]
-    seen.feed(e.Answered("c1", Allow()))
+    seen.feed(e.ApprovalAnswer("c1", Allow()))
     seen.now += 3
-    seen.feed(e.Output("c1", "first\nsec"), e.Output("c1", "ond\n"))
+    seen.feed(e.ToolOutput("c1", "first\nsec"), e.ToolOutput("c1", "ond\n"))
     assert seen.live() == ["● bash pytest -q  3 s", "    second"]
     assert seen.live(1) == ["● bash pytest -q  3 s"]
     output = "0\n1\n2\n3\n\x1b[31m4\n5\n[exit status 1]"
@@ -194,14 +194,16 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
 
 def test_several_calls_run_side_by_side_and_those_beyond_the_room_are_counted() -> None:
     calls = [ToolCall(f"c{n}", "grep", {"pattern": f"p{n}"}) for n in range(5)]
-    seen = Seen().feed(*(e.Called(call, f"p{number}") for number, call in enumerate(calls)), e.Output("c0", "x"))
+    seen = Seen().feed(
+        *(e.ToolCallEvent(call, f"p{number}") for number, call in enumerate(calls)), e.ToolOutput("c0", "x")
+    )
     assert [line[:9] for line in seen.live(6)] == ["● grep p0", "    x", *(f"● grep p{n}" for n in range(1, 5))]
     assert seen.live(3)[-1] == "... and 3 more" and len(seen.live(3)) == 3
     assert seen.live(0) == []
 
 
 def test_the_shape_of_an_edit_is_its_diff() -> None:
-    text = put(e.Called(EDIT, "a.py"), resulted(ToolResult("@@", diff=DIFF), EDIT, 50, 0.01))
+    text = put(e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult("@@", diff=DIFF), EDIT, 50, 0.01))
     assert text == "✓ edit_file a.py · +1 -1\n    @@ -1,2 +1,2 @@\n    1   one\n    2 - two\n    2 + three\n"
     long = "--- a\n+++ b\n@@ -0,0 +1,90 @@\n" + "+x\n" * 90
     lines = put(resulted(ToolResult("@@", diff=long), EDIT)).split("\n")
@@ -210,7 +212,7 @@ def test_the_shape_of_an_edit_is_its_diff() -> None:
 
 def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
     error = "no such file\n" + "".join(f"line {n}\n" for n in range(20))
-    text = put(e.Called(EDIT, "a.py"), resulted(ToolResult(error=error), EDIT))
+    text = put(e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult(error=error), EDIT))
     assert text.startswith("✗ edit_file a.py\n    no such file\n    line 0\n")
     assert text.endswith("    line 4\n    ... 15 more lines, Ctrl+O shows all\n")
     coloured = Seen(colour=True).feed(resulted(ToolResult(error="bad"), EDIT)).text
@@ -219,7 +221,9 @@ def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
 
 def test_a_refused_call_says_by_whom_and_why() -> None:
     result = ToolResult(error="the person said no: use make", denied=True, ran=False)
-    assert put(e.Called(BASH, "ls"), resulted(result)) == "✗ bash ls · refused\n    the person said no: use make\n"
+    assert (
+        put(e.ToolCallEvent(BASH, "ls"), resulted(result)) == "✗ bash ls · refused\n    the person said no: use make\n"
+    )
 
 
 def test_a_call_that_was_never_announced_is_named_by_its_arguments() -> None:
@@ -232,9 +236,9 @@ def test_a_call_that_was_never_announced_is_named_by_its_arguments() -> None:
 def test_a_long_command_leaves_room_for_what_came_of_it(width: int) -> None:
     call = ToolCall("c1", "bash", {"command": "x" * 400})
     result = resulted(ToolResult("y" * 500 + "\n[exit status 2]", status=2), call, 5000, 2.0)
-    seen = Seen(width).feed(e.Called(call, "x" * 200), result)
+    seen = Seen(width).feed(e.ToolCallEvent(call, "x" * 200), result)
     lines = seen.text.rstrip("\n").split("\n")
-    assert all(painted_cells(line) <= width for line in lines)
+    assert all(cells(without_codes(line)) <= width for line in lines)
     assert "exit 2" in seen.text and "2.0 s" in seen.text and "5k tokens" in seen.text and "…" in seen.text
 
 
@@ -289,8 +293,8 @@ def test_the_persons_words_are_marked_wrapped_and_folded() -> None:
 )  # fmt: skip
 def test_a_fact_is_shown_with_its_id_and_whether_it_waits(output: str, line: str) -> None:
     call = ToolCall("c1", "remember", {"text": "I prefer tabs", "slot": "user"})
-    assert put(e.Called(call, "I prefer tabs"), e.Resulted(call, ToolResult(output), 22, 0.0)) == line
-    refused = put(e.Called(call, "x"), e.Resulted(call, ToolResult(error="no such fact"), 22, 0.0))
+    assert put(e.ToolCallEvent(call, "I prefer tabs"), e.ToolResultEvent(call, ToolResult(output), 22, 0.0)) == line
+    refused = put(e.ToolCallEvent(call, "x"), e.ToolResultEvent(call, ToolResult(error="no such fact"), 22, 0.0))
     assert "no such fact" in refused and "22" not in refused
 
 
@@ -298,7 +302,7 @@ def test_said_and_turn_start_show_the_words_once() -> None:
     seen = Seen()
     seen.renderer.show_user_message("hello")
     assert seen.feed(e.TurnStart("hello")).text == "> hello\n"
-    assert seen.feed(e.Steered("wait")).text == "> hello\n\n> wait\n"
+    assert seen.feed(e.SteeringMessage("wait")).text == "> hello\n\n> wait\n"
 
 
 @pytest.mark.parametrize(
@@ -306,7 +310,7 @@ def test_said_and_turn_start_show_the_words_once() -> None:
     [
         (e.CompactionDone(True, 81_204, 12_000), "· compacted: 81,204 -> 12,000 tokens\n"),
         (e.CompactionDone(False, 9, 9, "interrupted"), "! not compacted: interrupted. Nothing was changed\n"),
-        (e.Recalled("d3", 4000), "· recalled d3, 4,000 tokens\n"),
+        (e.ContextRecall("d3", 4000), "· recalled d3, 4,000 tokens\n"),
         (e.Notice("take [/bold] {} %s"), "! take [/bold] {} %s\n"),
         (e.CacheResult(20_000, 19_000, 0), ""),
         (e.CacheResult(20_000, 100, 0), "· cache missed: 19,900 tokens sent anew\n"),
@@ -315,7 +319,7 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.CacheResult(0, 0, 0, 9000, 0.1, "it expired"), "· cache missed: 9,000 tokens sent anew, it expired\n"),
         (e.CacheResult(0, 0, 0, 9000, 0.1, "entry 1 became a summary up to entry 9", True), ""),
         (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
-        (e.Dropped(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
+        (e.ContextDrop(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
          "! left out as d3: tool result of c7, 18,000 tokens (output_cap);\n  /drops d3\n"),
         (e.ContextPlan({"facts": []}), ""),
         (e.ContextPlan({"facts": [{"id": "m4", "text": "I prefer tabs"}]}), '· told the model: m4 "I prefer tabs"\n'),
@@ -348,7 +352,7 @@ def test_the_end_of_a_turn_is_told(outcome: e.Outcome, line: str) -> None:
 
 
 def test_a_call_that_waits_for_a_decision_is_not_lost_from_sight() -> None:
-    seen = Seen().feed(e.TurnStart(""), e.Called(BASH, "ls"), e.TurnEnd(DONE))
+    seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "ls"), e.TurnEnd(DONE))
     assert seen.text == "! bash ls: no result yet\n" and seen.live() == []
 
 
@@ -364,18 +368,18 @@ def test_the_whole_output_is_kept_where_the_result_is_a_part() -> None:
 
 def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
     step: list[e.Event] = [e.TurnStart(""), e.StepStart(1)]
-    asked: list[e.Event] = [e.Called(BASH, "ls"), e.Asked(Question(BASH, "w", "y"))]
+    asked: list[e.Event] = [e.ToolCallEvent(BASH, "ls"), e.ApprovalRequest(Question(BASH, "w", "y"))]
     return [
         ([], 0, "", False),
         (step, 12, "waiting for the model 12 s", True),
         ([*step, e.Text("x" * 856)], 3, "writing 3 s · ~214 tokens", True),
         ([*step, e.Thinking("abcd")], 2, "thinking 2 s · ~1 tokens", True),
-        ([*step, e.Called(BASH, "pytest -q")], 4, "bash pytest -q 4 s", True),
-        ([*step, e.Called(BASH, "ls"), e.Called(EDIT, "a")], 4, "bash ls +1 4 s", True),
+        ([*step, e.ToolCallEvent(BASH, "pytest -q")], 4, "bash pytest -q 4 s", True),
+        ([*step, e.ToolCallEvent(BASH, "ls"), e.ToolCallEvent(EDIT, "a")], 4, "bash ls +1 4 s", True),
         ([*step, *asked], 9, "waiting for your answer", False),
-        ([*step, *asked, e.Answered("c1", Deny())], 9, "bash ls 9 s", True),
-        ([*step, e.Retried(2, 4.0, "rate limited")], 1, "retry 2 in 3 s: rate limited", True),
-        ([*step, e.Retried(2, 4.0, "rate limited")], 5, "waiting for the model 5 s", True),
+        ([*step, *asked, e.ApprovalAnswer("c1", Deny())], 9, "bash ls 9 s", True),
+        ([*step, e.Retry(2, 4.0, "rate limited")], 1, "retry 2 in 3 s: rate limited", True),
+        ([*step, e.Retry(2, 4.0, "rate limited")], 5, "waiting for the model 5 s", True),
         ([e.CompactionStart("x", 81_204)], 3, "compacting 81,204 tokens 3 s", True),
         ([e.CompactionStart("x", 1), e.CompactionDone(True, 2, 1)], 3, "", False),
         ([*step, e.TurnEnd(DONE)], 3, "", False),
@@ -397,7 +401,7 @@ def test_the_spinner_says_what_is_waited_for(
         seen.now += 0.11
         assert seen.renderer.spinner()[0] != line[0]
     for seen.width in (1, 4, 20, 23):
-        assert painted_cells(seen.renderer.spinner()) < max(4, seen.width)
+        assert cells(without_codes(seen.renderer.spinner())) < max(4, seen.width)
 
 
 def test_our_own_notes_have_a_sign_for_their_role() -> None:
@@ -477,20 +481,20 @@ def shapes(text: str) -> list[e.Event]:
         e.StepStart(1),
         e.Thinking(text),
         e.Text(text),
-        e.Called(call, text),
-        e.Asked(question),
-        e.Answered(text, Deny(text)),
-        e.Output(text, text),
+        e.ToolCallEvent(call, text),
+        e.ApprovalRequest(question),
+        e.ApprovalAnswer(text, Deny(text)),
+        e.ToolOutput(text, text),
         resulted(ToolResult(text, error=text, diff=text, status=1), call),
         resulted(ToolResult(text, status=0), call, 9, 0.5),
-        e.Called(call, text),
-        e.Dropped(drop),
-        e.Recalled(text, 1),
+        e.ToolCallEvent(call, text),
+        e.ContextDrop(drop),
+        e.ContextRecall(text, 1),
         e.CompactionStart(text, 1),
         e.CompactionDone(False, 1, 1, text),
-        e.Retried(1, 1.0, text),
+        e.Retry(1, 1.0, text),
         e.Notice(text),
-        e.Steered(text),
+        e.SteeringMessage(text),
         e.Text("```" + text),
         e.TurnEnd(replace(DONE, error=error, denied=denied, text=text)),
     ]
@@ -510,7 +514,7 @@ def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
         seen.feed(event)
         lines, spinner = seen.live(rows), seen.renderer.spinner()
         assert len(lines) <= rows and all("\n" not in line for line in [*lines, spinner])
-        assert all(painted_cells(line) <= width for line in [*lines, spinner])
+        assert all(cells(without_codes(line)) <= width for line in [*lines, spinner])
         assert all(harmless(line, colour) for line in [*lines, spinner])
     assert all(piece.endswith("\n") for piece in seen.pieces)
     assert harmless(seen.text, colour)
@@ -547,8 +551,8 @@ def test_a_diff_that_was_approved_is_not_shown_again() -> None:
         put: list[str] = []
         renderer = RichRenderer(put.append, lambda: 80, Theme(colour=False))
         call = ToolCall("c1", "edit_file", {"path": "x"})
-        renderer.feed(e.Called(call, "x"))
-        renderer.feed(e.Asked(Question(call, "edit_file x", "it changes files", detail)))
-        renderer.feed(e.Answered("c1", Allow()))
-        renderer.feed(e.Resulted(call, ToolResult("done", diff=diff), 3, 0.0))
+        renderer.feed(e.ToolCallEvent(call, "x"))
+        renderer.feed(e.ApprovalRequest(Question(call, "edit_file x", "it changes files", detail)))
+        renderer.feed(e.ApprovalAnswer("c1", Allow()))
+        renderer.feed(e.ToolResultEvent(call, ToolResult("done", diff=diff), 3, 0.0))
         assert ("new line" in "".join(put)) is shown

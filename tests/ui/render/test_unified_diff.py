@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.ui.render.cells import painted_cells
+from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.render.theme import ASCII, Theme
 from nexus_cli.ui.render.unified_diff import count_changes, diff_lines, diff_text, looks_like_diff, parse_diff
 
@@ -69,7 +69,7 @@ def test_blanks_at_the_end_of_a_changed_line_are_seen_and_others_are_not() -> No
 def test_a_long_line_is_folded_and_all_of_it_is_there() -> None:
     long = "x" * 95 + "漢" * 20
     lines = diff_lines(f"@@ -1 +1 @@\n+{long}\n", 30, PLAIN)
-    assert all(painted_cells(line) <= 30 for line in lines) and len(lines) > 4
+    assert all(cells(without_codes(line)) <= 30 for line in lines) and len(lines) > 4
     assert "".join(line[4:] for line in lines[1:]) == long
 
 
@@ -113,7 +113,7 @@ lines_ = st.lists(st.text("ab \t漢", max_size=8), max_size=12)
 def test_a_real_diff_has_its_signs_and_fits(old: list[str], new: list[str], width: int) -> None:
     text = "\n".join(difflib.unified_diff(old, new, "a", "b", lineterm=""))
     shown = diff_lines(text, width, Theme())
-    assert all(painted_cells(line) <= width for line in shown)
+    assert all(cells(without_codes(line)) <= width for line in shown)
     expected = [line[0] for line in text.split("\n")[2:] if line[:1] in ("+", "-")]
     assert count_changes(text) == (expected.count("+"), expected.count("-"))
 

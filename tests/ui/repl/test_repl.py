@@ -261,7 +261,7 @@ def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) ->
         assert "-/" in stage.repl.status(80)
         stage.repl.refresh_status()
         await stage.until(lambda: "-/" not in stage.repl.status(80))
-        used = int(stage.repl.session.look(live_report)["budget"]["used"]["total"])
+        used = int(live_report(stage.repl.session.state)["budget"]["used"]["total"])
         assert used > 1000 and f"{short(used)}/" in stage.repl.status(80)
         assert not stage.text and stage.repl.session.status().used == 0, "nothing was sent or written"
         stage.type("begin")

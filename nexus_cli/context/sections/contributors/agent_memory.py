@@ -1,4 +1,4 @@
-"""Lessons from earlier work, as far as they matter for what the person just said (seed E's agent memory)."""
+"""Lessons from earlier work that are relevant to the newest message (seed E's agent memory)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to work with, in a few lines (seed B): the text of `nexus status --brief`. Guides come on demand."""
+"""The capability snapshot in a few lines (seed B): the text of `nexus status --brief`. Guides come on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the model works: folder, project, machine, shell, package manager (seeds A, B, E). Runs nothing.
+"""The environment of the model: folder, project, machine, shell, package manager (seeds A, B, E). Runs nothing.
 
 What changes during a session is not here: the system text stays as it was sent until the next epoch."""
 
@@ -21,7 +21,7 @@ MANAGERS = {
     "package-lock.json": "npm", "Cargo.toml": "cargo", "go.mod": "go", "Gemfile": "bundler",
     "composer.json": "composer", "pom.xml": "maven", "build.gradle": "gradle", "build.gradle.kts": "gradle",
 }  # fmt: skip
-"""File at the top of a project to the package manager that it speaks for."""
+"""Map a file at the top of a project to its package manager."""
 
 
 def read(sources: Sources) -> Value:
@@ -43,7 +43,7 @@ def _managers(root: Path) -> list[str]:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return one section; the project stands in it where it is not the working folder."""
+    """Return one section; it names the project if that is not the working folder."""
     lines = ["# Environment", f"Working directory: {value['cwd']}"]
     if value["project"] != value["cwd"]:
         lines.append(f"Project: {value['project']}")

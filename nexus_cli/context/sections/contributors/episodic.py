@@ -1,4 +1,4 @@
-"""Past sessions of this project that matter for what the person just said, a line for each (seed E's episodic)."""
+"""Past sessions of this project that are relevant to the newest message, a line for each (seed E's episodic)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the session has done (seed E's footprint), in one line. It counts only what the model does not see any more: so
+"""The work of the session in one line (seed E's footprint). It counts only what the model does not see any more: so
 it changes with the epoch and not with every turn, and says nothing while the whole conversation is in the window."""
 
 from __future__ import annotations

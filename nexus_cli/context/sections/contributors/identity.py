@@ -1,4 +1,4 @@
-"""Who the agent is: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own.
+"""The identity of the agent: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own.
 
 Which of them count is said in `nexus_cli.context.sections.identity_files`. A long one is sent shorter where the section
 budget is tight: seed E had nothing between whole and gone.

@@ -1,4 +1,4 @@
-"""The person's own memory file, `MEMORY.md` beside their settings: it stands in for the facts while there are none.
+"""The person's own memory file, `MEMORY.md` beside their settings: used instead of the facts while there are none.
 
 Seed E's fallback. With the first fact that is kept it is not read any more: what still holds is worth a `/memory add`.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.config.paths import places
-from nexus_cli.context.decode import odd_file, read_text
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section, unread_note
+from nexus_cli.context.text_file import odd_file, read_text
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates

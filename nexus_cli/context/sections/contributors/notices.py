@@ -1,6 +1,6 @@
 """The lines that the session has queued for the model: a limit that was lowered, a file that changed, a missing tool.
 
-Each batch is told once; that it was sent, and so is empty the next time, is for the session to see to.
+Each batch is sent once; that it was sent, and so is empty the next time, is for the session to see to.
 """
 
 from __future__ import annotations

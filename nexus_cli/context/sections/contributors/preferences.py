@@ -1,4 +1,4 @@
-"""What the person likes: PREFERENCES.md of the personal config folder (seed E)."""
+"""The preferences of the person: PREFERENCES.md of the personal config folder (seed E)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of this project, as far as it matters for what the person just said (seed E's project memory)."""
+"""Facts about this project that are relevant to the newest message (seed E's project memory)."""
 
 from __future__ import annotations
 

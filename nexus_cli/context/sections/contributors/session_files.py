@@ -1,6 +1,6 @@
-"""The files of the session with their state (seed E), as far as the window cannot tell: those that changed on disk
+"""The files of the session with their state (seed E), as far as the window does not show it: those that changed on disk
 since they were last seen, and those of which nothing is in the window any more. A section for each of the newest, so
-that one file is told without the others, and one for all the others of its kind."""
+that one file is reported without the others, and one for all the others of its kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(sources: Sources) -> Value:
     """Return one record per file that there is something to say of: `path`, `how`, `disk`, `moment`, `hidden`."""
     root = project_root(sources.cwd)
     found = sources.files()
-    told = [one for one in found if one.disk != "same" or one.hidden]
+    shown = [one for one in found if one.disk != "same" or one.hidden]
     return [
         {
             "path": _path(one.path, f"{root}/"),
@@ -34,7 +34,7 @@ def read(sources: Sources) -> Value:
             "moment": one_line(one.moment),
             "hidden": one.hidden,
         }
-        for one in told
+        for one in shown
     ]
 
 

@@ -1,4 +1,4 @@
-"""How to work with the tools at hand (seed E): the few rules that stand in no schema, `defaults/prompts/tool_guide.md`.
+"""Rules for the tools at hand that no schema contains (seed E): `defaults/prompts/tool_guide.md`.
 
 Each line there begins with the tools that it is about, and is said only where all of them are at hand. What a tool
 does and takes is its schema's to say.

@@ -1,4 +1,4 @@
-"""What started the turn, where that was not simply the person typing (seed C's trigger): one line."""
+"""The trigger of the turn in one line, if it was not a typed message (seed C's trigger)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of the person, as far as it matters for what they just said (seed E's user memory)."""
+"""Facts about the person that are relevant to the newest message (seed E's user memory)."""
 
 from __future__ import annotations
 

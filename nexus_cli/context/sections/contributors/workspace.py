@@ -1,4 +1,4 @@
-"""What the project consists of (seed E): folders, languages and the files that tell what it is, from names alone."""
+"""The contents of the project (seed E): folders, languages and characteristic files, from names alone."""
 
 from __future__ import annotations
 

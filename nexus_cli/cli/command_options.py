@@ -135,7 +135,7 @@ class AskOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PreparedTurn:
     """A turn of `nexus ask` that is ready to start."""
 
     options: AskOptions

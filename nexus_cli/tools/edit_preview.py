@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.tools.files import Refused, decode_file, read_regular_file, resolve_path, split_lines, to_lf
+from nexus_cli.tools.files import ToolError, decode_file, read_regular_file, resolve_path, split_lines, to_lf
 
 LARGEST = 1 << 20
 """Characters of a text above which no diff of two texts is made."""
@@ -58,7 +58,7 @@ def short_diff(before: str, after: str) -> str:
 def preview_change(path: str, cwd: Path, change: Callable[[DecodedText | None], str]) -> str:
     """Return the diff of what `change` makes of the text of the file at `path` (None: there is no file).
 
-    "" where it cannot be told: binary or over `LARGEST`, unreadable, or `change` raises `Refused`.
+    "" if it is unknown: binary or over `LARGEST`, unreadable, or `change` raises `ToolError`.
     """
     try:
         target = resolve_path(path, cwd)
@@ -70,7 +70,7 @@ def preview_change(path: str, cwd: Path, change: Callable[[DecodedText | None], 
         if text is None:
             return ""
         return unified_diff(text.text, change(text), path)
-    except (OSError, ValueError, Refused):
+    except (OSError, ValueError, ToolError):
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Opens a ledger file: folders and modes, WAL, schema upgrades, a broken file set aside.
+"""Open a ledger file: folders and modes, WAL, schema upgrades, a broken file set aside.
 
 Owns everything that can fail before the first statement. The tables are in `schema`.
 """
@@ -47,13 +47,13 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     a place that cannot be written, a newer schema, or another program's database.
     """
     what = f"the ledger {path} cannot be opened"
-    door = lock_folder(path) / "opening.lock"
+    lock_path = lock_folder(path) / "opening.lock"
     try:
-        with FileLock.wait(door, shared=True):
+        with FileLock.wait(lock_path, shared=True):
             connection = _connect_current(path)
         if connection is not None:
             return connection
-        with FileLock.wait(door):  # nobody else is opening it now: it can be created, altered or renamed
+        with FileLock.wait(lock_path):  # nobody else is opening it now: it can be created, altered or renamed
             return _connect_exclusively(path, notices)
     except OSError as error:
         raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error

@@ -16,7 +16,7 @@ from typing import Any
 from nexus_cli.context.sections.planner import reason_text
 from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, WindowContents, apportion
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
-from nexus_cli.core.budget import TokenBudget, Used
+from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.limits import Bound, Limits
@@ -32,8 +32,9 @@ PLAN = "plan"
 LimitsInForce = tuple[Limits, Sequence[Bound]]
 """Limits, and which layer bound each."""
 
+
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierRequests:
     """The requests that a cache may hold, with when the epoch of each was used last; the newest of the lane first."""
 
     requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
@@ -71,7 +72,7 @@ class NextRequest:
     """The last entry that an earlier request of this epoch held; -1 where there was none."""
     told: Sections
     """Event sections added to its newest message, which contains their texts."""
-    counted: Used
+    counted: UsedTokens
     """Tokens by layer by our own count."""
     budget: TokenBudget
     """With the tokens by layer as the provider counts, or is expected to: `event` is what we add to the newest message,
@@ -82,7 +83,7 @@ class NextRequest:
     """Tokens with the known error of the estimate: these have to fit (law 2)."""
     basis: str
     """`reported`, `estimate` or `reported+estimate`."""
-    earlier: Earlier
+    earlier: EarlierRequests
     in_force: Callable[[], LimitsInForce]
     """Called once, when the limits are read."""
 
@@ -98,14 +99,14 @@ class NextRequest:
         sent: int = -1,
         told: Sections = (),
         room: int | None = None,
-        earlier: Earlier | None = None,
+        earlier: EarlierRequests | None = None,
         in_force: Callable[[], LimitsInForce] = lambda: (Limits(), ()),
         reported: int | None = None,
     ) -> NextRequest:
         """Return the request of `items` under `epoch`; `meter` estimates it, unless so much was `reported` of it."""
         late = sum(int(one["tokens"]) for one in told)
         messages = sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
-        counted = Used(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
+        counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
         return cls(
             epoch,
             tuple(items),
@@ -117,7 +118,7 @@ class NextRequest:
             budget.available if room is None else room,
             meter.upper(counted.total) if reported is None else reported,
             meter.basis if reported is None else "reported",
-            earlier or Earlier(),
+            earlier or EarlierRequests(),
             in_force,
         )
 

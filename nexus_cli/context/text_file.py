@@ -1,4 +1,4 @@
-"""Reads a text file of unknown encoding: instruction files, `mcp.json`, `config.toml`, recipes.
+"""Read a text file of unknown encoding: instruction files, `mcp.json`, `config.toml`, recipes.
 
 Bounded in memory, never waits for a FIFO or a device. What the text means is the caller's business.
 """
@@ -20,7 +20,7 @@ CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\b\x1a\x1b")) + b"\x7f"
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class FileText:
     """The text of one file."""
 
     text: str
@@ -33,8 +33,8 @@ class Decoded:
     """Bytes of the file that were not read."""
 
 
-def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
-    """The text of the file at `path`, of which at most `limit` bytes are read.
+def read_text(path: Path, limit: int = LIMIT) -> FileText | None:
+    """Return the text of the file at `path`, of which at most `limit` bytes are read.
 
     Decoded by `nexus_cli.core.decode`. None when nothing readable as a file is there: no file, a dangling link, a
     folder, a FIFO, a socket, a device. `NexusError("config", ...)` when the file is there and cannot be read, or is
@@ -51,7 +51,7 @@ def read_text(path: Path, limit: int = LIMIT) -> Decoded | None:
 
 
 def odd_file(path: Path) -> str:
-    """One line for the person about something at `path` that is no regular file: a dangling link, a folder, a pipe, a
+    """Return one line for the person if `path` is no regular file: a dangling link, a folder, a pipe, a
     device; "" where there is a file, or nothing at all. Opens nothing."""
     try:
         mode = os.stat(path).st_mode
@@ -74,20 +74,20 @@ def _target(path: Path) -> str:
         return "a place that cannot be looked into"
 
 
-def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> Decoded:
-    """The first `limit` bytes of a file that was read already, as text; with a notice when there are more. `size` is
-    what the file has where `data` is not all of it."""
+def decode_head(data: bytes, name: str, limit: int, size: int = 0) -> FileText:
+    """Decode the first `limit` bytes of a file that was read already, with a notice if there are more. `size` is the
+    size of the file if `data` is only a part of it."""
     beyond = max(size, len(data)) - limit if len(data) > limit else 0
     decoded = decode(data[:limit], name, cut=beyond > 0)
     if not beyond:
         return decoded
     notice = f"{name}: only the first {limit:,} bytes are read"
     notice += f"; {decoded.notice}" if decoded.notice else ""
-    return Decoded(decoded.text, decoded.encoding, notice, beyond)
+    return FileText(decoded.text, decoded.encoding, notice, beyond)
 
 
-def decode(data: bytes, name: str, *, cut: bool = False) -> Decoded:
-    """`data` as text; `name` is what messages call it, `cut` says that a character may be torn at the end.
+def decode(data: bytes, name: str, *, cut: bool = False) -> FileText:
+    """Return `data` as text; `name` is what messages call it, `cut` says that a character may be torn at the end.
 
     Raises `NexusError("config", ...)` when it is binary: a NUL, or in what is not UTF-8 many control characters.
     """
@@ -98,11 +98,11 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> Decoded:
         raise _binary(name, f"a NUL at character {position:,}")
     if not read.bom and read.remark and len(data) - len(data.translate(None, CONTROLS)) > len(data) // 20:
         raise _binary(name, "many control characters")
-    return Decoded(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
+    return FileText(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
 
 
 def _bytes(path: Path, limit: int) -> tuple[bytes, int] | None:
-    """At most `limit` + 1 bytes of a regular file and how many it has, or None for anything else."""
+    """Return at most `limit` + 1 bytes of a regular file and how many it has, or None for anything else."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         return None
     # Between the two looks a FIFO may have taken the place of the file: it must not block us either.

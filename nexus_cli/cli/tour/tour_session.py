@@ -141,7 +141,7 @@ class TourSession:
         return self._texts[chapter]["words"]
 
     def begin_turn(self, words: str) -> None:
-        """Print the person's words; none for a turn that goes on with what is open."""
+        """Print the person's words; none for a turn that continues open calls."""
         self.put("")
         self._renderer = self._new_renderer()
         if words:
@@ -172,7 +172,7 @@ class TourSession:
         if not self.asks:
             return
         self.put("")
-        line = await self._read_line(self._theme.paint("dim", "Enter goes on, q leaves: "))
+        line = await self._read_line(self._theme.paint("dim", "Enter to continue, q to leave: "))
         if line is None or line.strip().lower() in ("q", "quit", "exit"):
             raise LeftTour
 
