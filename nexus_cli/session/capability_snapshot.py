@@ -21,7 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.available_models import keys_present, unnamed_model
-from nexus_cli.session.recipes import folders, project_recipes
+from nexus_cli.session.recipes import FRONTS, project_recipes
 
 
 def snapshot(
@@ -58,7 +58,7 @@ def status(
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings, environ),
         "servers": [{"name": name, "state": "not started"} for name in servers],
-        "recipes": sorted({*recipe_names(folders()), *(own.names() if own else ())}),
+        "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {"folder": str(root), "trust": trust_state(root), "skills_not_trusted": count_untrusted(cwd)},
         "memory": memory,
         "notices": [line for line in (problem, trouble) if line],
@@ -79,7 +79,8 @@ def _servers(cwd: Path) -> tuple[list[str], str]:
     if not any(os.path.lexists(folder / "mcp.json") for folder in around):
         return [], ""
     try:
-        return sorted(ContextLoader(cwd, trusted=trust_state(root) == "trusted").load().mcp_servers), ""
+        loaded = ContextLoader(cwd, trusted=trust_state(root) == "trusted").load()
+        return sorted(loaded.mcp_servers), "; ".join(notice for notice in loaded.notices if "mcp.json" in notice)
     except NexusError as error:
         return [], error.message
 

@@ -52,8 +52,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what helps"
     yield "host", value["host"]
     yield "tools", _names(value["tools"])
-    servers = [f"{one['name']} ({one['state']})" for one in value["servers"]]
-    yield "MCP servers", _names(servers)
+    if value["servers"]:
+        yield "MCP servers", f"{_names([one['name'] for one in value['servers']])}: not started, they give no tools"
     yield "keys set", _names(value["credentials"])
     yield "recipes", _names(value["recipes"])
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
