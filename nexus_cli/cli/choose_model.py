@@ -56,6 +56,12 @@ def choose_model(
             f"there are several keys: {found}",
             f"Choose one: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
         )
+    for variable, model in settings.default_models.items():
+        if model == REDACTED:
+            from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (seldom, and slow)
+
+            key = f"default_models.{variable}"
+            raise misplaced_key_error(key, f"`nexus config set --unset {key}` takes it out")
     found_servers = servers()
     if found_servers:
         where = ", ".join(f"{server.name} at {server.url}" for server in found_servers)

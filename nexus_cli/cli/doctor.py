@@ -152,6 +152,8 @@ def _config(look: CheckInput) -> Check:
     if look.misplaced:
         notices = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
         return Check("settings", "broken", notices, "Make a new key where others could read that file")
+    if look.settings.notices:
+        return Check("settings", "note", "; ".join(look.settings.notices))
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
 
 
