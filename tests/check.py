@@ -34,7 +34,6 @@ ALWAYS = "tests/test_architecture.py"
 def main(arguments: list[str]) -> int:
     """Run every step with this interpreter; `arguments` go to pytest. Returns 1 when any of them failed."""
     failed: list[str] = []
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     quick = arguments[:1] == ["quick"]
     if quick:
         chosen = choose_tests(changed_files())

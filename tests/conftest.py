@@ -6,6 +6,7 @@ Fixtures of one room live in that room's conftest.py.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import ipaddress
 import os
 import re
@@ -20,6 +21,13 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Else every process compiles every test and every module of the product anew: a twentieth of what the suite costs.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The thousands of tests and the model library stay: collections need not look through them so often.
+gc.set_threshold(50_000, 20, 20)
 
 TEST_SECONDS = 300
 """After so long a test fails with the stacks of all threads."""
@@ -159,3 +167,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((place for place, start in enumerate(FIRST) if name.startswith(start)), len(FIRST))
 
     items.sort(key=rank)
+    gc.freeze()

@@ -124,7 +124,7 @@ def root(
         return None
     if context.invoked_subcommand:
         if shared.given:
-            raise _misplaced(context, shared.given)
+            raise _misplaced_error(context, shared.given)
         return None
     if os.isatty(0):
         from nexus_cli.cli.run_repl import run_repl  # noqa: PLC0415  (a command like the others)
@@ -135,7 +135,7 @@ def root(
     return run_ask(AskOptions(shared=shared))
 
 
-def _misplaced(context: typer.Context, given: list[str]) -> NexusError:
+def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
     """Return the error for options before a command that takes them after it, or not at all."""
     name = str(context.invoked_subcommand)
     group: Any = context.command
@@ -171,9 +171,9 @@ def run(arguments: list[str]) -> int:
         status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
-        return _failed(error, arguments)
+        return _print_failure(error, arguments)
     except usage_error as error:
-        return _failed(_usage(error), arguments)
+        return _print_failure(_usage(error), arguments)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 0
     except (ReaderClosed, BrokenPipeError):
@@ -191,7 +191,7 @@ def run(arguments: list[str]) -> int:
     except Exception as error:  # the last seam: a bug must not look like anything else
         if "--verbose" in arguments or "-v" in arguments:
             sys.excepthook(type(error), error, error.__traceback__)
-        return _failed(_bug(error), arguments)
+        return _print_failure(_bug(error), arguments)
 
 
 def _bug(error: Exception) -> NexusError:
@@ -200,7 +200,7 @@ def _bug(error: Exception) -> NexusError:
     return report_bug(error)
 
 
-def _failed(error: NexusError, arguments: list[str]) -> int:
+def _print_failure(error: NexusError, arguments: list[str]) -> int:
     """Print `error`, with --json also as the result object; return the exit status."""
     if any(len(word) >= _SHORTEST_KEY and " " not in word for word in arguments):
         error = _without_keys(error, arguments)

@@ -31,7 +31,7 @@ def literal(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _loaded() -> LoadedSettings:
+def _load() -> LoadedSettings:
     loaded = load_settings_in(project_root(working_folder()), places(), defaults_dir(), os.environ)
     for notice in loaded.settings.notices:
         write_stderr_line(f"nexus: {notice}")
@@ -44,7 +44,7 @@ def show_settings(
     json: Json = False,
 ) -> int:
     """Print every setting that has a value."""
-    loaded = _loaded()
+    loaded = _load()
     if json:
         settings: dict[str, Any] = {}
         for key, value in loaded.values.items():
@@ -69,7 +69,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
         raise NexusError("config", key, why, f"Name one: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key_error(key)
-    value = _loaded().values.get(".".join(quote_part(part) for part in parts))
+    value = _load().values.get(".".join(quote_part(part) for part in parts))
     if value is None:
         shown = hide_keys_in(key)
         raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")

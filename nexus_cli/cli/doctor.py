@@ -213,7 +213,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
 )
 
 
-def _packaged() -> Settings:
+def _load_defaults() -> Settings:
     """Return the package's settings, for the other checks if the person's are broken."""
     try:
         return build_settings(read_values(defaults_dir() / "config.toml"))
@@ -230,7 +230,7 @@ def doctor(json: Json = False) -> int:
         loaded = load_settings(found, defaults_dir(), os.environ)
         settings, misplaced = loaded.settings, loaded.misplaced
     except NexusError as error:
-        settings = _packaged()
+        settings = _load_defaults()
         checks.append(Check("settings", "broken", error.message, error.hint))
     look = CheckInput(found, settings, os.environ, misplaced)
     for check in CHECKS:

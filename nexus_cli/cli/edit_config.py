@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
-from nexus_cli.config.paths import Places, private_dir
+from nexus_cli.config.paths import Places
+from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.config.setting_rules import FORMER_TABLES, Scalar
 from nexus_cli.config.settings import (
     build_settings,
@@ -30,7 +31,7 @@ from nexus_cli.config.settings import (
     unknown_key_error,
 )
 from nexus_cli.core.decode import decode
-from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.errors import NexusError
 
 WAIT = 10.0
 """Seconds that a change waits for another one."""
@@ -100,13 +101,13 @@ def edit_settings(
             return False
         try:
             with _alone(path):
-                _unchanged(path, before)
+                _require_unchanged(path, before)
                 _refuse_keys(left, path)
                 _write(path, left, before, defaults_dir)
             return True
         except NexusError as error:
             if error.kind == "usage" or not again(error):
-                raise NexusError(error.kind, error.what, error.why, _kept(path, left)) from None
+                raise NexusError(error.kind, error.what, error.why, _save_rejected(path, left)) from None
         text = left
 
 
@@ -119,7 +120,7 @@ def _text(path: Path) -> str:
         raise
 
 
-def _unchanged(path: Path, before: str) -> None:
+def _require_unchanged(path: Path, before: str) -> None:
     if _text(path) != before:
         raise NexusError("usage", str(path), "another process has changed it meanwhile", "Try again")
 
@@ -128,25 +129,17 @@ def _unchanged(path: Path, before: str) -> None:
 def _alone(path: Path) -> Iterator[None]:
     """Lock the file at `path` against other processes; raise `NexusError("internal", ...)` if the lock cannot be
     written."""
-    from nexus_cli.ledger.session_lock import FileLock  # noqa: PLC0415  (brings the ledger; only for writing)
-
     try:
         lock = FileLock.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
     except OSError as error:
-        raise _unwritten(path, error) from error
+        raise write_error(path, error) from error
     try:
         yield
     finally:
         lock.release(remove=True)
 
 
-def _unwritten(path: Path, error: OSError) -> NexusError:
-    otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
-    hint = write_failure_hint(error, otherwise)
-    return NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint)
-
-
-def _kept(path: Path, text: str) -> str:
+def _save_rejected(path: Path, text: str) -> str:
     """Save the text that was rejected; return a hint that says where."""
     beside = path.with_name(f"{path.name}.rejected")
     try:
@@ -177,7 +170,7 @@ def _write(path: Path, text: str, before: str, defaults_dir: Path) -> None:
     try:
         _replace(path, text, before)
     except OSError as error:
-        raise _unwritten(path, error) from error
+        raise write_error(path, error) from error
 
 
 def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:
@@ -203,22 +196,12 @@ def _replace(path: Path, text: str, before: str | None = None) -> None:
 
     Raises `NexusError("usage", ...)` if the file no longer holds `before`.
     """
-    private_dir(path.parent)
-    descriptor, name = tempfile.mkstemp(prefix=".config-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(_encoded(path, text))
-            file.flush()
-            os.fsync(file.fileno())
-        if before is not None:
-            _unchanged(path, before)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    replace_private_file(
+        path, _encode_as(path, text), lambda: _require_unchanged(path, before) if before is not None else None
+    )
 
 
-def _encoded(path: Path, text: str) -> bytes:
+def _encode_as(path: Path, text: str) -> bytes:
     """Return `text` with the byte order mark of the file, and with CRLF if the file has it."""
     old = decode(path.read_bytes()) if path.exists() else None
     if old is None:

@@ -92,7 +92,7 @@ class _First:
         """See `first_run`."""
         servers = local_servers()
         self._say("This is the first start of nexus here. What was found:")
-        self._found(servers)
+        self._print_found(servers)
         models = self._usable(servers)
         if not models and not named_model(self._environ, self._settings):
             self._login(servers)
@@ -123,7 +123,7 @@ class _First:
             self._ways()
         self._refuse(servers)
 
-    def _found(self, servers: Sequence[LocalServer]) -> None:
+    def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
         answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none answers here"
         term = self._environ.get("TERM", "") or "TERM is not set"
@@ -163,12 +163,12 @@ class _First:
             self._say(f"Model: {models[0]['name']} ({models[0]['because'][-1]}).")
             return str(models[0]["name"])
         self._say("Which model shall be used? Type its number, or the name of any model. $ is per million tokens.")
-        self._put("\n".join(_listed(models[:SHOWN], self._width)))
+        self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
             self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
-        return self._ask("Model", str(models[0]["name"]), lambda text: self._named(text, models))
+        return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
-    def _named(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
+    def _resolve_name(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST:
             raise NexusError("usage", f"{text[:20]}...", "no model has such a name", "A name is written PROVIDER/MODEL")
@@ -230,7 +230,7 @@ class _First:
         self._stream.write(text + "\n")
 
 
-def _listed(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     rows = [("", "model", "window", "$ in", "$ out", "because")]
     for place, model in enumerate(models, 1):
         window = f"{model['window']:,}" + ("" if model["known"] else "?")

@@ -48,8 +48,8 @@ class LoopWatchdog:
         resume_line: Callable[[], str] = str,
         before_exit: Callable[[NexusError], None] = lambda error: None,
     ) -> None:
-        """`resume_line` is the command that resumes, or "". `before_exit` is called in another thread with the cause,
-        before the process is ended."""
+        """Initialize; `resume_line` returns the command that resumes, or "". `before_exit` is called in another thread
+        with the cause, before the process is ended."""
         self._session = session
         self._resume_line = resume_line
         self._before_exit = before_exit

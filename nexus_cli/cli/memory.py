@@ -73,7 +73,7 @@ def accept(
     """Let a proposal of the model count."""
     ledger = open_ledger(writes=True)
     value = reports.acceptance_report(ledger, session_facts.accept(ledger, [key], _root(), _now()))
-    return _shown(ledger, value, json)
+    return _print_change(ledger, value, json)
 
 
 @app.command("forget")
@@ -96,10 +96,10 @@ def consolidate(model: Model = "", json: Json = False) -> int:
 
 
 def _done(ledger: Ledger, facts: list[Any], done: str, json: bool) -> int:
-    return _shown(ledger, reports.facts_report(ledger, facts, done=done), json)
+    return _print_change(ledger, reports.facts_report(ledger, facts, done=done), json)
 
 
-def _shown(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
+def _print_change(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
     ledger.close()
     return print_report(value, fact_text, json=json)
 

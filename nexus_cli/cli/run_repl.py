@@ -37,12 +37,13 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.repl.repl_approver import ReplApprover
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.screen import Screen
 
@@ -112,7 +113,7 @@ class _ReplRun:
         """Run until the person leaves; return the exit status."""
         box = None if self._dumb else self._input_box()
         view = self._make_view(box)
-        approver = ReplApprover(view, self._theme)
+        approver = PersonApprover(view, lambda question: question_text(question, view.width, self._theme))
         session = open_session(self._options, self._settings, approver=approver)
         renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None)
         repl = self._repl = Repl(session, view, renderer, self._theme)

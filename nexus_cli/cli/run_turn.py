@@ -73,9 +73,14 @@ class _Turn:
         interactive = os.isatty(0) and err.terminal
         approver = None
         if interactive:
-            from nexus_cli.ui.print.terminal_approver import TerminalApprover  # noqa: PLC0415  (in a terminal only)
+            from nexus_cli.ui.print.approver import PersonApprover, TerminalQuestions  # noqa: PLC0415  (in a terminal only)
+            from nexus_cli.ui.render.question_text import plain_question_text  # noqa: PLC0415
 
-            approver = TerminalApprover(err)
+            approver = PersonApprover(
+                TerminalQuestions(err),
+                lambda question: plain_question_text(question, err.colour),
+                "the input ended before an answer",
+            )
         self._session = open_session(
             session_options(
                 options.shared, run.settings, run.folder, run.model, require_save=options.require_save,

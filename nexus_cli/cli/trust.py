@@ -46,7 +46,7 @@ def trust(
         if found.problem:
             raise NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
         return 0
-    if value["state"] != "trusted" and _agreed(value, json):
+    if value["state"] != "trusted" and _confirm(value, json):
         record.trust(folder, found)
         value["state"] = "trusted"
         if not json and _terminal():
@@ -60,7 +60,7 @@ def trust(
     return 0
 
 
-def _agreed(value: dict[str, object], json: bool) -> bool:
+def _confirm(value: dict[str, object], json: bool) -> bool:
     """Ask in a terminal; True without one, where the command itself is the answer."""
     if not _terminal():
         return True

@@ -1,4 +1,4 @@
-"""Shared by the commands: parsed arguments, the session's ledger, options to reopen the session with."""
+"""Functions of several commands: parsed arguments, the session's ledger, options to reopen the session with."""
 
 from __future__ import annotations
 

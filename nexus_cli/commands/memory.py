@@ -58,7 +58,7 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
         raise usage_error("memory", rest, f"it does not say {MISSING[act]}", f"/memory {act} {USAGE[act]}")
     match act:
         case "add":
-            slot, words = _slotted(rest, text)
+            slot, words = _split_slot(rest, text)
             fact = session_facts.add_fact(ledger, slot, words, root, at, here)
             context.show("fact", reports.facts_report(ledger, [fact], here, done="kept"))
         case "accept":
@@ -77,7 +77,7 @@ def _names(text: str) -> list[str]:
     return IDS.split(text.strip(", "))
 
 
-def _slotted(rest: str, text: str) -> tuple[MemorySlot, str]:
+def _split_slot(rest: str, text: str) -> tuple[MemorySlot, str]:
     """Return the slot that `text` begins with, in small letters, else project, and the words of the fact.
 
     `NexusError("usage", ...)` for a slot without words, and where the first word is nearly one. With a capital it is

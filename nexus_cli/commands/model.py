@@ -24,7 +24,7 @@ async def set_model(context: CommandContext, rest: str) -> None:
     NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
     stays. A provider caches per model, so it prints how much of the next request misses the cache.
     """
-    name = resolve_alias(replace_surrogates(rest), context.settings) if rest else await _chosen(context)
+    name = resolve_alias(replace_surrogates(rest), context.settings) if rest else await _choose_model(context)
     if not name:
         return
     try:
@@ -39,7 +39,7 @@ async def set_model(context: CommandContext, rest: str) -> None:
     context.say(f"model {context.session.model}. {await describe_cache_miss(context)}".rstrip())
 
 
-async def _chosen(context: CommandContext) -> str | None:
+async def _choose_model(context: CommandContext) -> str | None:
     listed = await asyncio.to_thread(reports.list_models, context.settings, os.environ)
     present = context.session.model
     choices = [Choice(row["name"], _label(row, present)) for row in listed["models"]]

@@ -23,18 +23,18 @@ async def pin_text(context: CommandContext, rest: str) -> None:
     their numbers; /unpin removes a pin.
     """
     if not rest:
-        context.show("pins", {**pins_report(context.session.state), "messages": _said(context)})
+        context.show("pins", {**pins_report(context.session.state), "messages": _list_messages(context)})
         return
     await run_act(context, "pinning", pin(rest))
 
 
-def _said(context: CommandContext) -> list[dict[str, Any]]:
+def _list_messages(context: CommandContext) -> list[dict[str, Any]]:
     return newest_messages(context.session.context.lane.timeline, MESSAGES)
 
 
 def _complete_pin(context: CommandContext) -> Sequence[str]:
     """Return the numbers of the person's newest messages, newest first."""
-    return [str(one["entry"]) for one in reversed(_said(context))]
+    return [str(one["entry"]) for one in reversed(_list_messages(context))]
 
 
 async def unpin_text(context: CommandContext, rest: str) -> None:

@@ -16,15 +16,15 @@ async def reflect(context: CommandContext, rest: str) -> None:
     /memory). Nothing is added to the conversation, and its next request still hits the cache.
     """
     replies: list[str] = []
-    before = _waiting(context)
+    before = _list_proposals(context)
     await run_act(context, "reflecting", reflection(replies.append))
-    after = _waiting(context)
+    after = _list_proposals(context)
     new = [fact_id for fact_id in after if fact_id not in before]
     value = {"version": 1, "text": replies[0] if replies else "", "waiting": new, "older": len(after) - len(new)}
     context.show("reflection", value)
 
 
-def _waiting(context: CommandContext) -> list[str]:
+def _list_proposals(context: CommandContext) -> list[str]:
     """Return the ids of the facts that wait for the person; none if the ledger fails."""
     ledger = context.session.ledger
     try:

@@ -179,10 +179,10 @@ def _line_of(text: str, parts: list[str]) -> int:
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if line.startswith("["):
-            table = [p.strip().strip("\"'") for p in _dotted(line.strip("[]").partition("#")[0].rstrip("] "))]
+            table = [p.strip().strip("\"'") for p in _split_dotted(line.strip("[]").partition("#")[0].rstrip("] "))]
             found = table
         elif "=" in line:
-            found = table + [p.strip().strip("\"'") for p in _dotted(line.partition("=")[0])]
+            found = table + [p.strip().strip("\"'") for p in _split_dotted(line.partition("=")[0])]
         else:
             continue
         if found[: len(parts)] == parts:
@@ -190,7 +190,7 @@ def _line_of(text: str, parts: list[str]) -> int:
     return 0
 
 
-def _dotted(text: str) -> list[str]:
+def _split_dotted(text: str) -> list[str]:
     parts, quote = [""], ""
     for char in text:
         if quote or char in "\"'":

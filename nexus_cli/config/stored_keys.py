@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import places, private_dir
-from nexus_cli.core.errors import NexusError, ProviderError, write_failure_hint
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.core.errors import NexusError, ProviderError
 
 SERVICE = "nexus"
 """Under this name the keyring has the keys."""
@@ -67,14 +68,9 @@ def store_key(variable: str, key: str) -> str:
     _from_keyring.cache_clear()
     path = _folder() / variable
     try:
-        private_dir(path.parent)
-        made = path.with_name(f".{variable}.{os.getpid()}")
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write("" if kept else key)
-        os.replace(made, path)
+        replace_private_file(path, b"" if kept else key.encode())
     except OSError as error:
-        hint = write_failure_hint(error, f"Check the permissions, or export {variable}=... instead")
-        raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint) from error
+        raise write_error(path, error) from error
     return key_place(variable)
 
 

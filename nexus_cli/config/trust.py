@@ -6,22 +6,21 @@ project's real path, so a project whose files changed is untrusted again.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import json
 import os
 import stat
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.paths import places, private_dir
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.errors import NexusError
 
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
@@ -197,42 +196,10 @@ def _change_record() -> Iterator[dict[str, Any]]:
     """Yield the record, to be changed by one process at a time and replaced in one step."""
     path = places().data / "trust.json"
     try:
-        lock = os.open(private_dir(path.parent) / "trust.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            _wait_for(lock)
+        with FileLock.wait_for(path.with_name("trust.lock"), WAIT):
             projects = _read_record()
             yield projects
-            _replace(path, json.dumps({"version": 1, "projects": projects}, indent=1) + "\n")
-        finally:
-            os.close(lock)
+            text = json.dumps({"version": 1, "projects": projects}, indent=1) + "\n"
+            replace_private_file(path, text.encode())
     except OSError as error:
-        otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
-        hint = write_failure_hint(error, otherwise)
-        raise NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint) from error
-
-
-def _wait_for(lock: int) -> None:
-    """Take the lock; `TimeoutError` where another process keeps it for `WAIT` seconds."""
-    end = time.monotonic() + WAIT
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > end:
-                raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
-        time.sleep(0.005)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put `text` in the place of the file in one step; `OSError` where it fails, with nothing left behind."""
-    draft = path.with_name(f"trust-{os.urandom(8).hex()}.json")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+        raise write_error(path, error) from error

@@ -200,7 +200,7 @@ def plan(
     if most < SUMMARY_FLOOR:
         return None
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
-    stay, crowded = fitting(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
+    stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
     free -= sum(pin.tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
     shown = {s.entry for s in kept if s.form in (ItemForm.FULL, ItemForm.ELIDED)} | {pin.entry for pin in stay}
@@ -298,7 +298,7 @@ def _without_shown(pins: Sequence[Pin], kept: Sequence[WindowItem]) -> list[Pin]
     return [pin for pin in pins if pin.entry not in shown]
 
 
-def fitting(
+def split_fitting_pins(
     pins: Sequence[Pin], room: int, count: Callable[[str], int]
 ) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
     """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""

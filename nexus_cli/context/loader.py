@@ -20,7 +20,7 @@ from nexus_cli.context.prompt_loader import (
     foreign_sources,
     personal_sources,
     project_sources,
-    trimmed,
+    trim_text,
 )
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import read_text
@@ -115,22 +115,22 @@ class LoadedContext:
 
 
 class ContextLoader:
-    """Loads the layers of one folder."""
+    """The loader of the layers of one folder."""
 
     def __init__(self, cwd: Path | None = None, *, trusted: bool = False) -> None:
-        """`cwd` is the folder (default: the current one); `trusted` lets a project's `.nexus` files take effect."""
+        """Initialize; `cwd` defaults to the current folder; with `trusted` a project's `.nexus` files count."""
         self._cwd = Path(cwd) if cwd is not None else working_folder()
         self._trusted = trusted
 
     def load(self, is_repl: bool = True) -> LoadedContext:
         """Read everything again. `NexusError("config", ...)` names a file that is broken."""
-        layers = [_configured(layer, trusted=self._trusted) for layer in _instructed(self._cwd)]
+        layers = [_add_configuration(layer, trusted=self._trusted) for layer in _load_instructions(self._cwd)]
         used = tuple(layer for layer in layers if layer.files or layer.ignored)
         config: Mapping[str, Any] = {}
         servers: dict[str, Mapping[str, Any]] = {}
         for layer in used:
             merged = merge(config, layer.config)
-            config = merged if layer.name == "global" else tightened(config, merged)
+            config = merged if layer.name == "global" else tighten_settings(config, merged)
             servers.update(layer.mcp_servers)
         sections = [f"{layer.header}\n{layer.text}" for layer in used if layer.text]
         notices = tuple(layer.notice for layer in layers if layer.notice)
@@ -145,7 +145,7 @@ def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
     A folder without instructions for us has those for other agents (`FOREIGN_FILES`), and a notice that names them. A
     file that cannot be read is left out with a notice. A folder that has vanished leaves the global layer.
     """
-    return [layer for layer in _instructed(cwd, for_session=True) if layer.text or layer.notice]
+    return [layer for layer in _load_instructions(cwd, for_session=True) if layer.text or layer.notice]
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def tightened(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
+def tighten_settings(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
     """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
     allow = base.get("allow", LEVELS[0])
@@ -176,7 +176,7 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _instructed(cwd: Path | None, *, for_session: bool = False) -> list[ContextLayer]:
+def _load_instructions(cwd: Path | None, *, for_session: bool = False) -> list[ContextLayer]:
     """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
     `NexusError("config", ...)` for a file that cannot be read; a session skips it.
@@ -192,12 +192,12 @@ def _instructed(cwd: Path | None, *, for_session: bool = False) -> list[ContextL
     for folder in (one for one in (*outer, local) if one not in seen):
         layer = _layer("local" if folder == local else "ancestor", folder, project_sources(folder), for_session, within)
         if for_session and not layer.text and (foreign := foreign_sources(folder)):
-            layer = _named(_layer(layer.name, folder, foreign, for_session, within))
+            layer = _with_file_notice(_layer(layer.name, folder, foreign, for_session, within))
         layers.append(layer)
     return layers
 
 
-def _named(layer: ContextLayer) -> ContextLayer:
+def _with_file_notice(layer: ContextLayer) -> ContextLayer:
     """Return `layer` with a notice that names its file: instructions for other agents are read."""
     if layer.path is None:
         return layer
@@ -230,7 +230,7 @@ def _layer(
             ignored.append(path)
             continue
         try:
-            text = trimmed(source.load() or "")
+            text = trim_text(source.load() or "")
         except NexusError as error:
             if not skip:
                 raise
@@ -244,17 +244,17 @@ def _layer(
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
 
-def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
+def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     """Return `layer` with its settings and servers, or with the names of those that do not count."""
     folder = places().config if layer.name == "global" else layer.folder / ".nexus"
     settings, servers = folder / "config.toml", folder / "mcp.json"
     if layer.name != "global" and not trusted:
         found = (path for path in (settings, servers) if os.path.isfile(path))
         return replace(layer, ignored=(*layer.ignored, *found))
-    config = _parsed(settings, _toml)
-    table = _parsed(servers, _mcp)
+    config = _parse_file(settings, _toml)
+    table = _parse_file(servers, _mcp)
     notices = [layer.notice] if layer.notice else []
-    if table == {} and "servers" in (_parsed(servers, json.loads) or {}):
+    if table == {} and "servers" in (_parse_file(servers, json.loads) or {}):
         notices.append(f'{one_line(str(servers))} names "servers", the form of VS Code: nexus reads "mcpServers"')
     return replace(
         layer,
@@ -266,7 +266,7 @@ def _configured(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     )
 
 
-def _parsed(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
+def _parse_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
     found = read_text(path)
     if found is None:
         return None

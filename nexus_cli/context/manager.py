@@ -44,7 +44,7 @@ class ContextConfig:
 
 
 class ContextManager:
-    """Holds one conversation and builds what a model is sent."""
+    """One conversation, and the messages of its next request."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ContextManager:
         low_water: float | None = None,
         markers: bool = False,
     ) -> None:
-        """`ValueError` for an unknown truncation strategy.
+        """Initialize; raise `ValueError` for an unknown truncation strategy.
 
         `low_water` is the share of the budget to which a truncation goes down (None: fill it), `markers` puts a line
         where groups were removed and records drops.
@@ -120,7 +120,7 @@ class ContextManager:
     @property
     def messages(self) -> list[Message]:
         """Return a copy of what the model sees, without the system message: built last, and added since."""
-        return [_own(item.message) for item in self._seen()]
+        return [_own(item.message) for item in self._visible_items()]
 
     @property
     def history(self) -> list[Message]:
@@ -144,7 +144,7 @@ class ContextManager:
         shown = tuple(self._window())
         self._built = (self.lane.timeline.last, shown)
         system = [Message(Role.SYSTEM, self.system_prompt)] if self.system_prompt else []
-        return system + [_own(_joined(item.message, item.preamble)) for item in shown]
+        return system + [_own(_join_preamble(item.message, item.preamble)) for item in shown]
 
     def get_token_usage(self) -> dict[str, int]:
         """Return tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
@@ -184,7 +184,7 @@ class ContextManager:
         """
         if summary_message.role is not Role.USER or is_blank_summary(summary_message):
             raise ValueError("the summary has to be a user message with text")
-        seen, preserved = self._seen(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
+        seen, preserved = self._visible_items(), [m for m in preserved_messages if m.role is not Role.SYSTEM]
         matched = next(
             (size for size in range(min(len(seen), len(preserved)), 0, -1) if _same(seen[-size:], preserved[:size])),
             0,
@@ -230,7 +230,7 @@ class ContextManager:
         once and remembered.
         """
         if preamble and self._clock:
-            return self.counter.count_messages([_joined(message, preamble)])
+            return self.counter.count_messages([_join_preamble(message, preamble)])
         return self.counter.count_messages([message]) + (self.counter.count(preamble) if preamble else 0)
 
     def system_cost(self, prompt: str) -> int:
@@ -251,7 +251,7 @@ class ContextManager:
             self.lane.rewrite(self.lane.items, "reload", (), frame)
 
     def frame(self) -> EpochHeader:
-        """System prompt and tools in force."""
+        """Return the system prompt and tools in force."""
         return header_of(self.lane.epoch)
 
     def fork(self, lane: Lane) -> ContextManager:
@@ -273,7 +273,7 @@ class ContextManager:
         """Return what a list built now would hold, if nothing were cut."""
         return flatten(from_first_user_message(self.lane.groups()))
 
-    def _seen(self) -> list[WindowItem]:
+    def _visible_items(self) -> list[WindowItem]:
         """Return what was built last and added since, late results in the place of their placeholder."""
         last, shown = self._built
         seen = list(shown)
@@ -298,7 +298,7 @@ class ContextManager:
         if newest in self.lane.tail:
             self.lane.attach_preamble(preamble)
         else:
-            head = [self._dressed(item) if item is newest else item for item in self.lane.items]
+            head = [self._with_preamble(item) if item is newest else item for item in self.lane.items]
             self.lane.rewrite(head, "reload", ())
 
     def _truncate(self) -> None:
@@ -314,21 +314,21 @@ class ContextManager:
         """Return the original of an elided item: a second cut starts from the original."""
         if item.form is not ItemForm.ELIDED:
             return item
-        return self._dressed(item_of(self.lane.timeline.read(item.entry, item.entry)[0]))
+        return self._with_preamble(item_of(self.lane.timeline.read(item.entry, item.entry)[0]))
 
     def _restore(self) -> None:
         """Show the whole history since the last compaction or clearing again, where it fits."""
         if not self._hidden:
             return
         read = self.lane.timeline.read(self._origin.base + 1, self.lane.timeline.last)
-        items = [*self._origin.head, *(self._dressed(item_of(entry)) for entry in read)]
+        items = [*self._origin.head, *(self._with_preamble(item_of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
         fixed = self.lane.epoch.system_tokens + self.lane.epoch.tools_tokens
         if fixed + sum(item.tokens for item in whole) <= self.available:
             self.lane.rewrite(items, "restore", ())
             self._hidden = False
 
-    def _dressed(self, item: WindowItem) -> WindowItem:
+    def _with_preamble(self, item: WindowItem) -> WindowItem:
         preamble = self._preambles.get(item.entry, "")
         return replace(item, preamble=preamble, tokens=self.measure(item.message, preamble)) if preamble else item
 
@@ -345,7 +345,7 @@ def _strategy(name: str) -> Strategy:
     return known[name]
 
 
-def _joined(message: Message, preamble: str) -> Message:
+def _join_preamble(message: Message, preamble: str) -> Message:
     """Return `message` with its preamble: before the text of the person, after that of a tool."""
     if not preamble:
         return message
@@ -361,6 +361,6 @@ def _own(message: Message) -> Message:
 def _same(items: Sequence[WindowItem], messages: Sequence[Message]) -> bool:
     """True if `messages` are those of the items, with or without their preambles."""
     return all(
-        message in (item.message, _joined(item.message, item.preamble))
+        message in (item.message, _join_preamble(item.message, item.preamble))
         for item, message in zip(items, messages, strict=True)
     )

@@ -33,7 +33,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class OwnWords:
-    """Counts and chooses quotations."""
+    """A counter and chooser of quotations."""
 
     count: Callable[[str], int]
 

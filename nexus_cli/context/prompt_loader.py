@@ -75,15 +75,15 @@ class LoadedPrompt:
 
 
 class PromptLoader:
-    """Combines the personal and the project prompt with the environment (seed A, interface.md section 9)."""
+    """The personal and the project prompt with the environment (seed A, interface.md section 9)."""
 
     def __init__(
         self,
         personal_sources: Sequence[PromptSource] | None = None,
         project_source: PromptSource | None = None,
     ) -> None:
-        """By default the personal sources are `config/NEXUS.md` and the package's own; the project's is `NEXUS.md`,
-        else `AGENTS.md`, of the folder that is current now."""
+        """Initialize; the default personal sources are `config/NEXUS.md` and the package's own, that of the project
+        is `NEXUS.md`, else `AGENTS.md`, of the current folder."""
         self._folder = working_folder()
         self._personal = personal_sources
         self._project: Sequence[PromptSource] = project_sources(self._folder)
@@ -126,13 +126,13 @@ def foreign_sources(folder: Path) -> list[FilePromptSource]:
 def first_prompt(sources: Sequence[PromptSource]) -> tuple[str, Path | None]:
     """Return the first text that is not blank, trimmed, and its file; `("", None)` if there is none."""
     for source in sources:
-        text = trimmed(source.load() or "")
+        text = trim_text(source.load() or "")
         if text:
             return text, source.path
     return "", None
 
 
-def trimmed(text: str) -> str:
+def trim_text(text: str) -> str:
     """Return `text` without leading blank lines and trailing white space; its first line keeps its indent."""
     body = text.rstrip()
     start = len(body) - len(body.lstrip())

@@ -24,7 +24,7 @@ class UsedTokens:
         """Return the sum of all layers."""
         return self.system + self.tools + self.history + self.event
 
-    def described(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int]:
         """Return the layers and their total as JSON."""
         return {**asdict(self), "total": self.total}
 
@@ -65,14 +65,14 @@ class TokenBudget:
         """Return `normal`, `high` from 60 %, or `critical` from 80 %."""
         return self.pressure_beyond(0)
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return it as JSON (interface.md section 8)."""
         return {
             "window": self.window,
             "reserve_reply": self.reserve_reply,
             "reserve_tools": self.reserve_tools,
             "available": self.available,
-            "used": self.used.described(),
+            "used": self.used.to_json(),
             "remaining": self.remaining,
             "pressure": self.pressure,
         }

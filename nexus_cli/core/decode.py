@@ -121,7 +121,7 @@ def decode(data: bytes, *, cut: bool = False) -> DecodedText | None:
     """
     for bom, encoding in MARKS:
         if data.startswith(bom):
-            return _marked(data[len(bom) :], encoding, bom, cut)
+            return _decode_marked(data[len(bom) :], encoding, bom, cut)
     try:
         return DecodedText(_read(data, "utf-8", "strict", cut))
     except UnicodeDecodeError as error:
@@ -144,7 +144,7 @@ def _read(data: bytes, encoding: str, errors: str, cut: bool) -> str:
     return codecs.getincrementaldecoder(encoding)(errors).decode(data, not cut)
 
 
-def _marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> DecodedText:
+def _decode_marked(body: bytes, encoding: str, bom: bytes, cut: bool) -> DecodedText:
     try:
         return DecodedText(_read(body, encoding, "strict", cut), encoding, bom)
     except UnicodeDecodeError:

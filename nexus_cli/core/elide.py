@@ -83,7 +83,7 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker) -> ElidedText:
         tail = max(head, _snap_on(text, _backward(text, head, length, room - room // 2, count)))
         kept = count(text[:head]) + count(text[tail:])
         left = max(1, whole - kept)
-        shown = _joined(text[:head], marker(head, tail, length, left), text[tail:])
+        shown = _join_around(text[:head], marker(head, tail, length, left), text[tail:])
         size = count(shown)
         if size <= cap and tail > head:
             return ElidedText(shown, head, tail, left)
@@ -108,7 +108,7 @@ def cut_piece(text: str, start: int, end: int, cap: int, count: Count) -> Piece:
     return Piece(text[first:stop], first, stop, len(text))
 
 
-def _joined(head: str, line: str, tail: str) -> str:
+def _join_around(head: str, line: str, tail: str) -> str:
     gap = "" if not head or head.endswith("\n") else "\n"
     return head + gap + line + ("\n" if tail else "") + tail
 

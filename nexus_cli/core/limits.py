@@ -62,7 +62,7 @@ class Limits:
         """True if a turn may run the calls of one step only; calls requested together are one action."""
         return self.mode == "single_action" or self.multi_tool is False
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the limits that are set, by name, as JSON has them."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: json_value(value) for name, value in values.items() if value is not None}

@@ -114,7 +114,7 @@ def _secret_behind(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     place = _Place(bool(_IS_PASSWORD.fullmatch(found["word"])), literal, False, sign in ("=", ":="))
     start = found.end()
     quote = _QUOTE.match(text, start)
-    inside = _quoted(text, quote) if quote else None
+    inside = _find_quoted(text, quote) if quote else None
     if quote is not None and inside is not None:
         place = replace(place, quoted=True)
         changes = "{" in text[slice(*inside)] and "f" in quote[0].lower()
@@ -126,7 +126,7 @@ def _secret_behind(text: str, found: re.Match[str]) -> tuple[int, int] | None:
     return _bare_secret(text, quote.end() if quote else start, place, literal and sign in ("", ":"))
 
 
-def _quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:
+def _find_quoted(text: str, quote: re.Match[str]) -> tuple[int, int] | None:
     """Return the span inside the quotes, None when they do not end on the same line."""
     mark, start = quote["quote"], quote.end()
     if len(mark) == 1:
@@ -266,7 +266,7 @@ def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None
     text = _without_values(text, os.environ if environ is None else environ)
     known_id = AWS_ID.search(text)
     text = _without_named(text)
-    text = KEY_LIKE.sub(_replaced, text)
+    text = KEY_LIKE.sub(_replace_match, text)
     if known_id:
         text = AWS_SECRET.sub(REDACTED, text)
     return OPAQUE.sub(REDACTED, text) if opaque else text
@@ -292,7 +292,7 @@ def _without_named(text: str) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _replaced(found: re.Match[str]) -> str:
+def _replace_match(found: re.Match[str]) -> str:
     if found["basic"] and not _is_basic(found["pair"]):
         return found[0]
     kept = found["hook"] or found["header"] or found["basic"] or found["bearer"] or found["url"] or ""

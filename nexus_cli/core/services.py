@@ -39,7 +39,7 @@ class Log(Protocol):
         ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
-        """Kind and actor of the entries up to `last`, and how many; none is read. A pair may come more than once."""
+        """Return kind, actor and number of the entries up to `last`, reading none. A pair may occur more than once."""
         ...
 
     def last_id(self) -> int:

@@ -43,13 +43,13 @@ def put_json(db: Database, value: Any) -> int:
 def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> bytes:
     """Return the data behind the columns `hash, codec, data`; `NexusError("ledger", ...)` if it is damaged."""
     if digest is None or stored is None:
-        raise _damaged("it is missing")
+        raise _damage_error("it is missing")
     try:
         data = zlib.decompress(stored) if codec == _ZLIB else stored
     except zlib.error as error:
-        raise _damaged("it cannot be unpacked") from error
+        raise _damage_error("it cannot be unpacked") from error
     if sha256(data).digest() != digest:
-        raise _damaged("it does not match its hash")
+        raise _damage_error("it does not match its hash")
     return data
 
 
@@ -77,6 +77,6 @@ def damage_at(what: str) -> Iterator[None]:
         raise NexusError(error.kind, f"{what}: {error.what}", error.why, error.hint) from error
 
 
-def _damaged(why: str) -> NexusError:
+def _damage_error(why: str) -> NexusError:
     hint = "The ledger file was changed or the disk is failing: restore it from a backup, or start a new session"
     return NexusError("ledger", "a text in the ledger is damaged", why, hint)

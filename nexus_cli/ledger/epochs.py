@@ -71,7 +71,7 @@ def key_of(db: Database, lane: int, epoch_id: int) -> int | None:
 
 
 def require_key(db: Database, lane: int, epoch_id: int) -> int:
-    """As `key_of`; `NexusError("usage", ...)` if unknown."""
+    """Return the key like `key_of`; raise `NexusError("usage", ...)` if unknown."""
     key = key_of(db, lane, epoch_id)
     if key is None:
         raise NexusError("usage", f"there is no epoch {epoch_id}", "this session has not begun it")

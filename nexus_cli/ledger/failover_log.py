@@ -49,7 +49,7 @@ class FailoverLog(LaneLog):
         self, db: Database, session: str, lane: int | None = None, clock: Clock = local_now, *,
         require_save: bool, warn: Callable[[str], None], shared: _Failover | None = None,
     ) -> None:  # fmt: skip
-        """`shared` comes from the lane that this one is a side lane of."""
+        """Initialize; `shared` is the state of the main lane, for a side lane."""
         super().__init__(db, session, lane, clock)
         self._require_save = require_save
         self._warn = warn

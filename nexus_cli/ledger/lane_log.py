@@ -219,7 +219,7 @@ class LaneLog:
 
     def inherited_requests(self, which: str = "all") -> InheritedRequests:
         """Return the requests of the lanes that this one was forked from; `which` as in `requests`."""
-        return requests.inherited(self.db, self.lane, which)
+        return requests.read_inherited(self.db, self.lane, which)
 
     # Drops
 
@@ -247,7 +247,7 @@ class LaneLog:
         return text
 
     def original(self, drop_id: str) -> str | None:
-        """As `recall`, without counting."""
+        """Return the text like `recall`, without counting."""
         return self._query(lambda db: drops.original(db, self._session_key(db), drop_id), None)
 
     def count_recall(self, drop_id: str) -> None:

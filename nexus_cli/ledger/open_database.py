@@ -10,13 +10,13 @@ import sqlite3
 import stat
 from pathlib import Path
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import BUSY_SECONDS, ledger_error, primary_code, retry_while_busy
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, outdated_error
-from nexus_cli.ledger.session_lock import FileLock
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",

@@ -69,19 +69,19 @@ class ReadOnlyDatabase(Database):
         try:
             return super().all(sql, *values)
         finally:
-            self._unchanged()
+            self._require_unchanged()
 
     def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
         """See `all`."""
         try:
             return super().one(sql, *values)
         finally:
-            self._unchanged()
+            self._require_unchanged()
 
     def run_later(self, sql: str, *values: Any) -> None:
         """Do nothing: the statement may be lost."""
 
-    def _unchanged(self) -> None:
+    def _require_unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
             raise NexusError("ledger", self._what, "another program has written to it meanwhile", "Try again")
 

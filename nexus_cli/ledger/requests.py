@@ -147,7 +147,7 @@ def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes
     ]  # fmt: skip
 
 
-def inherited(db: Database, lane: int, which: str = "all") -> InheritedRequests:
+def read_inherited(db: Database, lane: int, which: str = "all") -> InheritedRequests:
     """Return the requests of the lanes that `lane` was forked from, before the fork and beside it."""
     found = InheritedRequests()
     chain = lanes.ancestry(db, lane)

@@ -11,6 +11,7 @@ import os
 from contextlib import closing
 from pathlib import Path
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
@@ -21,7 +22,6 @@ from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder, open_readonly
 from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, is_unwritable
-from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.ledger.sessions import SessionInfo
 
 

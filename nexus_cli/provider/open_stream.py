@@ -41,7 +41,7 @@ class OpenStream:
         """The iterator of chunks, once open."""
         self.has_answered = False
         """A first chunk has come."""
-        self.watch = StallWatch(stall_seconds, self._received)
+        self.watch = StallWatch(stall_seconds, self._count_received)
 
     async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
         """Make the call and find the chunks of its answer."""
@@ -127,5 +127,5 @@ class OpenStream:
         response.aiter_raw = remember
         response.aclose = settle
 
-    def _received(self) -> int:
+    def _count_received(self) -> int:
         return sum(getattr(response, "num_bytes_downloaded", 0) for response in self._responses)

@@ -145,7 +145,7 @@ class ReplyFold:
         if self._provider in KEEPS_CALL_IDS:
             # litellm's Gemini adapter sends the first of two equal calls alone, and the results of both.
             self._calls.merge_equal()
-        calls = () if outcome == "refused" else self._named()
+        calls = () if outcome == "refused" else self._name_calls()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
         return Reply(message, self._usage, outcome, self._problem(outcome), self._sent)
 
@@ -169,7 +169,7 @@ class ReplyFold:
             return PROBLEMS.get(outcome, "")
         return PROBLEMS["length"] if self._reason == "length" else "" if self._reason else PROBLEMS["none"]
 
-    def _named(self) -> tuple[ToolCall, ...]:
+    def _name_calls(self) -> tuple[ToolCall, ...]:
         named = []
         for n, draft in enumerate(self._calls.drafts):
             arguments, raw = draft.arguments()

@@ -34,7 +34,7 @@ class ContextToolService:
         lane, request = lane_state.lane, next_request(lane_state)
         listed = window_drops("", drops, lane.items, lane.timeline.memos, lane.epoch.sections)["drops"]
         return {
-            "budget": request.budget.described(),
+            "budget": request.budget.to_json(),
             "sections": [*request.sections, *self._event_sections(request.messages_scale)],
             "drops": [one for one in listed if not one["back"]],
         }

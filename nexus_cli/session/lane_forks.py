@@ -14,7 +14,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Log
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.session.cache.last_request import CacheHistory
+from nexus_cli.session.cache.sent_request import CacheHistory
 from nexus_cli.session.lane_state import LaneState, Model
 
 

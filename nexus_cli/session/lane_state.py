@@ -26,7 +26,7 @@ from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Calibrations
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import window_command
-from nexus_cli.session.cache.last_request import CacheHistory
+from nexus_cli.session.cache.sent_request import CacheHistory
 from nexus_cli.session.control import Control
 from nexus_cli.session.next_request.next_request import LimitsInForce, NextRequest
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over

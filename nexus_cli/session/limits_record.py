@@ -116,7 +116,7 @@ class NextLimits:
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
 
-    def described(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, Any]]:
         """Return the limits as interface.md section 8 has them."""
         return [bound.to_json() for bound in self.bounds]
 

@@ -38,7 +38,7 @@ def unified_diff(before: str | None, after: str, name: str) -> str:
     label = " ".join(name.split())
     source = "/dev/null" if before is None else f"a/{label}"
     hunks = _hunks(old, new, 3)
-    return replace_surrogates(_bounded([f"--- {source}", f"+++ b/{label}", *hunks]))
+    return replace_surrogates(_clip_lines([f"--- {source}", f"+++ b/{label}", *hunks]))
 
 
 def short_diff(before: str, after: str) -> str:
@@ -107,13 +107,13 @@ def _hunks(old: list[str], new: list[str], context: int) -> list[str]:
     """Return the changes with `context` lines around them."""
     first, tail = _common_ends(old, new)
     if not 0 < (len(old) - first - tail) * (len(new) - first - tail) <= _COMPARED:
-        return _replaced(old, new, first, tail, context)
+        return _replace_hunk(old, new, first, tail, context)
     start, rest = max(0, first - context), max(0, tail - context)
     made = difflib.unified_diff(old[start : len(old) - rest], new[start : len(new) - rest], lineterm="", n=context)
-    return [_moved(line, start) if line.startswith("@@ ") else line for line in list(made)[2:]]
+    return [_move_header(line, start) if line.startswith("@@ ") else line for line in list(made)[2:]]
 
 
-def _moved(header: str, offset: int) -> str:
+def _move_header(header: str, offset: int) -> str:
     """Return a hunk's header for a text that begins `offset` lines earlier."""
     _, old, new, _ = header.split(" ", 3)
     starts = []
@@ -123,7 +123,7 @@ def _moved(header: str, offset: int) -> str:
     return f"@@ {starts[0]} {starts[1]} @@"
 
 
-def _replaced(old: list[str], new: list[str], first: int, tail: int, context: int) -> list[str]:
+def _replace_hunk(old: list[str], new: list[str], first: int, tail: int, context: int) -> list[str]:
     """Return one hunk: all lines between the common beginning and end."""
     start = max(0, first - context)
     before, after = len(old) - tail, len(new) - tail
@@ -139,7 +139,7 @@ def _replaced(old: list[str], new: list[str], first: int, tail: int, context: in
     ]
 
 
-def _bounded(lines: list[str]) -> str:
+def _clip_lines(lines: list[str]) -> str:
     size = 0
     for number, line in enumerate(lines):
         size += len(line) + 1

@@ -99,7 +99,7 @@ def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[
         return ApprovalNeed(f"it writes to the configuration of nexus: {named}", "protected")
     written = Path(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))
     for place in (target, written):
-        names = [_folded(name) for name in (place.relative_to(root) if place.is_relative_to(root) else place).parts]
+        names = [_fold_name(name) for name in (place.relative_to(root) if place.is_relative_to(root) else place).parts]
         inside = PROTECTED_FOLDERS.intersection(names)
         if inside:
             return ApprovalNeed(f"it writes to {min(inside)}: {named}", "protected")
@@ -110,7 +110,7 @@ def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[
     return None
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
     spaces."""
     shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")

@@ -102,15 +102,15 @@ def _faults(value: Any, schema: Mapping[str, Any], at: str) -> list[str]:
         allowed = (kinds,) if isinstance(kinds, str) else tuple(kinds)
         if not any(_has_type(value, kind) for kind in allowed):
             wanted = " or ".join(_NAMES.get(kind, kind) for kind in allowed)
-            return [f"{where} must be {wanted}, not {_quoted(value)}"]
+            return [f"{where} must be {wanted}, not {_quote(value)}"]
     faults = []
     if "enum" in schema and value not in schema["enum"]:
-        faults.append(f"{where} must be one of {', '.join(_quoted(v) for v in schema['enum'])}, not {_quoted(value)}")
+        faults.append(f"{where} must be one of {', '.join(_quote(v) for v in schema['enum'])}, not {_quote(value)}")
     if _has_type(value, "number"):
         if "minimum" in schema and value < schema["minimum"]:
-            faults.append(f"{where} must be at least {schema['minimum']}, not {_quoted(value)}")
+            faults.append(f"{where} must be at least {schema['minimum']}, not {_quote(value)}")
         if "maximum" in schema and value > schema["maximum"]:
-            faults.append(f"{where} must be at most {schema['maximum']}, not {_quoted(value)}")
+            faults.append(f"{where} must be at most {schema['maximum']}, not {_quote(value)}")
     if isinstance(value, Mapping):
         faults += _object_faults(value, schema, at)
     elif isinstance(value, list | tuple) and "items" in schema:
@@ -143,7 +143,7 @@ def _instead(name: str, known: Mapping[str, Any]) -> str:
     return f"; known: {', '.join(f'`{key}`' for key in known)}" if known else ""
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from nexus_cli.cli import edit_config
 from nexus_cli.cli.command_options import MAX_INT
 from nexus_cli.cli.edit_config import edit_settings, parse_scalar, settings_template, write_setting
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.setting_rules import MODEL_RULES, RULES
 from nexus_cli.config.settings import (
@@ -33,7 +34,6 @@ from nexus_cli.config.settings import (
     split_key,
 )
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger.session_lock import FileLock
 from nexus_cli.provider.model_table import model_info
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]

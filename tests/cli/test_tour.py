@@ -16,6 +16,7 @@ from typing import Any
 
 import pexpect
 import pytest
+from program.nursery import born
 
 from nexus_cli.cli.app import COMMANDS
 from nexus_cli.config.paths import PACKAGE
@@ -46,8 +47,6 @@ from nexus_cli.tools.builtin import edit_file
 async def run(arguments, context):
     return ToolResult("done")
 edit_file.TOOL = replace(edit_file.TOOL, run=run)
-from nexus_cli.__main__ import main
-main()
 """
 LOSES = """
 from nexus_cli.cli.tour.scripted_model import ScriptedModel
@@ -56,8 +55,6 @@ def replied_emptily(self, request):
     text, calls = replied(self, request)
     return "" if text.startswith("1. Goal") else text, calls
 ScriptedModel._reply = replied_emptily
-from nexus_cli.__main__ import main
-main()
 """
 BOASTS = """
 from dataclasses import replace
@@ -67,14 +64,10 @@ def boasted(self, request, said):
     true = used(self, request, said)
     return replace(true, cache_read=true.input)
 ScriptedModel._used = boasted
-from nexus_cli.__main__ import main
-main()
 """
 STAYS = """
 from nexus_cli.session.acts import compaction
 compaction.restored_head = lambda old, window, since: tuple(window)
-from nexus_cli.__main__ import main
-main()
 """
 ASKED = r"and a reason: "
 ON = "leaves: "
@@ -106,13 +99,16 @@ def person(root: Path) -> tuple[dict[str, str], Path, Path]:
     return {**ours, "NEXUS_HOME": str(home), "TMPDIR": str(tmp), "COLUMNS": "80"}, home, tmp
 
 
-def begun(root: Path, *arguments: str, code: str = "", **more: str) -> tuple[Any, Path, Path]:
+def begun(
+    root: Path, *arguments: str, bug: str = "", command: tuple[str, ...] = (), **more: str
+) -> tuple[Any, Path, Path]:
+    """The tour, forked (`program.nursery`) after `bug` has run in it, or started by `command`."""
     env, home, tmp = person(root)
-    command = [sys.executable, "-c", code] if code else [NEXUS]
+    env |= more
     pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    child = subprocess.Popen(
-        [*command, "tour", *arguments], env={**env, **more}, cwd=root, stdin=subprocess.DEVNULL, **pipes
-    )
+    if not command:
+        return born(["tour", *arguments], env=env, cwd=root, code=bug, **pipes), home, tmp
+    child = subprocess.Popen([*command, "tour", *arguments], env=env, cwd=root, stdin=subprocess.DEVNULL, **pipes)
     return child, home, tmp
 
 
@@ -128,8 +124,8 @@ def ended(child: Any, home: Path, tmp: Path) -> Seen:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
     """Two at once: one at 80 columns, watched; one at 20, whose folder is kept."""
-    wide = begun(tmp_path_factory.mktemp("wide"), code=WATCHED)
-    narrow = begun(tmp_path_factory.mktemp("narrow"), "--keep", COLUMNS="20")
+    wide = begun(tmp_path_factory.mktemp("wide"), command=(sys.executable, "-c", WATCHED))
+    narrow = begun(tmp_path_factory.mktemp("narrow"), "--keep", command=(NEXUS,), COLUMNS="20")
     return ended(*wide), ended(*narrow)
 
 
@@ -238,7 +234,7 @@ def test_a_narrow_pipe_is_kept_to(two: tuple[Seen, Seen]) -> None:
 
 
 def test_an_edit_that_changes_nothing_is_noticed(tmp_path: Path) -> None:
-    seen = ended(*begun(tmp_path, code=BROKEN))
+    seen = ended(*begun(tmp_path, bug=BROKEN))
     assert seen.status == 1
     assert "The tests still fail after the edit." in seen.flat and "they pass" not in seen.flat
     assert seen.err.startswith("nexus: the tour has stopped: the tests still fail after the edit.")
@@ -251,7 +247,7 @@ def test_a_scene_that_does_not_come_off_ends_it_with_the_reason(tmp_path: Path) 
         BOASTS: "the request after the compaction missed nothing",
         STAYS: "the window is not what it was before the compaction",
     }
-    begins = [begun(tmp_path / str(number), code=code) for number, code in enumerate(wrong)]
+    begins = [begun(tmp_path / str(number), bug=bug) for number, bug in enumerate(wrong)]
     for seen, why in zip([ended(*one) for one in begins], wrong.values(), strict=True):
         assert seen.status == 1, seen.out
         assert seen.err.startswith(f"nexus: the tour has stopped: {why}") and len(seen.err.splitlines()) == 1

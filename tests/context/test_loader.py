@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.context.loader import ContextLoader, instruction_layers, merge, tightened
+from nexus_cli.context.loader import ContextLoader, instruction_layers, merge, tighten_settings
 from nexus_cli.context.sysinfo import get_system_info
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
@@ -164,7 +164,7 @@ tables = st.fixed_dictionaries({}, optional={"allow": st.sampled_from(LEVELS), "
 
 @given(tables, tables)
 def test_what_a_project_sets_is_never_looser_than_what_the_person_set(mine: dict, project: dict) -> None:  # type: ignore[type-arg]
-    result = tightened(mine, merge(mine, project))
+    result = tighten_settings(mine, merge(mine, project))
     assert LEVELS.index(result.get("allow", "read")) <= LEVELS.index(mine.get("allow", "read"))
     for key, value in mine.get("limits", {}).items():
         assert result["limits"][key] <= value

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.context.prompt_loader import FilePromptSource, PromptLoader, get_system_info, trimmed
+from nexus_cli.context.prompt_loader import FilePromptSource, PromptLoader, get_system_info, trim_text
 from nexus_cli.core.errors import NexusError
 
 
@@ -149,5 +149,5 @@ def test_a_file_source_knows_its_path_and_says_how_it_read(tmp_path: Path) -> No
 
 
 def test_trimming_keeps_the_indent_of_the_first_line() -> None:
-    assert trimmed("\n \n    code\nmore\n\n") == "    code\nmore"
-    assert trimmed(" \n") == ""
+    assert trim_text("\n \n    code\nmore\n\n") == "    code\nmore"
+    assert trim_text(" \n") == ""

@@ -1,4 +1,4 @@
-"""What the tests of the laws share: a fast folder, and a process that makes processes."""
+"""What the tests of the laws share: a fast folder, and a model library that is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from laws.world import say, world
-from laws.zygote import Zygote
 
 MEMORY = Path("/dev/shm")
 
@@ -24,14 +23,6 @@ def place(tmp_path: Path) -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(prefix="nexus-laws-", dir=MEMORY))
     yield made
     shutil.rmtree(made, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    """Runs jobs in processes of their own."""
-    made = Zygote()
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

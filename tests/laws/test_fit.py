@@ -13,21 +13,15 @@ from hypothesis import strategies as st
 from laws.check import assert_laws
 from laws.model import FORK, TRANSCRIPT, Habits, Model
 from laws.play import Person
-from laws.world import World, loaded, outcome, say, the_ledger, world
+from laws.world import World, exact, outcome, say, the_ledger, world
 from server.blocks import content
-from server.meter import Meter, quarter
+from server.meter import Meter
 
 from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.services import Calibration
 
 SEEDS = range(1000, 1004)
-
-
-def exact(text: str) -> int:
-    """Tokens by the table that we count with ourselves."""
-    encode = loaded("o200k_base")
-    return len(encode(text)) if encode else quarter(text)
 
 
 @pytest.mark.parametrize("window", [7000, 12_000])

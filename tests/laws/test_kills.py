@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 from laws.check import assert_laws, matched
+from laws.elsewhere import run_elsewhere
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
-from laws.zygote import Zygote, job
 from ledger.conftest import on
 from server.blocks import content
 
@@ -134,10 +134,10 @@ async def go_on(around: World, words: str) -> str:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("kind", "nth"), KILLS)
 def test_a_kill_around_any_commit_loses_nothing_and_resuming_goes_on(
-    kind: str, nth: int, when: str, place: Path, zygote: Zygote
+    kind: str, nth: int, when: str, place: Path
 ) -> None:
     with world(place, Worker(), window=WINDOW) as around:
-        status, confirmed = zygote.run(job(around, ["first", "second", "third"], kind=kind, nth=nth, when=when))
+        status, confirmed = run_elsewhere(around, ["first", "second", "third"], kind=kind, nth=nth, when=when)
         assert status == -signal.SIGKILL, "the commit was never reached"
         with the_ledger() as ledger:
             assert_sound(ledger, confirmed)
@@ -153,11 +153,9 @@ def test_a_kill_around_any_commit_loses_nothing_and_resuming_goes_on(
 
 
 @pytest.mark.parametrize("words", ["go on", ""])
-def test_a_call_whose_process_died_is_answered_as_unknown_and_not_run_again(
-    words: str, place: Path, zygote: Zygote
-) -> None:
+def test_a_call_whose_process_died_is_answered_as_unknown_and_not_run_again(words: str, place: Path) -> None:
     with world(place, Worker(kill=True), window=WINDOW) as around:
-        status, confirmed = zygote.run(job(around, ["first"]))
+        status, confirmed = run_elsewhere(around, ["first"])
         assert status == -signal.SIGKILL
         session = asyncio.run(go_on(around, words))
         with the_ledger() as ledger:
@@ -170,9 +168,9 @@ def test_a_call_whose_process_died_is_answered_as_unknown_and_not_run_again(
         assert ran(around) == (["1", "2"] if words else ["1", "2", "3"])
 
 
-def test_the_program_itself_goes_on_after_a_kill_with_the_same_bytes(place: Path, zygote: Zygote) -> None:
+def test_the_program_itself_goes_on_after_a_kill_with_the_same_bytes(place: Path) -> None:
     with world(place, Worker(kill=True), window=WINDOW) as around:
-        status, _ = zygote.run(job(around, ["first"]))
+        status, _ = run_elsewhere(around, ["first"])
         assert status == -signal.SIGKILL
         before = len(around.server.requests)
         command = [sys.executable, "-m", "nexus_cli", "ask", "-c", "--allow", "all", "go on"]

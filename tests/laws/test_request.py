@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws.check import assert_laws
 from laws.model import FORK, TRANSCRIPT
-from laws.world import World, loaded, outcome, say, the_ledger, world
+from laws.world import World, exact, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.context import compaction_plan as planning
@@ -28,12 +28,6 @@ from nexus_cli.core.message import Message, Role, ToolCall
 
 WINDOW = 9000
 WORDS = "BEGIN " + " ".join(f"detail{n}" for n in range(1100)) + " END"
-
-
-def exact(text: str) -> int:
-    """Tokens by our own table."""
-    encode = loaded("o200k_base")
-    return len(encode(text)) if encode else len(text) // 4
 
 
 SUMMARY = "Goal: lists. Next: more. Lists were made. " * 4

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from laws.check import assert_laws
+from laws.elsewhere import run_elsewhere
 from laws.play import Person, random_world
 from laws.world import World, the_ledger, world
-from laws.zygote import Zygote, job
 
 from nexus_cli.core.event import CompactionDone, ContextDrop
 
@@ -27,11 +27,11 @@ ELSEWHERE = 16
 
 
 @pytest.mark.parametrize("first", range(0, SESSIONS, CHUNK))
-def test_every_law_holds_over_random_sessions(first: int, place: Path, zygote: Zygote) -> None:
+def test_every_law_holds_over_random_sessions(first: int, place: Path) -> None:
     happened: Counter[str] = Counter()
 
     def elsewhere(world: World, session: str, words: list[str]) -> None:
-        status, _ = zygote.run(job(world, words, session=session))
+        status, _ = run_elsewhere(world, words, session=session)
         assert status == 0
         world.clock.moment += timedelta(hours=1)
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from server.play import ScriptedServer
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings
-from nexus_cli.context.tokens import counter
+from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.event import Event, Outcome, TurnEnd
@@ -40,8 +40,8 @@ MODELS = {"chat": "openai/law", "anthropic": "anthropic/claude-sonnet-4-5", "gem
 ZONE = timezone(timedelta(hours=1))
 MORNING = datetime(2026, 1, 13, 9, 30, tzinfo=ZONE)
 
-loaded = cache(counter._load)
-"""A token table takes half a second to load; hundreds of sessions of one process share it."""
+exact = lru_cache(4096)(TiktokenCounter("o200k_base").count)
+"""Tokens by the table that we count with ourselves; a request repeats the texts of the one before."""
 
 Act = Callable[[Event, int], None]
 """What a person does when event number n is shown."""
@@ -128,7 +128,6 @@ def world(
             patch.setenv(name, value)
         patch.setenv("NEXUS_HOME", str(folder / "home"))
         patch.setattr(retry, "FIRST_WAIT", 0.002)
-        patch.setattr(counter, "_load", loaded)
         yield made
 
 

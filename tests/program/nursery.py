@@ -2,12 +2,14 @@
 
 A run is a process of its own, with its own descriptors, folder, environment and arguments, that begins in the program's
 entry point. The script, the start of the interpreter and the imports are not in it: tests of these start the
-installed script. Run as a program this module is the interpreter that forks; `born` is the other end.
+installed script. Run as a program this module is the interpreter that forks, one of each kind for all processes of a
+test run; `born` is the other end.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -19,8 +21,11 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -35,7 +40,10 @@ FIRST_REQUEST = (
     "openai.resources",
 )
 """Modules that the model library imports with its first request: a fifth of a second in each run."""
+SCRIPTED = "openai/scripted"
+"""The model of most runs: to look it up in the library's table takes 20 ms."""
 REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors", "nexus_cli.context.strategies")
+TESTS = Path(__file__).resolve().parent.parent
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
 
@@ -117,22 +125,42 @@ class Child:
                 pass
 
 
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Hold off the other processes of the test run that start or end a process that forks."""
+    with open(__file__, "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @cache
-def _nursery(kind: str) -> tuple[socket.socket, threading.Lock]:
-    """The control socket of the process that forks, started when it is first needed."""
-    ours, theirs = socket.socketpair()
-    process = subprocess.Popen(
-        [sys.executable, __file__, kind, str(theirs.fileno())],
-        stdin=DEVNULL, stdout=DEVNULL, pass_fds=[theirs.fileno()],
-    )  # fmt: skip
-    theirs.close()
+def _nursery(kind: str) -> str:
+    """The address of the process that forks. The first process of the test run to need it starts it, for all."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    address = Path(tempfile.gettempdir(), f"nexus-{run}-{kind}")
+    held = socket.socket(socket.AF_UNIX)
+    process = None
+    with _one_at_a_time():
+        try:
+            held.connect(str(address))
+        except OSError:
+            address.unlink(missing_ok=True)
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(address))
+                listener.listen(64)
+                process = subprocess.Popen(
+                    [sys.executable, __file__, kind, str(address), str(listener.fileno())],
+                    stdin=DEVNULL, stdout=DEVNULL, pass_fds=[listener.fileno()],
+                )  # fmt: skip
+            held.connect(str(address))
 
     def close() -> None:
-        ours.close()
-        process.wait(20)
+        held.close()
+        if process is not None:
+            process.wait(20)
 
     atexit.register(close)
-    return ours, threading.Lock()
+    return str(address)
 
 
 def born(
@@ -140,9 +168,10 @@ def born(
 ) -> Child:
     """A run of the program that has just begun; `code` is run in it first. Streams are PIPE, DEVNULL or descriptors.
 
-    With the kind `light` the engine and the model library are not imported yet.
+    With the kind `light` the engine and the model library are not imported yet; with `laws`, `laws.elsewhere` is too.
     """
-    control, lock = _nursery(kind)
+    channel = socket.socket(socket.AF_UNIX)
+    channel.connect(_nursery(kind))
     theirs: list[int] = []
     ours: list[IO[bytes] | None] = []
     for name, mode in (("stdin", "wb"), ("stdout", "rb"), ("stderr", "rb")):
@@ -155,45 +184,133 @@ def born(
             other = os.open(os.devnull, os.O_RDWR) if given == DEVNULL else os.dup(given)
             ours.append(None)
         theirs.append(other)
-    channel, far = socket.socketpair()
-    with lock:
-        socket.send_fds(control, [b"+"], [*theirs, far.fileno()])
-    far.close()
+    job = {"arguments": arguments, "cwd": str(cwd), "env": env, "code": code, "session": bool(streams.get("session"))}
+    socket.send_fds(channel, [b"+"], theirs)
+    channel.sendall(json.dumps(job).encode() + b"\n")
     for descriptor in theirs:
         os.close(descriptor)
-    job = {"arguments": arguments, "cwd": str(cwd), "env": env, "code": code, "session": bool(streams.get("session"))}
-    channel.sendall(json.dumps(job).encode() + b"\n")
     return Child(channel, ours)
 
 
-def main(kind: str, control: socket.socket) -> None:
-    """Import everything, then fork a supervisor for each run that is asked for, until the other end closes."""
-    for name in modules_in("nexus_cli.cli"):
-        if kind == "whole" or not name.endswith(ENGINES):
-            importlib.import_module(name)
-    if kind == "whole":
-        warm()
-    signal.signal(signal.SIGCHLD, collect)
-    while True:
-        word, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+class Nursery:
+    """The process that forks: a run for each job that arrives, until every connection has been closed."""
+
+    def __init__(self, address: str, listener: socket.socket) -> None:
+        self.address = address
+        self.listener = listener
+        self.connections: set[socket.socket] = set()
+        """Those that may ask for a run: one that only stays open for each process of the test run, others for a run."""
+        self.runs: dict[int, socket.socket] = {}
+        self.ended, self.signalled = socket.socketpair()
+        self.events = selectors.DefaultSelector()
+        for one in (listener, self.ended, self.signalled):
+            one.setblocking(False)
+        for one in (listener, self.ended):
+            self.events.register(one, selectors.EVENT_READ)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self.signalled.fileno())
+
+    def serve(self) -> None:
+        """Fork until nobody is left who could ask for a run."""
+        begun = False
+        while self.connections or not begun or not self._is_over():
+            for key, _ in self.events.select():
+                begun = True
+                if key.fileobj is self.listener:
+                    self._accept()
+                elif key.fileobj is self.ended:
+                    self._collect()
+                elif isinstance(key.fileobj, socket.socket):
+                    self._answer(key.fileobj)
+
+    def _accept(self) -> None:
+        connection, _ = self.listener.accept()
+        connection.setblocking(True)
+        self.connections.add(connection)
+        self.events.register(connection, selectors.EVENT_READ)
+
+    def _is_over(self) -> bool:
+        """True if nobody has connected meanwhile, and nobody can from now on."""
+        with _one_at_a_time():
+            try:
+                self._accept()
+            except BlockingIOError:
+                Path(self.address).unlink()
+                return True
+        return False
+
+    def _answer(self, connection: socket.socket) -> None:
+        """Fork the run that this connection asks for, and say its pid; forget a connection that was closed."""
+        try:
+            word, streams, _, _ = socket.recv_fds(connection, 1, 3)
+        except ConnectionResetError:  # closed before it was told how its run ended
+            word, streams = b"", []
         if not word:
+            self.connections.discard(connection)
+            self.events.unregister(connection)
+            connection.close()
             return
-        if os.fork() == 0:
-            control.close()
-            supervise(*descriptors)
-        for descriptor in descriptors:
+        with connection.makefile("rb") as lines:
+            job = json.loads(lines.readline())
+        pid = os.fork()
+        if pid == 0:
+            self._leave()
+            live(job, streams)
+        for descriptor in streams:
             os.close(descriptor)
+        self.runs[pid] = connection
+        self._tell(pid, pid)
+
+    def _collect(self) -> None:
+        """Say the status of every run that has ended."""
+        self.ended.recv(4096)
+        while self.runs:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            self._tell(pid, os.waitstatus_to_exitcode(status))
+            del self.runs[pid]
+
+    def _tell(self, run: int, number: int) -> None:
+        try:
+            self.runs[run].sendall(b"%d\n" % number)
+        except OSError:  # whoever asked for the run has gone
+            pass
+
+    def _leave(self) -> None:
+        """In a fork: let go of everything that is not the run's."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self.events.close()
+        for one in (self.listener, self.ended, self.signalled, *self.connections):
+            one.close()
+
+
+def main(kind: str, address: str, listener: socket.socket) -> None:
+    """Import everything, then fork."""
+    for name in modules_in("nexus_cli.cli"):
+        if kind != "light" or not name.endswith(ENGINES):
+            importlib.import_module(name)
+    if kind == "laws":
+        sys.path.append(str(TESTS))
+        importlib.import_module("laws.elsewhere")
+    if kind != "light":
+        warm()
+    Nursery(address, listener).serve()
 
 
 def warm() -> None:
-    """Import what a run with a request would import, so that its forks need not."""
+    """Import what a run with a request would import, and load what it would keep, so that its forks need not."""
     from nexus_cli.context.tokens import counter
     from nexus_cli.provider.litellm_backend import litellm
+    from nexus_cli.provider.model_table import model_info
 
     litellm()
     counter._load("o200k_base")
+    model_info(SCRIPTED)
     for name in (*FIRST_REQUEST, *(name for package in REGISTRIES for name in modules_in(package))):
         importlib.import_module(name)
+    sys.modules["litellm.llms.custom_httpx.http_handler"].get_ssl_configuration()
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page of this process
 
@@ -204,35 +321,7 @@ def modules_in(package: str) -> list[str]:
     return [module.name for module in pkgutil.iter_modules(path, f"{package}.")]
 
 
-def collect(*_: Any) -> None:
-    """Collect the supervisors that have ended; so what the runs cost counts as ours."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
-
-
-def supervise(stdin: int, stdout: int, stderr: int, number: int) -> NoReturn:
-    """Fork one run, tell its pid and, when it has ended, its status."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    channel = socket.socket(fileno=number)
-    with channel.makefile("rb") as lines:
-        job = json.loads(lines.readline())
-    pid = os.fork()
-    if pid == 0:
-        channel.close()
-        live(job, (stdin, stdout, stderr))
-    for descriptor in (stdin, stdout, stderr):
-        os.close(descriptor)
-    try:
-        channel.sendall(b"%d\n" % pid)
-        channel.sendall(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    finally:
-        os._exit(0)
-
-
-def live(job: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
+def live(job: dict[str, Any], streams: list[int]) -> NoReturn:
     """Be the program, once."""
     try:
         for number, descriptor in enumerate(streams):
@@ -244,6 +333,7 @@ def live(job: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
         os.environ.clear()
         os.environ.update(job["env"])
         random.seed()
+        tempfile.tempdir = None
         sys.argv = ["nexus", *job["arguments"]]
         import nexus_cli.__main__ as program
 
@@ -257,4 +347,4 @@ def live(job: dict[str, Any], streams: tuple[int, int, int]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
+    main(sys.argv[1], sys.argv[2], socket.socket(fileno=int(sys.argv[3])))

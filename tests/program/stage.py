@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from program.nursery import Child, born
+from program.nursery import SCRIPTED, Child, born
 from server.play import ScriptedServer
 from server.script import Source
 
 NEXUS = str(Path(sys.executable).with_name("nexus"))
-MODEL = "openai/scripted"
+MODEL = SCRIPTED
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
 SECONDS = 60
 """After so long a child is ended and its test fails."""

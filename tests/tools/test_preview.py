@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.dispatch import _detail
+from nexus_cli.tools import edit_preview
 from nexus_cli.tools.edit_preview import LARGEST, MOST, unified_diff
 
 
@@ -70,8 +71,11 @@ def test_a_preview_that_is_too_long_says_that_it_was_cut(desk: Any) -> None:
     assert shown.endswith("more lines of this diff are not kept\n")
 
 
-def test_what_was_written_over_something_large_or_binary_has_no_diff(desk: Any) -> None:
-    large = ("a" * 1023 + "\n") * (LARGEST // 1024 + 1)
+def test_what_was_written_over_something_large_or_binary_has_no_diff(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edit_preview, "LARGEST", 4000)
+    large = ("a" * 99 + "\n") * 41
     desk.write("a", large)
     desk.run("read_file", path="a")
     result = desk.run("edit_file", path="a", edits=[{"old": large, "new": "b\n"}])

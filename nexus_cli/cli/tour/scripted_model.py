@@ -102,8 +102,8 @@ class ScriptedModel:
     model = MODEL
 
     def __init__(self, steps: Sequence[Step], *, pace: float = 0.0, memory: Path | None = None) -> None:
-        """`pace` is seconds between two words. `memory` holds hashes of the prefixes that were sent: a cache
-        as providers have it, for every process that is given the same file."""
+        """Initialize; `pace` is seconds between two words. `memory` holds hashes of sent prefixes: a provider's cache
+        for every process with the same file."""
         self._steps = steps
         self._pace = pace
         self._memory = memory
@@ -112,7 +112,7 @@ class ScriptedModel:
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of one reply: its text in words, its calls in fragments, its usage."""
         text, calls = self._reply(request)
-        used = self._used(request, text + "".join(arguments for _, arguments in calls))
+        used = self._compute_usage(request, text + "".join(arguments for _, arguments in calls))
         for word in re.findall(r"\S+\s*|\s+", text):
             yield TextDelta(word)
             await asyncio.sleep(self._pace)
@@ -126,20 +126,20 @@ class ScriptedModel:
     def _reply(self, request: Request) -> tuple[str, list[tuple[str, str]]]:
         moment = Moment.of(request.messages)
         for step in self._steps:
-            found = _found(step, moment)
+            found = _match_patterns(step, moment)
             if found is None:
                 continue
-            calls = [(call["name"], canonical(_filled(call["arguments"], found)).decode()) for call in step.calls]
-            return _filled(step.text, found), calls
+            calls = [(call["name"], canonical(_fill_groups(call["arguments"], found)).decode()) for call in step.calls]
+            return _fill_groups(step.text, found), calls
         where = f"after {moment.after}" if moment.after else f"to {moment.words.splitlines()[-1][:60]!r}"
         why = f"the script has no answer {where}"
         raise ProviderError("provider", why, "What came back was not foreseen", what="the scripted model stopped")
 
-    def _used(self, request: Request, said: str) -> Usage:
+    def _compute_usage(self, request: Request, said: str) -> Usage:
         """Return what the request took, and how much of it began as an earlier one to the same model did."""
         tools = canonical(list(request.tools))
         lines = [(tools, count_tokens(tools.decode())), *((canonical(one), _size(one)) for one in request.messages)]
-        known = self._known()
+        known = self._read_memory()
         prefix, new, cached, total = hashlib.sha256(request.model.encode() + b"\n"), [], 0, 0
         for line, tokens in lines:
             prefix.update(line + b"\n")
@@ -151,7 +151,7 @@ class ScriptedModel:
         self._remember(new)
         return Usage(total, count_tokens(said), cached)
 
-    def _known(self) -> set[str]:
+    def _read_memory(self) -> set[str]:
         if self._memory is not None and self._memory.exists():
             self._sent.update(self._memory.read_text(encoding="ascii").split())
         return self._sent
@@ -163,7 +163,7 @@ class ScriptedModel:
                 file.write("".join(f"{prefix}\n" for prefix in prefixes))
 
 
-def _found(step: Step, moment: Moment) -> dict[str, str] | None:
+def _match_patterns(step: Step, moment: Moment) -> dict[str, str] | None:
     """Return what the patterns of `step` found, or None where it does not fit."""
     if step.after != moment.after or (step.done and step.done not in moment.done):
         return None
@@ -177,12 +177,12 @@ def _found(step: Step, moment: Moment) -> dict[str, str] | None:
     return groups
 
 
-def _filled(value: Any, groups: Mapping[str, str]) -> Any:
+def _fill_groups(value: Any, groups: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return Template(value).safe_substitute(groups)
     if isinstance(value, Mapping):
-        return {key: _filled(item, groups) for key, item in value.items()}
-    return [_filled(item, groups) for item in value] if isinstance(value, list) else value
+        return {key: _fill_groups(item, groups) for key, item in value.items()}
+    return [_fill_groups(item, groups) for item in value] if isinstance(value, list) else value
 
 
 def _text(message: Message) -> str:

@@ -22,11 +22,11 @@ from nexus_cli.session.acts import Act
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.ui.print.approver import PersonApprover, read_terminal_line
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.print.terminal_approver import read_terminal_line
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.repl_approver import ReplApprover
 from nexus_cli.ui.reports.forms import FORMS
 from nexus_cli.ui.reports.lines import filled
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -47,7 +47,7 @@ class TourSession:
     """The screen of a tour, and its session while one is open."""
 
     def __init__(self, stream: Stream, texts: Texts, *, asks: bool, slow: bool) -> None:
-        """With `asks` a person at a terminal answers; `slow` prints at reading speed."""
+        """Initialize; with `asks` a person at a terminal answers; `slow` prints at reading speed."""
         self.asks = asks
         self.slow = slow
         self.sandbox: Sandbox
@@ -78,7 +78,9 @@ class TourSession:
             cwd=self.sandbox.project, model=MODEL, recipe="chat", allow=allow, resume=resume, require_save=True,
             interactive=self.asks,
         )  # fmt: skip
-        approver: Approver = ReplApprover(self, self._theme) if self.asks else self
+        approver: Approver = self
+        if self.asks:
+            approver = PersonApprover(self, lambda question: question_text(question, self.width, self._theme))
         script = load_script(defaults_dir() / "tour" / "script.toml")
         provider = ScriptedModel(script, pace=WORD_SECONDS if self.slow else 0.0, memory=self.sandbox.folder / "sent")
         self._session = open_session(options, sandbox_settings(), approver=approver, provider=provider)
@@ -126,7 +128,7 @@ class TourSession:
         """Print the number and title of a chapter and its introduction."""
         self._chapters += 1
         rule = self._theme.signs.rule * min(self.width, MAX_COLUMNS)
-        title = self._wrapped(f"{self._chapters}. {self._texts[chapter]['title']}")
+        title = self._wrap_line(f"{self._chapters}. {self._texts[chapter]['title']}")
         self.put(f"\n{self._theme.paint('dim', rule)}\n{self._theme.paint('bold', title)}")
         self.say(chapter, key, **values)
 
@@ -134,7 +136,7 @@ class TourSession:
         """Print a text of ours in paragraphs, its `$name` filled in."""
         shown = {name: sanitize(str(value)) for name, value in values.items()}
         for paragraph in Template(self._texts[chapter][key]).safe_substitute(shown).strip().split("\n\n"):
-            self.put("\n" + "\n".join(map(self._wrapped, paragraph.splitlines())))
+            self.put("\n" + "\n".join(map(self._wrap_line, paragraph.splitlines())))
 
     def words(self, chapter: str) -> str:
         """Return what the person says in a chapter."""
@@ -186,7 +188,7 @@ class TourSession:
     def _new_renderer(self) -> RichRenderer:
         return RichRenderer(self._stream.write, lambda: self._stream.width, self._theme, asks=self.asks)
 
-    def _wrapped(self, line: str) -> str:
+    def _wrap_line(self, line: str) -> str:
         indent = line[: len(line) - len(line.lstrip())]
         return "\n".join(filled(line, min(self.width, MAX_COLUMNS), indent))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.trust import FOLDER, read_configuration, trust_state
-from nexus_cli.context.prompt_loader import trimmed
+from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP, unread_note
 from nexus_cli.context.text_file import FileText, decode_head, odd_file, read_text
@@ -77,7 +77,7 @@ def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origi
         return IdentityFile(name, "", where, origin, one_line(f"{error.message}; it is left out"))
     if found is None:
         return IdentityFile(name, "", where, origin, one_line(odd_file(path)))
-    text = trimmed(found.text)
+    text = trim_text(found.text)
     return IdentityFile(
         name, replace_surrogates(text + unread_note(found.beyond, name)), where, origin, found.notice, found.beyond
     )

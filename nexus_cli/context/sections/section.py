@@ -91,7 +91,7 @@ class Section:
         if not 0 <= self.least < len(self.forms):
             raise ValueError(f"section {self.id}: there is no form {self.least}")
         if not 0 <= self.order <= Phase.TOOL_RESULT + 999:
-            raise ValueError(f"section {self.id}: order {self.order} lies in no phase")
+            raise ValueError(f"section {self.id}: order {self.order} is in no phase")
 
     @property
     def full(self) -> str:
@@ -119,7 +119,7 @@ class Section:
         return sha256(self.full)
 
     def score(self, multiplier: float = 1.0) -> float:
-        """Priority x weight x the recipe's multiplier: decides admission and form (seed E)."""
+        """Return priority x weight x the recipe's multiplier: decides admission and form (seed E)."""
         return self.priority * self.weight * multiplier
 
     def with_drop_id(self, drop_id: str) -> Section:

@@ -108,7 +108,7 @@ class SimpleTokenCounter(_Counting):
 
 
 class TiktokenCounter(_Counting):
-    """Counts with a tiktoken table; special tokens are text. `ValueError` for a name that tiktoken does not have."""
+    """A counter with a tiktoken table; special tokens are text. `ValueError` for a name that tiktoken does not have."""
 
     def __init__(self, encoding_name: str = "cl100k_base") -> None:
         if encoding_name not in TABLES:
@@ -148,7 +148,7 @@ class TiktokenCounter(_Counting):
 
 
 class StoredCounter(_Counting):
-    """Counts each text once: the count is kept under the hash of the text, so that resuming loads no encoder.
+    """A counter that counts each text once and stores the count by its hash, so that resuming loads no encoder.
 
     Texts under `BRIEF` characters are always counted by `brief_count` and not stored: the clock's line is new every
     minute and must not load a table of 200,000 entries.
@@ -180,7 +180,7 @@ class StoredCounter(_Counting):
 
 def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
     """Return a `TiktokenCounter`, or a `SimpleTokenCounter` without tiktoken (seed A). Imports nothing yet."""
-    if use_tiktoken and _found("tiktoken"):
+    if use_tiktoken and _find_spec_of("tiktoken"):
         return TiktokenCounter()
     return SimpleTokenCounter()
 
@@ -192,7 +192,7 @@ def count_message(message: Message, count: Callable[[str], int]) -> int:
         tokens += count(call.name) + count(call.id) + count(compact(call.arguments))
     if message.tool_call_id:
         tokens += count(message.tool_call_id)
-    return tokens + (count(_thinking(message.opaque)) if message.opaque else 0)
+    return tokens + (count(_thinking_text(message.opaque)) if message.opaque else 0)
 
 
 def compact(value: Any) -> str:
@@ -228,7 +228,7 @@ def pieces(text: str) -> Iterable[str]:
 def tables() -> list[Path]:
     """Return the folders in which token tables are looked for: litellm's own, then `TIKTOKEN_CACHE_DIR`."""
     folders = []
-    spec = _found("litellm")
+    spec = _find_spec_of("litellm")
     if spec and spec.submodule_search_locations:
         folders = [Path(folder, "litellm_core_utils", "tokenizers") for folder in spec.submodule_search_locations]
     own = os.environ.get("TIKTOKEN_CACHE_DIR")
@@ -241,7 +241,7 @@ def table(encoding_name: str) -> Path | None:
     return next((folder / name for folder in tables() if (folder / name).is_file()), None) if name else None
 
 
-def _found(module: str) -> Any:
+def _find_spec_of(module: str) -> Any:
     try:
         return importlib.util.find_spec(module)
     except (ImportError, ValueError, AttributeError):
@@ -287,7 +287,7 @@ def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else repr(value)
 
 
-def _thinking(opaque: Opaque) -> str:
+def _thinking_text(opaque: Opaque) -> str:
     """Return the readable thinking that goes back with a message; signatures are not counted."""
     try:
         message = json.loads(opaque.data).get("message", {})

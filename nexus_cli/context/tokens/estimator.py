@@ -87,22 +87,22 @@ def slot_by_kind(item: WindowItem) -> ByKind:
         lengths[kind] += len(text) / _LENGTHS[kind]
     if not texts:
         lengths[ContentKind.PROSE] = 1.0
-    return _scaled(lengths, item.tokens / sum(lengths))
+    return _scale(lengths, item.tokens / sum(lengths))
 
 
 def slots_by_kind(items: Iterable[WindowItem]) -> ByKind:
     """Return the tokens of several items by kind."""
     found = EMPTY
     for item in items:
-        found = _added(found, slot_by_kind(item))
+        found = _add(found, slot_by_kind(item))
     return found
 
 
-def _scaled(one: Sequence[float], factor: float) -> ByKind:
+def _scale(one: Sequence[float], factor: float) -> ByKind:
     return tuple(part * factor for part in one)
 
 
-def _added(one: Sequence[float], other: Sequence[float]) -> ByKind:
+def _add(one: Sequence[float], other: Sequence[float]) -> ByKind:
     return tuple(map(add, one, other))
 
 
@@ -134,7 +134,7 @@ class WindowContents:
         place = len(self._items)
         while place and self._items[place - 1].entry > entry:
             place -= 1
-        return _added(self._sums[-1], _scaled(self._sums[place], -1.0))
+        return _add(self._sums[-1], _scale(self._sums[place], -1.0))
 
     def _update(self) -> None:
         items = self._window()[1]
@@ -145,7 +145,7 @@ class WindowContents:
             del self._items[stored:], self._sums[stored + 1 :]
         for item in items[stored:]:
             self._items.append(item)
-            self._sums.append(_added(self._sums[-1], slot_by_kind(item)))
+            self._sums.append(_add(self._sums[-1], slot_by_kind(item)))
 
 
 _SPREAD = (0.5, 0.4, 0.4, 0.6)
@@ -217,7 +217,7 @@ def _bounded_ratios(values: Iterable[float]) -> ByKind:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Converts between our count of a request and provider tokens: a line with a bend behind the fixed part."""
+    """A conversion between our count of a request and provider tokens: a line with a bend behind the fixed part."""
 
     ratio: float
     """Tokens for each one that we count of the messages."""
@@ -262,7 +262,7 @@ class ProviderStats:
 
 
 class TokenEstimator:
-    """Estimates requests of one lane to one model."""
+    """The estimator of one lane's requests to one model."""
 
     def __init__(
         self,
@@ -391,7 +391,7 @@ class TokenEstimator:
             self._learned.ratios = self._learned.ratios.doubted()
         self._learn_ratios(None if far or doubt else before, last, counted, reported)
         self._learned.calibration = replace(
-            old, factor=_bounded(reported / counted), reports=old.reports + 1, ratios=self._learned.ratios.values,
+            old, factor=_clamp(reported / counted), reports=old.reports + 1, ratios=self._learned.ratios.values,
             misses=(*old.misses, round(miss, 4))[-KEPT:],
         )  # fmt: skip
         return self.calibration
@@ -402,16 +402,16 @@ class TokenEstimator:
         if before is None or not before.exact or self.contents is None:
             self._learned.ratios = ratios.observe(self._whole(counted), reported)
             return
-        added = _added(self.contents.since(before.last), _scaled(self.contents.since(last), -1.0))
+        added = _add(self.contents.since(before.last), _scale(self.contents.since(last), -1.0))
         if sum(added) > 0 and reported > before.reported:
             self._learned.ratios = ratios.observe(added, reported - before.reported)
 
     def _whole(self, counted: int) -> ByKind:
         """Return a request of which we count `counted` by kind: as the window is, the rest as prose."""
-        shown = _added(self.contents.fixed(), self.contents.messages()) if self.contents else EMPTY
+        shown = _add(self.contents.fixed(), self.contents.messages()) if self.contents else EMPTY
         if sum(shown) > counted:
-            return _scaled(shown, counted / sum(shown))
-        return _added(shown, (0.0, counted - sum(shown), 0.0, 0.0))
+            return _scale(shown, counted / sum(shown))
+        return _add(shown, (0.0, counted - sum(shown), 0.0, 0.0))
 
     def estimate_without_anchor(self, counted: int) -> float:
         """Return the estimate that is made without an anchor: that of a window which was just rewritten."""
@@ -425,7 +425,7 @@ class TokenEstimator:
         """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
         old, expected, counted = self.calibration, self.estimate_without_anchor(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
-        tokens = counted * _bounded(tokens / counted)
+        tokens = counted * _clamp(tokens / counted)
         self.anchor = None
         if expected > 0:
             self._learned.ratios = self._learned.ratios.scaled(tokens / expected)
@@ -450,7 +450,7 @@ class TokenEstimator:
         self.anchor = None
 
 
-def _bounded(factor: float) -> float:
+def _clamp(factor: float) -> float:
     return min(MOST, max(LEAST, factor))
 
 

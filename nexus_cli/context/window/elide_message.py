@@ -1,4 +1,4 @@
-"""Shortening one message: its text and the strings of its call arguments, cut in the middle with a visible marker.
+"""Shorten one message: its text and the strings of its call arguments, cut in the middle with a visible marker.
 
 Pure. Which messages are shortened, and how far, is said by `nexus_cli.context.window.truncation`.
 """

@@ -91,13 +91,13 @@ def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | No
 
 def common_messages(before: Fingerprint, after: Fingerprint) -> int:
     """Count the messages that both begin with; -1 if what precedes the messages differs."""
-    if _beginning(before) != _beginning(after):
+    if _fixed_parts(before) != _fixed_parts(after):
         return -1
     pairs = list(zip(before.messages, after.messages, strict=False))
     return next((place for place, (old, new) in enumerate(pairs) if old[1] != new[1]), len(pairs))
 
 
-def _beginning(one: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]:
+def _fixed_parts(one: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]:
     return one.model, one.effort, one.tool_choice, one.tools, one.sections[-1]
 
 

@@ -26,7 +26,7 @@ MARKER_ROOM = 128
 
 @dataclass
 class LaneTruncator:
-    """Cuts lanes to their budget."""
+    """A truncation of lanes to their budget."""
 
     count: Callable[[str], int]
     strategy: Strategy

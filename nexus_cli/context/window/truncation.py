@@ -1,4 +1,4 @@
-"""Cutting a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
+"""Cut a window to a budget (seed A, laws 2 to 4): a pure function from groups to the items that stay.
 
 The current request with its steering and the newest group always stay; where even they do not fit, results inside the
 newest group are elided first, then the request down to its floor. What else stays is the strategy's choice. Groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nexus_cli.context.compaction_plan import fitting
+from nexus_cli.context.compaction_plan import split_fitting_pins
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.context.window.lane import with_frame
@@ -113,7 +113,7 @@ def pin(what: str) -> Act:
         taken = sum(one.tokens(count) for one in every)
         place = f"message {made.entry}" if made.entry else "these words"
         said = f"pinned {place} as {made.id}: {made.tokens(count):,} tokens, all pins {taken:,} of {room:,}"
-        crowded = fitting(every, room, count)[1]
+        crowded = split_fitting_pins(every, room, count)[1]
         if crowded:
             said += f"; beside the others a summary has no room for {_names(crowded)}, which can be recalled then"
         new = made not in before and not made.entry

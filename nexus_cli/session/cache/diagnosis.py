@@ -1,7 +1,7 @@
 """Diagnose a cache miss: caused by us, by time, or by the provider.
 
 Pure. `next_request.cache_expectation` makes the facts of a running session, `request_history` those of the ledger, both
-with `last_request.compare_requests`.
+with `sent_request.compare_requests`.
 """
 
 from __future__ import annotations

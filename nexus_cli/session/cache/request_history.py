@@ -20,7 +20,7 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.diagnosis import CacheFacts, seconds_between
-from nexus_cli.session.cache.last_request import (
+from nexus_cli.session.cache.sent_request import (
     MOST_EPOCHS,
     CacheHistory,
     SentRequest,

@@ -15,7 +15,7 @@ from nexus_cli.context.window.rewrite_cost import RewritePrice, miss_cost, price
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.cache.diagnosis import diagnose, seconds_between
-from nexus_cli.session.cache.last_request import (
+from nexus_cli.session.cache.sent_request import (
     MOST_EPOCHS,
     SentRequest,
     cache_life_of,

@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.context.tokens.estimator import Anchor
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.cache.last_request import cache_life_of
+from nexus_cli.session.cache.sent_request import cache_life_of
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.next_request import EarlierRequests, LimitsInForce, NextRequest, unreported_meter
 from nexus_cli.session.spending import left_over
@@ -114,10 +114,10 @@ def context_plan(lane_state: LaneState) -> dict[str, Any]:
         "step": lane_state.step + 1,
         "epoch": request.epoch.id,
         "basis": request.basis,
-        "budget": request.budget.described(),
+        "budget": request.budget.to_json(),
         "sections": sections,
         "entries": len(request.items),
         "drops": [one["drop"] for one in sections if one.get("drop")],
         "facts": list(lane_state.facts),
-        "limits": request.limits[0].described(),
+        "limits": request.limits[0].to_json(),
     }

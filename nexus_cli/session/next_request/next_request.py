@@ -22,7 +22,7 @@ from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import expected_cached, seconds_between
-from nexus_cli.session.cache.last_request import SentRequest
+from nexus_cli.session.cache.sent_request import SentRequest
 
 Sections = Sequence[Mapping[str, Any]]
 """The `sections` of interface.md section 8, with tokens by our own count."""

@@ -16,8 +16,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.session.cache.diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
-from nexus_cli.session.cache.last_request import source_of
 from nexus_cli.session.cache.request_history import LaneRequests, RequestPair, read_lanes, was_answered
+from nexus_cli.session.cache.sent_request import source_of
 
 Value = dict[str, Any]
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")

@@ -128,7 +128,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     request = NextRequest.of(meter, epoch, items, budget, sent=sent)
     return RequestView(
         request, found.id, info.name, holds.recipe, log.cursor(), log.last_id(), drops,
-        holds.at(request.budget).described(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
+        holds.at(request.budget).to_json(), StoredCounter(TiktokenCounter(info.encoding), log).count, None,
         last_told(log.memos, row.manifest.last) if row else (), tuple(notices), log.memos,
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
         budget = TokenBudget.of(info.window, info.max_output)
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
-        described = NextLimits(recipe, limits, bounds).at(request.budget).described()
+        described = NextLimits(recipe, limits, bounds).at(request.budget).to_json()
         return RequestView(
             request, None, info.name, recipe, 0, 0, first.drops, described, TiktokenCounter(info.encoding).count,
             notices=tuple(notices),

@@ -188,7 +188,7 @@ def _seen_from(folder: Path, project: Path, found: Sequence[str]) -> Iterable[st
             yield path[len(here) :] if path.startswith(here) else up + path
 
 
-def list_folder(written: str, folder: Path, most: int = SHOWN) -> list[str]:
+def list_folder(written: str, folder: Path) -> list[str]:
     """Return names that go on where the path `written` ends, looked up in its folder alone; `~` allowed. Blocking,
     quick."""
     parent, slash, start = written.rpartition("/")
@@ -203,4 +203,4 @@ def list_folder(written: str, folder: Path, most: int = SHOWN) -> list[str]:
                     found.append(entry.name + ("/" if entry.is_dir() else ""))
     except (OSError, ValueError):
         return []
-    return [parent + slash + name for name in sorted(found)[:most]]
+    return [parent + slash + name for name in sorted(found)[:SHOWN]]

@@ -21,7 +21,7 @@ from pathlib import Path
 from prompt_toolkit.history import History
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.message import replace_surrogates
 
 TAIL = 2 * 1024 * 1024
@@ -46,7 +46,6 @@ class ProjectHistory(History):
         *,
         save: bool = True,
         notice: Callable[[str], None] | None = None,
-        clock: Clock = local_now,
     ) -> None:
         """`notice` gets at most one line about the file, in the loop's thread. Without `save` nothing is written."""
         super().__init__()
@@ -54,7 +53,6 @@ class ProjectHistory(History):
         self._project = str(project)
         self._save = save
         self._notice = notice
-        self._clock = clock
         self._told = False
         self._earlier: list[str] | None = None
         self._own: list[str] = []
@@ -107,7 +105,7 @@ class ProjectHistory(History):
         """Append one line to the file."""
         if not self._save or len(string) > LONGEST:
             return
-        record = {"at": format_utc(self._clock()), "project": replace_surrogates(self._project), "text": string}
+        record = {"at": format_utc(local_now()), "project": replace_surrogates(self._project), "text": string}
         try:
             append(self._path, json.dumps(record, ensure_ascii=False).encode() + b"\n")
         except OSError as error:

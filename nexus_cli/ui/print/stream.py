@@ -25,6 +25,16 @@ def is_writing() -> bool:
     return _writing > 0
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`, waiting for the reader where that is needed; `OSError` when it cannot be written."""
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+
+
 class Stream:
     """One of stdout and stderr."""
 
@@ -54,26 +64,18 @@ class Stream:
         Raises `ReaderClosed` if the reader has left, `NexusError("internal", ...)` if writing fails (disk full).
         """
         global _writing
-        rest = memoryview(replace_surrogates(text).encode())
         _writing += 1
         try:
-            self._write(rest)
+            write_all(self._descriptor, replace_surrogates(text).encode())
+        except BrokenPipeError:
+            raise ReaderClosed from None
+        except OSError as error:
+            name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
+            raise NexusError(
+                "internal", f"{name} cannot be written", str(error.strerror), "Check where it goes"
+            ) from error
         finally:
             _writing -= 1
-
-    def _write(self, rest: memoryview) -> None:
-        while rest:
-            try:
-                rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:
-                select.select([], [self._descriptor], [])
-            except BrokenPipeError:
-                raise ReaderClosed from None
-            except OSError as error:
-                name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
-                raise NexusError(
-                    "internal", f"{name} cannot be written", str(error.strerror), "Check where it goes"
-                ) from error
 
 
 class QuietStream:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.cells import cut, expand_tabs, fold, wrap
-from nexus_cli.ui.render.event_notes import format_duration
+from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import format_call, format_running_call
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer
@@ -92,8 +92,8 @@ class Thought:
         self._door = StreamSanitizer()
         self._lines: list[str] = []
         self._size = 0
-        self._line: list[str] = []
-        self._length = 0
+        self.tail = ""
+        """The open line."""
         self._in_word = False
         self.words = 0
 
@@ -101,34 +101,21 @@ class Thought:
         """Return the lines that `text` finishes."""
         text = self._door.feed(text)
         self._count(text)
-        *lines, rest = text.split("\n")
-        made = []
-        for line in lines:
-            made.append("".join(self._line) + line)
-            self._line, self._length = [], 0
-        if rest:
-            self._line.append(rest)
-            self._length += len(rest)
-            if self._length > LONG_LINE:
-                made.append("".join(self._line))
-                self._line, self._length = [], 0
-        self._keep(made)
-        return made
+        *lines, self.tail = (self.tail + text).split("\n")
+        if len(self.tail) > LONG_LINE:
+            lines.append(self.tail)
+            self.tail = ""
+        self._keep(lines)
+        return lines
 
     def end(self) -> list[str]:
         """Return the last line, if one is open."""
         made = self.feed(held) if (held := self._door.flush()) else []
-        if self._line:
-            rest = "".join(self._line)
-            self._line, self._length = [], 0
-            self._keep([rest])
-            made.append(rest)
+        if self.tail:
+            self._keep([self.tail])
+            made.append(self.tail)
+            self.tail = ""
         return made
-
-    @property
-    def tail(self) -> str:
-        """The open line."""
-        return "".join(self._line)
 
     @property
     def text(self) -> str:

@@ -23,7 +23,6 @@ from rich.markdown import (
     MarkdownElement,
     TableElement,
 )
-from rich.padding import Padding
 from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import ANSI_DARK, ANSI_LIGHT, ANSISyntaxTheme, Syntax
@@ -54,7 +53,7 @@ _HIGHLIGHTING = {
 
 
 class Code:
-    """Lines of code: highlighted where colours are wanted, long lines folded at any place, no blank lost."""
+    """Lines of code, set off: highlighted where colours are wanted, long lines folded at any place, no blank lost."""
 
     def __init__(self, text: str, language: str, theme: Theme) -> None:
         self._text = text.expandtabs(4)
@@ -62,14 +61,12 @@ class Code:
         self._theme = theme
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
+        indent = Text(" " * (4 if options.max_width >= 40 else 2), no_wrap=True, overflow="ignore")
         for line in self._lines():
             start = 0
-            for piece in fold(line.plain, width):
-                part = line if len(piece) == len(line) else line[start : start + len(piece)]
+            for piece in fold(line.plain, options.max_width - len(indent)):
+                yield indent + line[start : start + len(piece)]
                 start += len(piece)
-                part.no_wrap, part.overflow = True, "ignore"
-                yield part
 
     def _lines(self) -> list[Text]:
         lines = self._text.split("\n")
@@ -84,83 +81,54 @@ class Code:
 def render_fence(text: str, info: str, theme: Theme) -> RenderableType:
     """Return the inside of a fence, set off from the prose; what its head says beyond a language stands above it."""
     language, _, more = info.partition(" ")
-    code = _Indented(Code(text, language, theme))
+    code = Code(text, language, theme)
     return Group(Text(info, "dim", overflow="fold"), code) if more or _NO_LANGUAGE.search(language) else code
 
 
-class _Indented:
-    """Set off, by less where there is little room."""
+class ThemedElement(MarkdownElement):
+    """An element that knows the theme and its token."""
 
-    def __init__(self, code: Code) -> None:
-        self._code = code
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Padding(self._code, (0, 0, 0, 4 if options.max_width >= 40 else 2))
-
-
-class ThemedHeading(Heading):
-    """Left, as a stream reads; without colours it keeps its number signs."""
+    look: Theme
+    token: Token
 
     @classmethod
-    def create(cls, markdown: Any, token: Token) -> ThemedHeading:
-        made = cls(token.tag)
-        made.sign = "" if markdown.theme.colour else "#" * int(token.tag[1:]) + " "
+    def create(cls, markdown: Any, token: Token) -> Any:
+        made: Any = super().create(markdown, token)
+        made.look, made.token = markdown.theme, token
         return made
 
-    sign = ""
+
+class ThemedHeading(ThemedElement, Heading):
+    """Left, as a stream reads; without colours it keeps its number signs."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = Text(self.sign) + self.text
+        text = Text("" if self.look.colour else "#" * int(self.tag[1:]) + " ") + self.text
         text.overflow = "fold"
         yield text
 
 
-class ThemedCode(CodeBlock):
+class ThemedCode(ThemedElement, CodeBlock):
     """A fence inside a list or a quotation, and code by indentation."""
 
-    @classmethod
-    def create(cls, markdown: Any, token: Token) -> ThemedCode:
-        made = cls("", "")
-        made.info, made.look = token.info.strip(), markdown.theme
-        return made
-
-    info: str
-    look: Theme
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield render_fence(str(self.text).rstrip("\n"), self.info, self.look)
+        yield render_fence(str(self.text).rstrip("\n"), self.token.info.strip(), self.look)
 
 
-class ThemedRule(HorizontalRule):
+class ThemedRule(ThemedElement, HorizontalRule):
     """A line across."""
 
-    @classmethod
-    def create(cls, markdown: Any, token: Token) -> ThemedRule:
-        made = cls()
-        made.sign = markdown.theme.signs.rule
-        return made
-
     new_line = True
-    sign: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(self.sign * options.max_width, console.get_style("markdown.hr"), no_wrap=True)
+        line = self.look.signs.rule * options.max_width
+        yield Text(line, console.get_style("markdown.hr"), no_wrap=True)
 
 
-class ThemedQuote(BlockQuote):
+class ThemedQuote(ThemedElement, BlockQuote):
     """A bar before each line."""
 
-    @classmethod
-    def create(cls, markdown: Any, token: Token) -> ThemedQuote:
-        made = cls()
-        made.sign = markdown.theme.signs.quote + " "
-        return made
-
-    sign: str
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        room = options.max_width - 2
-        sign = self.sign if room >= LEAST else ""
+        sign = self.look.signs.quote + " " if options.max_width - 2 >= LEAST else ""
         yield from _behind(self.elements, console, options, sign, sign, self.style)
 
 
@@ -173,20 +141,14 @@ class ThemedList(ListElement):
         for number, item in enumerate(self.items, first):
             if not isinstance(item, ThemedItem):
                 continue
-            sign = f"{number}.".rjust(room - 1) + " " if self.list_type == "ordered_list_open" else item.sign
+            sign = f" {item.token.meta.get('box') or item.look.signs.bullet} "
+            if self.list_type == "ordered_list_open":
+                sign = f"{number}.".rjust(room - 1) + " "
             yield from item.render(console, options, sign)
 
 
-class ThemedItem(ListItem):
+class ThemedItem(ThemedElement, ListItem):
     """One item: a bullet or number before its first line, the box of a task in the place of a bullet."""
-
-    @classmethod
-    def create(cls, markdown: Any, token: Token) -> ThemedItem:
-        made = cls()
-        made.sign = f" {token.meta.get('box') or markdown.theme.signs.bullet} "
-        return made
-
-    sign: str
 
     def render(self, console: Console, options: ConsoleOptions, sign: str) -> RenderResult:
         """Return the item behind `sign`."""
@@ -230,16 +192,8 @@ THINNEST = 5
 """Columns that a cell has at least, unless it needs less."""
 
 
-class ThemedTable(TableElement):
+class ThemedTable(ThemedElement, TableElement):
     """A table as aligned columns under a line, or as `head: cell` lines."""
-
-    @classmethod
-    def create(cls, markdown: Any, token: Token) -> ThemedTable:
-        made = cls()
-        made.rule = markdown.theme.signs.rule
-        return made
-
-    rule: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         head = [cell.content.copy() for cell in self.header.row.cells] if self.header and self.header.row else []
@@ -252,7 +206,7 @@ class ThemedTable(TableElement):
             yield from _records(head, rows)
             return
         yield from _lines(console, head, widths)
-        line = (" " * GAP).join(self.rule * width for width in widths)
+        line = (" " * GAP).join(self.look.signs.rule * width for width in widths)
         yield Text(line, console.get_style("markdown.table.border"), no_wrap=True)
         tall = False
         for number, row in enumerate(rows):

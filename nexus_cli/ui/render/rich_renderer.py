@@ -13,7 +13,7 @@ from typing import assert_never
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.ui.cells import wrap
-from nexus_cli.ui.render import event_notes, live_area
+from nexus_cli.ui.render import event_texts, live_area
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
@@ -67,7 +67,7 @@ class RichRenderer:
     @property
     def moving(self) -> bool:
         """True if the spinner moves."""
-        return self._spinner.moving
+        return self._spinner.moving(self._calls.values())
 
     @property
     def last_output(self) -> tuple[str, str] | None:
@@ -87,7 +87,7 @@ class RichRenderer:
 
     def spinner(self) -> str:
         """Return what is waited for, on one line; "" when nothing is."""
-        return self._spinner.line(self._width())
+        return self._spinner.line(self._width(), self._calls.values())
 
     def show_user_message(self, text: str) -> None:
         """The person's words, from who reads them: `TurnStart` is silent, `SteeringMessage` shows its own."""
@@ -133,7 +133,7 @@ class RichRenderer:
             case e.Notice():
                 self._scrollback.add_note(event.text, "warn")
             case e.ContextPlan():
-                self._scrollback.add_note(event_notes.describe_new_facts(event.plan, self._width() - 2), "dim")
+                self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
             case e.CacheExpectation():
                 pass
             case _:
@@ -219,18 +219,15 @@ class RichRenderer:
                 call = live_area.OpenCall(event.call, event.subject, self._clock())
                 self._calls[event.call.id] = call
                 self._spinner.phase(PREPARING)
-                self._spinner.called(event.call.id, call.what)
             case e.ToolOutput():
                 if event.call_id in self._calls:
                     self._calls[event.call_id].feed(event.text)
             case e.ToolResultEvent():
                 self._resulted(event)
             case e.ApprovalRequest():
-                self._spinner.asked(event.question.call.id)
                 if asked := self._calls.get(event.question.call.id):
                     asked.asked, asked.shown = True, event.question.detail if self._asks else ""
             case e.ApprovalAnswer():
-                self._spinner.answered(event.call_id)
                 if event.call_id in self._calls:
                     self._calls[event.call_id].asked = False
                     self._calls[event.call_id].began = self._clock()
@@ -240,7 +237,6 @@ class RichRenderer:
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.pop(event.call.id, None), event.result
         subject = call.subject if call else main_argument(event.call)
-        self._spinner.resulted(event.call.id)
         if not self._calls:
             self._spinner.phase(PREPARING if self._in_turn else "", again=True)
         self._output = format_call(event.call, subject), result.text if result.full is None else result.full
@@ -279,9 +275,9 @@ class RichRenderer:
         if outcome.error and outcome.error.get("kind") == "aborted":
             self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
         else:
-            self._scrollback.add_note(event_notes.describe_failure(outcome), "error")
-        self._scrollback.add_note(event_notes.describe_refusals(outcome), "warn")
-        self._scrollback.add_note(event_notes.describe_totals(outcome, self._theme.signs.dot), "dim")
+            self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
+        self._scrollback.add_note(event_texts.describe_denials(outcome.denied, "/permissions"), "warn")
+        self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
 
     def _context(
         self, event: e.ContextDrop | e.ContextRecall | e.CompactionStart | e.CompactionDone | e.CacheResult
@@ -297,11 +293,14 @@ class RichRenderer:
                 self._spinner.phase(f"compacting {event.tokens:,} tokens")
             case e.CompactionDone():
                 self._spinner.phase(PREPARING if self._in_turn else "")
-                self._scrollback.add_note(event_notes.describe_compaction(event), "dim" if event.ok else "warn")
+                self._scrollback.add_note(
+                    event_texts.use_slash_names(event_texts.describe_compaction_end(event)),
+                    "dim" if event.ok else "warn",
+                )
             case e.CacheResult():
                 # A provider that has never reported a cache may have none: nothing is missed there.
                 self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
-                self._scrollback.add_note(event_notes.describe_cache_miss(event) if self._caches else "", "dim")
+                self._scrollback.add_note(event_texts.describe_cache_miss(event) if self._caches else "", "dim")
             case _:
                 assert_never(event)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nexus_cli.session.status import Status
 from nexus_cli.ui.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.reports.lines import short, short_dollars
 
 HIGH, CRITICAL = 0.6, 0.8
 """Shares of the budget from which the window counts as pressed (seed B's token budget)."""
@@ -63,7 +64,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("used", used, role),
         _Part("drops", drops if status.drops else "", "warn"),
         _Part("cache", f"cache {status.cached:.0%}" if status.cached is not None else ""),
-        _Part("cost", dollars(status.cost_usd)),
+        _Part("cost", short_dollars(status.cost_usd)),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]
     return [part for part in parts if part.text and part.name not in gone]
@@ -99,23 +100,3 @@ def _place(folder: str, home: str, theme: Theme, *, whole: bool) -> str:
     if not whole:
         text = text.rstrip("/").rpartition("/")[2] or text
     return cut_start(text, FOLDER, theme.signs.cut)
-
-
-def short(tokens: int) -> str:
-    """Return a number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
-    if tokens < 1000:
-        return str(tokens)
-    for unit, size in (("k", 1000), ("M", 1_000_000)):
-        value = tokens / size
-        if value < 99.95:
-            return f"{value:.1f}".removesuffix(".0") + unit
-        if value < 999.5 or unit == "M":
-            return f"{value:.0f}{unit}"
-    return str(tokens)
-
-
-def dollars(cost: float | None) -> str:
-    """Return a price for a person: four decimals below a dollar, two above; `$?` where it is not known."""
-    if cost is None:
-        return "$?"
-    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"

@@ -67,21 +67,15 @@ DARK: Mapping[str, str] = {
     "tool": "1",
     "accent": "36",
     "bold": "1",
-    "code": "36",
 }
 LIGHT: Mapping[str, str] = {
+    **DARK,
     "person": "1;34",
-    "dim": "2",
     "error": "31",
-    "ok": "32",
     "warn": "35",
-    "added": "32",
     "removed": "31",
     "hunk": "34",
-    "tool": "1",
     "accent": "34",
-    "bold": "1",
-    "code": "34",
 }
 """Role to SGR parameters. Yellow, white, cyan and everything bright is hard to read on white."""
 

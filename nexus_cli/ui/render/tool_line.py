@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line, wrap
-from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import count_changes, diff_lines
+from nexus_cli.ui.reports.lines import short
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 OUTPUT_LINES = 4

@@ -33,8 +33,7 @@ from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports.forms import FORMS
-from nexus_cli.ui.reports.lines import shortened
-from nexus_cli.ui.reports.sessions import ANSWER, last_head, last_tail
+from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SOON = 0.5
@@ -222,11 +221,15 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
-        if form == "last":
-            text = last_exchange(value, self.view.width, self.theme)
+        if form == "last":  # its text is sanitized, and the codes in it are the theme's
+            text = last_text(value, self.view.width, self._render_markdown)
         else:
             text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
         self.view.put(f"\n{paint_diff(text, self.theme) if form == 'diff' else text}\n")
+
+    def _render_markdown(self, text: str, width: int) -> list[str]:
+        made = Markdown(width, colour=self.theme.colour, theme=self.theme)
+        return (made.feed(text) + made.flush()).strip("\n").split("\n")
 
     def _echo(self, text: str) -> None:
         """Put what was typed, where it does not stand already."""
@@ -354,14 +357,3 @@ class Repl:
         finally:
             self._leaving = True
             await self.jobs.settle()
-
-
-def last_exchange(value: Mapping[str, Any], width: int, theme: Theme) -> str:
-    """Return ready for a terminal: the codes in it are the theme's."""
-    lines = sanitize("\n".join(last_head(value, width))).split("\n")
-    answer = str(value.get("assistant") or "").strip()
-    if answer and value.get("entries"):
-        made = Markdown(width, colour=theme.colour, theme=theme)
-        rendered = (made.feed(answer) + made.flush()).strip("\n").split("\n")
-        lines += ["", *shortened(rendered, ANSWER, width, tail=True)]
-    return "\n".join([*lines, *sanitize("\n".join(last_tail(value, width))).split("\n")]).rstrip("\n")

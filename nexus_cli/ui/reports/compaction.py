@@ -35,15 +35,12 @@ def compaction_text(value: Value, width: int) -> str:
     )
     rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "of which")]
     rows += [_row("goes", goes), _row("stays", value["stays"])]
-    if record := value.get("record", {}).get("most"):
+    if record := value["record"]["most"]:
         rows.append(("record", number(record), "", "", "files, commands and goals, at most so much"))
     rows.append(("summary", number(summary["most"]), "1", "0", "at most so much"))
     lines += [*block("what goes and stays", rows, width), *filled("tokens by our own count", width, "  ")]
-    where = _goes(goes)
     how = f"{summary['model']} would sum up {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
-    for text in (where, how):
-        lines += ["", *filled(text, width)] if text else []
-    lines += _words(value["words"], width) if "words" in value else _newest_rows(goes["newest"], width)
+    lines += ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
     lines += _pin_rows(value["pins"], width)
     return "\n".join([*lines, *_cost(value["cost"], width)])
 
@@ -68,9 +65,9 @@ def _row(name: str, part: Value) -> tuple[str, ...]:
 
 def _goes(goes: Value) -> str:
     """Return which messages go, by number, how they are read then, and which stay in their midst."""
-    how = "recalled" if goes.get("recall", True) else "read with /drops"
+    how = "recalled" if goes["recall"] else "read with /drops"
     text = f"Messages {goes['first']} to {goes['last']} go, and can be {how}"
-    inside = [str(entry) for entry in goes.get("without", ())]
+    inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
     more = f" and {len(inside) - NAMED} more" if len(inside) > NAMED else ""
@@ -86,16 +83,10 @@ def _words(rows: Sequence[Value], width: int) -> list[str]:
     return block(title, [("message", "stands", "text"), *table], width)
 
 
-def _newest_rows(rows: Sequence[Value], width: int) -> list[str]:
-    table = [("message", "text"), *((number(one["entry"]), str(one["text"])) for one in rows)]
-    return block("your words that go", table, width)
-
-
 def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
     table += [
-        (str(one["id"]), _place(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"]))
-        for one in rows
+        (str(one["id"]), _place(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"])) for one in rows
     ]
     return block("pins", table, width)
 

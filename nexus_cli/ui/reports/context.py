@@ -65,7 +65,8 @@ def context_text(value: Value, width: int) -> str:
         lines += filled(again, width, "  ")
     bounds = [(str(b["name"]), limit(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
     lines += block("limits", [("name", "value", "set by"), *bounds], width)
-    return "\n".join([*lines, *_history(value, width), *_notices(value, width)])
+    notes = (f"note: {notice}" for notice in value.get("notices", []))
+    return "\n".join([*lines, *_history(value, width), *paragraphs(notes, width)])
 
 
 def _window(budget: Value, width: int) -> list[str]:
@@ -130,10 +131,6 @@ def _history(value: Value, width: int) -> list[str]:
         f"{number(history.get('hidden_entries', 0))} hidden"
     )
     return ["", *filled(text, width)]
-
-
-def _notices(value: Value, width: int) -> list[str]:
-    return paragraphs((f"note: {notice}" for notice in value.get("notices", [])), width)
 
 
 def section_rows(value: Value, width: int) -> list[str]:

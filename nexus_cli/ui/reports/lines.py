@@ -22,6 +22,19 @@ def number(value: Any) -> str:
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
 
 
+def short(tokens: int) -> str:
+    """Return a number of tokens in few characters: 312, 12.3k, 112k, 1.2M."""
+    if tokens < 1000:
+        return str(tokens)
+    for unit, size in (("k", 1000), ("M", 1_000_000)):
+        value = tokens / size
+        if value < 99.95:
+            return f"{value:.1f}".removesuffix(".0") + unit
+        if value < 999.5 or unit == "M":
+            return f"{value:.0f}{unit}"
+    return str(tokens)
+
+
 def limit(value: Any) -> str:
     """Return the value of a limit in words: `yes`, `no`, names after each other, a number."""
     if isinstance(value, bool):
@@ -37,6 +50,13 @@ def dollars(value: Any) -> str:
     if value is None:
         return "?"
     return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
+
+
+def short_dollars(cost: float | None) -> str:
+    """Return a price for a person: four decimals below a dollar, two above; `$?` where it is not known."""
+    if cost is None:
+        return "$?"
+    return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"
 
 
 def share(part: Any, whole: Any) -> str:
@@ -166,6 +186,6 @@ NUMBERS = frozenset(
 """Headings of right-aligned columns."""
 
 
-def paragraphs(texts: Iterable[str], width: int, indent: str = "") -> list[str]:
+def paragraphs(texts: Iterable[str], width: int) -> list[str]:
     """Return each of `texts` filled by itself."""
-    return [line for text in texts for line in filled(text, width, indent)]
+    return [line for text in texts for line in filled(text, width)]

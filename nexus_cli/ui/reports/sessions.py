@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, shortened, table, when
 
@@ -66,38 +66,25 @@ WORDS, ANSWER = 6, 15
 OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
 
 
-def last_text(value: Value, width: int) -> str:
-    """Return what was said last, what is still open, and how to go on."""
-    lines = last_head(value, width)
-    answer = str(value.get("assistant") or "").strip()
-    if answer and value.get("entries"):
-        lines += ["", *shortened(folded(answer, width), ANSWER, width, tail=True)]
-    return "\n".join([*lines, *last_tail(value, width)])
-
-
-def last_head(value: Value, width: int) -> list[str]:
-    """Return the session and the person's words."""
+def last_text(value: Value, width: int, render: Callable[[str, int], list[str]] = folded) -> str:
+    """Return what was said last, the answer as lines of `render`, then what is still open and how to go on."""
     if not value.get("entries"):
-        return filled("Nothing was said in this session yet.", width)
+        return "\n".join(filled("Nothing was said in this session yet.", width))
     title = f"session {value['session']}{' ' + str(value['name']) if value.get('name') else ''}"
     title += f", {plural(int(value['turns']), 'turn')}, last at {when(value['at'])} UTC"
     words = folded(str(value.get("user") or "").strip(), width, "> ") if value.get("user") else []
-    return [*filled(title, width), "", *shortened(words, WORDS, width)]
-
-
-def last_tail(value: Value, width: int) -> list[str]:
-    """Return what is still open, and how to go on."""
-    if not value.get("entries"):
-        return []
+    lines = [*filled(title, width), "", *shortened(words, WORDS, width)]
+    if answer := str(value.get("assistant") or "").strip():
+        lines += ["", *shortened(render(answer, width), ANSWER, width, tail=True)]
     calls = value.get("open", [])
-    lines = [""] if calls else []
+    lines += [""] if calls else []
     for call in calls:
         subject = cut_line(call.get("subject"), 60)
         said = " ".join(filter(None, (str(call["name"]), subject)))
         lines += filled(f"{said}: {OPEN[bool(call.get('started'))]}", width, "  ", "! ")
     if not value.get("finished", True):
         lines += ["", *filled("This turn was cut short. /continue to resume it.", width)]
-    return lines
+    return "\n".join(lines)
 
 
 ONE_LINE = 1 << 20

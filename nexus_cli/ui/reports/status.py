@@ -30,8 +30,6 @@ PRICES = (
     ("cache_read_price", "read from cache"),
     ("cache_write_price", "write to cache"),
 )
-NAMED = 5
-"""Named calls and reasons at most."""
 
 
 def status_text(value: Value, width: int) -> str:
@@ -188,7 +186,7 @@ def _window(model: Value) -> str:
 def _origin(model: Value) -> str:
     """Return where a window comes from that the table does not have."""
     if model["window_told"]:
-        return f", as a refusal said; [models.\"{model['name']}\"] window in config.toml wins over it"
+        return f', as a refusal said; [models."{model["name"]}"] window in config.toml wins over it'
     return "" if model["known"] else ", assumed: it is not in the table"
 
 

@@ -64,10 +64,13 @@ def _blame(value: Value) -> str:
     return f"{number(value['missed'])} tokens were sent anew{cost}. {whose}: {value['why']}."
 
 
+def _sent(total: Value) -> str:
+    unanswered = f" ({number(total['unanswered'])} without an answer)" if total.get("unanswered") else ""
+    return plural(int(total["requests"]), "request") + unanswered
+
+
 def _summary(total: Value) -> str:
-    sent = plural(int(total["requests"]), "request")
-    if total.get("unanswered"):
-        sent += f" ({number(total['unanswered'])} without an answer)"
+    sent = _sent(total)
     if total["hit"] is None:
         silent = total.get("unanswered") != total["requests"]
         return f"{sent}; the provider reported no figures." if silent else f"{sent}."
@@ -126,9 +129,7 @@ def cost_text(value: Value, width: int) -> str:
     total = value["total"]
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))
-    sent = plural(int(total["requests"]), "request")
-    if total.get("unanswered"):
-        sent += f" ({number(total['unanswered'])} without an answer)"
+    sent = _sent(total)
     text = (
         f"{dollars(total['cost_usd'])} for {sent}: {number(total['input'])} tokens in "
         f"({share(total['cache_read'], total['input'])} of them from the cache), {number(total['output'])} out"

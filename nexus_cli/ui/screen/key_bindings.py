@@ -79,14 +79,14 @@ def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:
     def _enter(event: KeyPressEvent) -> None:
         if box.completing:
             box.accept_completion()
-        elif not _blank(box):
+        elif box.buffer.text.strip():
             reach.controller.submit(box.take())
 
     @made.add("escape", "enter", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:
         if not reach.controller.running:
             box.buffer.newline(copy_margin=False)
-        elif not _blank(box):
+        elif box.buffer.text.strip():
             reach.controller.enqueue(box.take())
 
     @made.add("c-j", filter=here)
@@ -203,7 +203,3 @@ def catch_key_failures(processor: KeyProcessor, end: Callable[[Exception], None]
             end(bug)
 
     processor.process_keys = processed  # type: ignore[method-assign]
-
-
-def _blank(box: InputArea) -> bool:
-    return box.empty or not box.buffer.text.strip()

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.print.terminal_approver import excerpt
+from nexus_cli.ui.print.stream import Stream, write_all
+from nexus_cli.ui.render.question_text import excerpt
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import expire
 from nexus_cli.ui.screen.terminal import size_of
@@ -191,16 +191,14 @@ class LineView:
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._pieces.append(line)
-            whole, self._pieces = b"".join(self._pieces), []
-            self._line(whole.decode("utf-8", "replace"))
+            self._line_ended()
         if rest:
             self._pieces.append(rest)
 
     def _ended(self) -> None:
         """Ctrl+D: what stands in the line is a line, an empty one is the end."""
         if self._pieces:
-            whole, self._pieces = b"".join(self._pieces), []
-            self._line(whole.decode("utf-8", "replace"))
+            self._line_ended()
         elif self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
         elif self._controller is not None:
@@ -208,7 +206,8 @@ class LineView:
             asyncio.get_running_loop().remove_reader(self._stdin)
             self._controller.request_exit()
 
-    def _line(self, line: str) -> None:
+    def _line_ended(self) -> None:
+        line, self._pieces = b"".join(self._pieces).decode("utf-8", "replace"), []
         self._prompted, self._warned_at = False, -AGAIN
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(line)
@@ -253,15 +252,10 @@ class LineView:
         self._prompted = False
 
     def _stream_write(self, text: str) -> None:
-        rest = memoryview(text.encode("utf-8", "replace"))
-        while rest:
-            try:
-                rest = rest[os.write(self._stdout, rest) :]
-            except BlockingIOError:
-                select.select([], [self._stdout], [])
-            except OSError as error:
-                self._end(error)
-                return
+        try:
+            write_all(self._stdout, text.encode("utf-8", "replace"))
+        except OSError as error:
+            self._end(error)
 
     def _end(self, error: OSError | None) -> None:
         self._handoff.end()

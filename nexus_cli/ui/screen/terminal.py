@@ -22,6 +22,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Attrs
 
+from nexus_cli.ui.print.stream import write_all
 from nexus_cli.ui.screen.rows import strip_ambiguous
 
 FALLBACK = Size(rows=24, columns=80)
@@ -107,16 +108,15 @@ class TerminalOutput(Vt100_Output):
         """Write what has been collected."""
         if self._holds or not self._buffer:
             return
-        rest = memoryview("".join(self._buffer).encode("utf-8", "replace"))
+        data = "".join(self._buffer).encode("utf-8", "replace")
         self._buffer.clear()
-        while rest and not self._gone:
-            try:
-                rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:
-                select.select([], [self._descriptor], [])
-            except OSError as error:
-                self._gone = True
-                self.lost(error)
+        if self._gone:
+            return
+        try:
+            write_all(self._descriptor, data)
+        except OSError as error:
+            self._gone = True
+            self.lost(error)
 
 
 class TerminalInput(Vt100Input):

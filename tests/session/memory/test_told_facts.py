@@ -16,7 +16,7 @@ from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ui.cells import cells
 from nexus_cli.ui.print.progress_lines import ProgressLines
-from nexus_cli.ui.render.event_notes import describe_new_facts
+from nexus_cli.ui.render.event_texts import describe_new_facts
 
 
 def keep(folder: Path, slot: MemorySlot, text: str) -> None:

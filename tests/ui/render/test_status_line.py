@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from nexus_cli.session.status import Status
 from nexus_cli.ui.cells import cells, without_codes
-from nexus_cli.ui.render.status_line import dollars, short, status_line
+from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import ASCII, Theme
+from nexus_cli.ui.reports.lines import short, short_dollars
 
 PLAIN = Theme(colour=False)
 STATUS = Status(
@@ -100,4 +101,5 @@ def test_tokens_are_told_in_few_characters(tokens: int, shown: str) -> None:
 
 
 def test_dollars_have_the_decimals_that_matter() -> None:
-    assert [dollars(cost) for cost in (None, 0.0, 0.0123, 1.5, 12.345)] == ["$?", "$0.00", "$0.0123", "$1.50", "$12.35"]
+    shown = [short_dollars(cost) for cost in (None, 0.0, 0.0123, 1.5, 12.345)]
+    assert shown == ["$?", "$0.00", "$0.0123", "$1.50", "$12.35"]

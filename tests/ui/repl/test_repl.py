@@ -20,14 +20,15 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.approver import PersonApprover
+from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
-from nexus_cli.ui.render.status_line import short
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.repl.repl_approver import ReplApprover
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.reports.lines import short
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -87,7 +88,7 @@ class Stage:
         self.view = Kept()
         self.provider = Played(script)
         theme = choose_theme("dark", {}, False)
-        approver = ReplApprover(self.view, theme)
+        approver = PersonApprover(self.view, lambda question: question_text(question, self.view.width, theme))
         opening = Options(folder, MODEL, interactive=True, recipe="chat", **options)
 
         def open_(options: Options, settings: Settings, earlier: Session | None = None) -> Session:

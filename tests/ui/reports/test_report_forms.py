@@ -231,7 +231,8 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         },
         "compaction": {
             "possible": bool(many), "why": text, "before": 10**7, "after": 10**6, "budget": 184_000,
-            "goes": {**part, "first": 1, "last": 10**6}, "stays": part, "own_words": [text] * many,
+            "goes": {**part, "first": 1, "last": 10**6, "without": [1] * many, "recall": bool(many)}, "stays": part,
+            "words": [{"entry": 10**6, "kept": "part", "text": text}] * many, "record": {"most": many},
             "summary": {"most": 10**6, "source": "originals" if many else text, "why": text, "model": text},
             "pins": [{"id": "p1", "entry": many, "tokens": 10**6, "where": "dropped", "text": text}] * many,
             "cost": {

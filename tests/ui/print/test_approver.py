@@ -12,7 +12,8 @@ import pytest
 
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.print.terminal_approver import TerminalApprover, parse_answer
+from nexus_cli.ui.print.approver import PersonApprover, TerminalQuestions, parse_answer
+from nexus_cli.ui.render.question_text import plain_question_text
 
 ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
 
@@ -53,12 +54,11 @@ class Screen:
 
 @pytest.mark.parametrize("lines", [3, 61, 200, 201, 5000])
 def test_the_end_of_a_long_command_is_always_shown(lines: int) -> None:
-    screen = Screen()
     command = "\n".join([*(f"echo {number}" for number in range(lines - 1)), "rm -rf ~"])
-    TerminalApprover(screen)._show(Question(ToolCall("c1", "bash", {}), "bash echo 0", "a command", command))
-    assert "  echo 0\n" in screen.text and "  rm -rf ~\n" in screen.text
-    assert ("4,800 lines are not shown" in screen.text) == (lines == 5000)
-    assert screen.text.count("\n") == min(lines, 201) + 1
+    text = plain_question_text(Question(ToolCall("c1", "bash", {}), "bash echo 0", "a command", command), colour=False)
+    assert "  echo 0\n" in text and "  rm -rf ~\n" in text
+    assert ("4,800 lines are not shown" in text) == (lines == 5000)
+    assert text.count("\n") == min(lines, 201)
 
 
 def test_always_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,9 @@ def test_always_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     os.write(writer, b"a\n")
     screen = Screen()
     question = Question(ToolCall("c1", "bash", {}), "bash ls", "a command", "ls", "every bash command this session")
-    assert asyncio.run(TerminalApprover(screen, reader).ask(question)) == Allow(always=True)
+    assert asyncio.run(PersonApprover(TerminalQuestions(screen, reader), lambda _: "").ask(question)) == Allow(
+        always=True
+    )
     assert "[a]lways (every bash command this session)" in screen.text
     os.close(reader)
     os.close(writer)
@@ -122,6 +124,14 @@ def test_an_unclear_answer_asks_again() -> None:
     child.expect_exact("n and a reason: ")
     child.send("y\n")
     assert "answer Allow" in ended(child)[0]
+
+
+def test_a_pasted_line_behind_an_unclear_one_is_no_answer() -> None:
+    child = asked()
+    child.send("maybe\ny\n")
+    child.expect_exact("n and a reason: ")
+    child.send("n\n")
+    assert "answer Deny" in ended(child)[0]
 
 
 def test_the_end_of_input_denies() -> None:

@@ -1,8 +1,4 @@
-"""Other processes, cheaply: one interpreter imports the model library once, then forks a process for each job.
-
-A job is a `Job`: turns to run in a session, and where to be killed. Run as a program it reads jobs as JSON lines from
-stdin and answers each with one JSON line: how the process ended and what it confirmed. `Zygote` is the other end.
-"""
+"""Other processes, cheaply: turns of a session in a process that `program.nursery` forks, and where to kill it."""
 
 from __future__ import annotations
 
@@ -11,20 +7,17 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from laws.world import Ticking, World, loaded, say
-from program.nursery import warm
+from laws.world import Ticking, World, say
+from program.nursery import PIPE, born
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.tokens import counter
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import LaneLog, database
@@ -32,7 +25,7 @@ from nexus_cli.provider import retry
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
-TESTS = str(Path(__file__).resolve().parent.parent)
+SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -44,7 +37,6 @@ class Job:
     window: int
     clock: str
     """ISO 8601: where its clock begins."""
-    environment: dict[str, str]
     words: list[str] = field(default_factory=list)
     """One turn each."""
     session: str = ""
@@ -58,71 +50,38 @@ class Job:
     """`before` or `after` it."""
 
 
-def job(world: World, words: list[str], **more: Any) -> Job:
-    """A job in this world; the world's own clock stands still meanwhile, so move it on afterwards."""
-    environment = world.environment() | {"NEXUS_HOME": os.environ["NEXUS_HOME"], "HOME": os.environ["HOME"]}
-    made = Job(str(world.folder), world.model, world.window, world.clock().isoformat(), environment, words)
-    return replace(made, **{"steps": world.steps} | more)
+def run_elsewhere(world: World, words: list[str], **more: Any) -> tuple[int, list[str]]:
+    """Run these turns in another process: its exit status (negative: the signal), and the commits that it confirmed.
 
-
-class Zygote:
-    """The process that makes processes."""
-
-    def __init__(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": TESTS}
-        self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def run(self, work: Job) -> tuple[int, list[str]]:
-        """Run a job to its end: exit status (negative: the signal), and the commits that it confirmed."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asdict(work)) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        return answer["status"], answer["confirmed"]
-
-    def close(self) -> None:
-        """End it, and wait."""
-        self._process.communicate(timeout=20)
+    The world's own clock stands still meanwhile, so move it on afterwards.
+    """
+    job = Job(str(world.folder), world.model, world.window, world.clock().isoformat(), words)
+    job = replace(job, **{"steps": world.steps} | more)
+    child = born(
+        [json.dumps(asdict(job))], cwd=world.folder, env=dict(os.environ), kind="laws", stdout=PIPE, stderr=2,
+        code="import laws.elsewhere; program.main = laws.elsewhere.main",
+    )  # fmt: skip
+    confirmed, _ = child.communicate(timeout=SECONDS)
+    assert child.stdout is not None
+    child.stdout.close()
+    return child.returncode, confirmed.decode().splitlines()
 
 
 def main() -> None:
-    """Fork a process for every line of stdin."""
-    warm()
-    counter._load = loaded
-    loaded("o200k_base")
-    for line in sys.stdin:
-        work = Job(**json.loads(line))
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            status = 97
-            try:
-                os.close(read)
-                os.dup2(2, 1)
-                os.environ.update(work.environment)
-                asyncio.run(live(work, partial(tell, write)))
-                status = 0
-            finally:
-                os._exit(status)
-        os.close(write)
-        with os.fdopen(read) as lines:
-            confirmed = lines.read().splitlines()
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        sys.stdout.write(json.dumps({"status": status, "confirmed": confirmed}) + "\n")
-        sys.stdout.flush()
+    """Do the job that the only argument describes."""
+    asyncio.run(live(Job(**json.loads(sys.argv[1]))))
+    os._exit(0)
 
 
-def tell(pipe: int, text: str) -> None:
-    """Confirm one line to whoever started the job; it has left this process when it returns."""
-    os.write(pipe, text.encode() + b"\n")
+def confirm(text: str) -> None:
+    """Tell one line to whoever started this process; it has left when it returns."""
+    os.write(1, text.encode() + b"\n")
 
 
-async def live(work: Job, confirm: Callable[[str], None]) -> None:
+async def live(work: Job) -> None:
     """Do a job in this process."""
     retry.FIRST_WAIT = 0.002
-    watched(work, confirm)
+    watched(work)
     (Path(work.folder) / "pid").write_text(str(os.getpid()))
     newest = work.session == "newest"
     options = Options(
@@ -138,7 +97,7 @@ async def live(work: Job, confirm: Callable[[str], None]) -> None:
     await session.aclose()
 
 
-def watched(work: Job, confirm: Callable[[str], None]) -> None:
+def watched(work: Job) -> None:
     """Name every commit of this process by its kind, confirm it when it has returned, and kill where the job says.
 
     The kinds are the ledger's writing methods; an append is named after its entry: `append user`, `append tool`, ...
@@ -184,7 +143,3 @@ def watched(work: Job, confirm: Callable[[str], None]) -> None:
     }
     for method, name in kinds.items():
         setattr(LaneLog, method, named(getattr(LaneLog, method), name))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,35 @@
+"""Replace a file of the person's in one step, with mode 0600."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from nexus_cli.config.paths import private_dir
+from nexus_cli.core.errors import NexusError, write_failure_hint
+
+
+def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = lambda: None) -> None:
+    """Write `data` to a synced temporary file beside `path`, call `check`, and rename it to `path`.
+
+    Raises `OSError` and whatever `check` raises; then the file is as it was and nothing is left beside it.
+    """
+    draft = private_dir(path.parent) / f".{path.name}-{os.urandom(8).hex()}"
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        check()
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def write_error(path: Path, error: OSError) -> NexusError:
+    """Return the error for a file that could not be locked or written."""
+    otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of its folder"
+    hint = write_failure_hint(error, otherwise)
+    return NexusError("internal", str(path), f"cannot be written ({error.strerror})", hint)
