@@ -160,7 +160,7 @@ class TourSession:
 
     async def _show_prompt(self, words: str) -> None:
         """Print the box with `words` and the status line as a session has them, until Enter."""
-        rows = filled(f"> {words}", self.width - 1, "  ")
+        rows = filled(words, self.width - 1, "  ", "> ")
         rows.append(status_line(self.session.status(), "", self.width, self._theme))
         self.put("\n" + "\n".join(rows))
         await self._wait_for_enter("Enter sends it, q leaves: ")
