@@ -182,10 +182,7 @@ def plan(
     said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
-    again = (
-        (_by_group(groups, said, words.cost), beyond.words), (_by_group(groups, finals, words.cost), beyond.answers),
-        (_pin_tokens(groups, pins, count), beyond.pins),
-    )  # fmt: skip
+    again = _repeated(groups, (said, finals), pins, beyond, words)
     beside = _Beside(list(map(group_tokens, groups)), requests, current, again)
     total = sum(beside.sizes)
     half = max(0, min((total - target) // 2, beyond.most - target)) if beyond.newest else 0
@@ -206,11 +203,28 @@ def plan(
     shown = {s.entry for s in kept if s.form in (ItemForm.FULL, ItemForm.ELIDED)} | {pin.entry for pin in stay}
     candidates = tuple(one for one in said if one[0] not in shown)
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
-    free -= sum(words.cost(quote.text) for quote in quotes)
+    free -= sum(quote.tokens for quote in quotes)
     last = words.choose_quotes((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
-    free -= sum(words.cost(quote.text) for quote in last)
+    free -= sum(quote.tokens for quote in last)
     cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - (bound - free))
     return CompactionPlan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
+
+
+def _repeated(
+    groups: Sequence[Group],
+    texts: Sequence[Iterable[tuple[int, str]]],
+    pins: Sequence[Pin],
+    beyond: Room,
+    words: OwnWords,
+) -> tuple[tuple[list[int], int], ...]:
+    """Return what is said again when its group goes: own words, last texts and pins; each with the room for it.
+
+    What is pinned is not quoted as well.
+    """
+    pinned = {pin.entry for pin in pins}
+    quoted = (_by_group(groups, (one for one in rows if one[0] not in pinned), words.cost) for rows in texts)
+    pin_tokens = _pin_tokens(groups, pins, words.count)
+    return tuple(zip((*quoted, pin_tokens), (beyond.words, beyond.answers, beyond.pins), strict=True))
 
 
 def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Iterator[tuple[int, str]]:

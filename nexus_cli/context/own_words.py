@@ -29,6 +29,8 @@ class Quote:
     text: str
     whole: bool = True
     """False where the middle of it was left out."""
+    tokens: int = 0
+    """Of the quotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,13 @@ class OwnWords:
             cost = self.cost(text)
             most = left if cost <= room else min(left, int(room * LONG_SHARE), left_of_long)
             if cost <= most:
-                found.append(Quote(entry, text))
+                found.append(Quote(entry, text, tokens=cost))
                 left -= cost
                 continue
             if short := self._cut(text, most):
-                found.append(Quote(entry, short, whole=False))
-                left -= self.cost(short)
-                left_of_long -= self.cost(short)
+                found.append(Quote(entry, short, whole=False, tokens=self.cost(short)))
+                left -= found[-1].tokens
+                left_of_long -= found[-1].tokens
             if cost <= room:
                 break
         return tuple(reversed(found))

@@ -26,6 +26,16 @@ PINNED = "Pinned by the person, word for word:"
 
 
 @dataclass(frozen=True, slots=True)
+class Unquoted:
+    """Messages that are not quoted word for word."""
+
+    missing: int = 0
+    """Not quoted at all."""
+    cut: int = 0
+    """Quoted in part."""
+
+
+@dataclass(frozen=True, slots=True)
 class Additions:
     """Texts and figures that accompany a summary."""
 
@@ -37,10 +47,10 @@ class Additions:
     """True if the model can read drops: where it cannot, no way back is named to it."""
     unseen: Sequence[EntryRange] = ()
     """The messages that whoever wrote the summary was never shown."""
-    words_left: int = 0
-    """Messages with words of the person that are not quoted, or not whole."""
-    answers_left: int = 0
-    """The same of the assistant's last texts."""
+    words: Unquoted = Unquoted()
+    """Of the messages with words of the person."""
+    answers: Unquoted = Unquoted()
+    """Of the assistant's last texts."""
 
 
 def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
@@ -61,10 +71,20 @@ def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collecti
     return "\n\n".join(parts)
 
 
-def _quotations(title: str, quotes: Sequence[Quote], missing: str) -> str:
-    """Return the quotations under their title, with the line for those that are missing; "" where there is neither."""
-    texts = [*([missing] if missing else []), *(quote_lines(quote.text) for quote in quotes)]
+def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str]) -> str:
+    """Return the quotations under their title, with the lines for what is missing; "" where there is neither."""
+    texts = [*(["\n".join(gaps)] if gaps else []), *(quote_lines(quote.text) for quote in quotes)]
     return f"\n\n{title}\n" + "\n\n".join(texts) if texts else ""
+
+
+def _gaps(unquoted: Unquoted, what: str, drop_id: str, recalls: bool) -> list[str]:
+    """Return the lines for the messages that are not quoted, and for those that are quoted in part."""
+    lines = [missing_line(unquoted.missing, f"earlier {what}", drop_id, recalls)] if unquoted.missing else []
+    if unquoted.cut:
+        verb = "is" if unquoted.cut == 1 else "are"
+        way = f': recall("{drop_id}")' if recalls else ""
+        lines.append(f"[{unquoted.cut} of the {what}s below {verb} quoted in part{way}]")
+    return lines
 
 
 def head(
@@ -83,12 +103,11 @@ def head(
         notes += f'. Read all of them as they were with recall("{drop_id}").]' if more.recalls else ".]"
     else:
         notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"
-    for title, quotes, missing, what in (
-        (SAID, chosen.quotes, more.words_left, "earlier message"),
-        (ANSWERED, chosen.answers, more.answers_left, "earlier answer"),
+    for title, quotes, unquoted, what in (
+        (SAID, chosen.quotes, more.words, "message"),
+        (ANSWERED, chosen.answers, more.answers, "answer"),
     ):
-        gap = missing_line(missing, what, drop_id, more.recalls) if missing else ""
-        notes += _quotations(title, quotes, gap)
+        notes += _quotations(title, quotes, _gaps(unquoted, what, drop_id, more.recalls))
     known = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}
     message = create_summary_message(below(summary, chosen, more, known), clock, notes)
     item = WindowItem(chosen.entries[1], ItemForm.SUMMARY, message)

@@ -1,6 +1,6 @@
 """The record of a session's work: files, commands and goals, known from calls and their results (law 6).
 
-Nothing is read from prose or depends on a summarizer. `WorkLog` folds the entries of a lane, `render_record` makes the
+Nothing is read from prose or depends on a summarizer. `WorkLog` folds the entries of a lane, `fit_record` makes the
 text below a summary. `nexus_cli.session.compaction.record_sources` reads files and goals from their stores.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.elide import one_line
@@ -28,7 +28,9 @@ TAIL = 20_000
 """Characters at the end of an output in which an error line is looked for."""
 _STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
 """The last line of the result of a command that ended; a time limit comes before the status."""
-_UNENDED = re.compile(r"^(interrupted while it ran|outcome unknown)\b[^\n]*\s*\Z", re.MULTILINE)
+_UNENDED = re.compile(
+    r"^\[?(interrupted while it ran|outcome unknown|stopped by the person)\b[^\n]*\s*\Z", re.MULTILINE
+)
 """The last line of the result of a command that was started, and nobody knows how it would have ended."""
 _ESCAPED, _POSING = '\\"', "[("
 """Characters that have a short escape in JSON, and those that our own forms begin with."""
@@ -49,6 +51,8 @@ class CommandRun:
     """The last line of its output that names a failure, or its last line; "" with status 0. Or why it did not end."""
     entry: int
     """The message with the result."""
+    by_person: bool = False
+    """The person ran it, and the model was told."""
 
 
 @dataclass
@@ -84,19 +88,21 @@ class WorkLog:
                 self.words.append(entry.id)
 
     def _end_command(self, entry: int, message: Message) -> None:
-        command, text = self._called.pop(message.tool_call_id or "", ""), message.content
-        if not command:
-            return
-        if ended := _STATUS.search(text):
-            status = int(ended[2])
-            error = (ended[1] or find_error_line(text[: ended.start()])) if status else ""
-            run = CommandRun(command, status, error, entry)
-        elif unended := _UNENDED.search(text):
-            run = CommandRun(command, None, unended[1], entry)
-        else:  # it did not run: how it ended before still holds
-            return
-        self.commands.pop(command, None)
-        self.commands[command] = run
+        command = self._called.pop(message.tool_call_id or "", "")
+        run = read_run(command, message.content, entry) if command else None
+        if run is not None:  # else how it ended before still holds
+            self.commands.pop(command, None)
+            self.commands[command] = run
+
+
+def read_run(command: str, result: str, entry: int) -> CommandRun | None:
+    """Return how a command ended according to its result; None if it did not run."""
+    if ended := _STATUS.search(result):
+        status = int(ended[2])
+        error = (ended[1] or find_error_line(result[: ended.start()])) if status else ""
+        return CommandRun(command, status, error, entry)
+    unended = _UNENDED.search(result)
+    return CommandRun(command, None, unended[1], entry) if unended else None
 
 
 def find_error_line(output: str) -> str:
@@ -132,7 +138,8 @@ def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
 def _command_item(run: CommandRun) -> WorkItem:
     ended = "no exit status" if run.status is None else f"exit {run.status}"
     ended += f": {safe_line(run.error)}" if run.error else ""
-    return WorkItem(run.entry, f"- {safe_line(run.command)} -> {ended}", command=True, failing=run.status != 0)
+    name = safe_line(run.command) + (" (run by the person)" if run.by_person else "")
+    return WorkItem(run.entry, f"- {name} -> {ended}", command=True, failing=run.status != 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,28 +155,31 @@ class WorkRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderedRecord:
-    """The text of a record, with what had no room in it."""
+class FittedRecord:
+    """As much of a record as there is room for."""
 
-    text: str = ""
-    items: tuple[WorkItem, ...] = ()
-    """The items in the text."""
-    left: tuple[str, ...] = ()
+    goals: Sequence[str] = ()
+    items: Sequence[WorkItem] = ()
+    """With their details in the text."""
+    folder: str = ""
+    left: Sequence[str] = ()
     """The lines left out."""
 
+    def text(self, missing: str = "") -> str:
+        """Return the text of the record; `missing` is the line for those left out."""
+        if not (self.goals or self.items or self.left):
+            return ""
+        return _layout(self.goals, self.items, self.folder, missing if self.left else "")
 
-def render_record(
-    record: WorkRecord, room: int, count: Callable[[str], int], recall: Callable[[int], str]
-) -> RenderedRecord:
-    """Render `record` in at most `room` tokens: goals, then files and commands, the newest first.
 
-    `recall(number)` returns the line for that many missing lines. It is always included.
+def fit_record(record: WorkRecord, room: int, count: Callable[[str], int], missing: str) -> FittedRecord:
+    """Return what of `record` fits `room` tokens: goals, then files and commands, the newest first.
+
+    `missing` is as long as the line for what is left out will be. There is always room for that.
     """
     total = len(record.goals) + len(record.items)
-    if not total:
-        return RenderedRecord()
     kinds = {item.command: item for item in record.items}
-    frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, recall(total)))
+    frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, missing))
     costs = [count(line) + 1 for line in (*record.goals, *(item.text for item in record.items))]
     fitting, free = 0, room - frame
     if sum(costs) <= room and (whole := count(_layout(record.goals, record.items, record.folder, ""))) <= room:
@@ -177,15 +187,14 @@ def render_record(
     while fitting < total and costs[fitting] <= free:
         free -= costs[fitting]
         fitting += 1
-    goals, items = record.goals[:fitting], tuple(record.items[: max(0, fitting - len(record.goals))])
+    goals, items = record.goals[:fitting], record.items[: max(0, fitting - len(record.goals))]
     left = (*record.goals[len(goals) :], *(item.text for item in record.items[len(items) :]))
     detailed = []
     for item in items:
-        cost = count(item.detail) if item.detail else 0
-        detailed.append(f"{item.text}{item.detail}" if cost <= free and not left else item.text)
+        cost = count(item.detail) if item.detail and not left else 0
+        detailed.append(replace(item, text=item.text + item.detail) if 0 < cost <= free else item)
         free -= cost if cost <= free else 0
-    shown = [WorkItem(i.entry, text, i.command, i.failing) for i, text in zip(items, detailed, strict=True)]
-    return RenderedRecord(_layout(goals, shown, record.folder, recall(len(left)) if left else ""), items, left)
+    return FittedRecord(goals, tuple(detailed), record.folder, left)
 
 
 def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missing: str) -> str:

@@ -156,9 +156,10 @@ class CompactionDone:
     why: str = ""
     """Why it was not accepted; "" when it was."""
     kept: Mapping[str, Any] | None = None
-    """What the window contains afterwards, None where none was accepted: `words`, `words_left`, `answers`,
-    `answers_left` (messages), `files`, `commands`, `failing`, `record_left` (items), `summary` (tokens), `drops` (ids:
-    all messages that went, then what the record has no room for), `source`, `source_why`."""
+    """What the window contains afterwards, None where none was accepted: `words`, `words_left`, `words_part`,
+    `answers`, `answers_left`, `answers_part` (messages; `_part` of those `_left` stand in part), `files`, `commands`,
+    `failing`, `record_left` (items), `summary` (tokens), `drops` (ids: all messages that went, then what the record has
+    no room for), `source`, `source_why`."""
     cut: bool = False
     """It was not accepted, and older messages have to be cut off instead: the window does not fit."""
     cost_usd: float | None = None

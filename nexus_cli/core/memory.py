@@ -78,6 +78,22 @@ class Fact:
         return f"session {self.session}, entry {self.entry}"
 
 
+    @property
+    def is_paraphrase(self) -> bool:
+        """True if the person never read this wording: their own words are the quote alone."""
+        said = self.actor == "person" and self.entry > 0 and not self.accepted
+        return said and (bool(self.quote) or self.deleted) and _normalise(self.text) != _normalise(self.quote)
+
+    @property
+    def statement(self) -> str:
+        """Return the fact as a request states it: the person's words first, with the model's wording named as such."""
+        if not self.is_paraphrase:
+            return self.text
+        text = self.text.replace("]", ")")  # so that nothing in it stands outside of the brackets
+        wording = f"[the model's wording: {text}]"
+        return f'"{self.quote}" {wording}' if self.quote else wording
+
+
 @dataclass(frozen=True, slots=True)
 class Episode:
     """A past session, as far as it is remembered by itself (seed E's episodic memory)."""
@@ -87,6 +103,10 @@ class Episode:
     """When it was used last: ISO 8601, UTC."""
     title: str
     """Its name, else the person's first words."""
+
+
+def _normalise(text: str) -> str:
+    return " ".join(text.split()).casefold().rstrip(".!")
 
 
 def fact_text(text: str) -> str:
@@ -105,9 +125,10 @@ class Facts(Protocol):
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
         """Store a fact. It is kept at once if `quote` occurs word for word in what the person typed in this session,
-        white space and case apart; else it is a proposal. The same text in the same slot again gives the fact that is
-        there. `ValueError` for a text that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored,
-        also in a session that saves nothing."""
+        white space and case apart; else it is a proposal. Requests state the quote, and `text` as the model's wording
+        (`Fact.statement`). The same text in the same slot again gives the fact that is there. `ValueError` for a text
+        that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored, also in a session that saves
+        nothing."""
         ...
 
     def forget(self, fact_id: str) -> Fact | None:

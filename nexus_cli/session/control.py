@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.event import ContextDrop, Event, Notice
@@ -23,6 +24,8 @@ class Control:
     """Words that wait for the end of the current batch."""
     pasted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The pasted parts of such words."""
+    commands: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """How commands of the person ended, by the text that a message tells it with, until one does."""
     task: asyncio.Task[None] | None = None
     deadline: float | None = None
     """When the turn's time limit passes, by the monotonic clock; None without a limit."""

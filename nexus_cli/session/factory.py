@@ -100,6 +100,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     """A session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
     made = opened(ledger)
+    made.take_along(earlier)
     if made.id == earlier.id:
         made.take_over(earlier)
     else:

@@ -18,6 +18,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Dispatch, Done
+from nexus_cli.context.work_record import read_run
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
@@ -41,7 +42,7 @@ from nexus_cli.session.spending import Spending
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
-from nexus_cli.session.user_input import TRIGGER, clip_with_drop, record_user_message
+from nexus_cli.session.user_input import ATTACHED, TRIGGER, clip_with_drop, record_user_message
 from nexus_cli.tools.registry import ToolRegistry
 
 ENDS = 16
@@ -114,6 +115,10 @@ class Session:
         if self.ledger is not None and self.ledger.path is not None and not self.saved:
             why = "its ledger cannot be written, so that it lives in this process alone"
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
+
+    def take_along(self, other: Session) -> None:
+        """Take from `other`, after which this one goes on, how the commands ended that the next message tells of."""
+        self._control.commands |= other._control.commands
 
     def take_over(self, other: Session) -> None:
         """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
@@ -241,6 +246,32 @@ class Session:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
         return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
+
+    def note_command(self, attached: str, command: str, output: str) -> None:
+        """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
+        if run := read_run(command, output, 0):
+            values = {"command": command, "status": run.status, "error": run.error}
+            self._control.commands[attached] = values
+
+    def keep_attached(self, texts: Sequence[tuple[str, str]]) -> bool:
+        """Store what waits for the next message, text and title each; False if the session cannot be resumed."""
+        timeline = self.state.lane_state.lane.timeline
+        if not self.saved or not timeline.last:
+            return False
+        now = [{"text": text, "what": what, "command": self._control.commands.get(text)} for text, what in texts]
+        if now != self._stored_texts():
+            timeline.memo(ATTACHED, {"texts": now})
+        return True
+
+    def kept_attached(self) -> list[tuple[str, str]]:
+        """Return what was stored when the session was left, text and title each."""
+        stored = self._stored_texts()
+        self._control.commands |= {one["text"]: one["command"] for one in stored if one["command"]}
+        return [(one["text"], one["what"]) for one in stored]
+
+    def _stored_texts(self) -> list[dict[str, Any]]:
+        memos = self.state.lane_state.lane.timeline.memos(ATTACHED)
+        return list(memos[-1].value["texts"]) if memos else []
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""

@@ -17,6 +17,10 @@ TRIGGER = "trigger"
 """Memo: `source`, which started a turn that the person did not type."""
 PASTED = "pasted"
 """Memo: `ranges` of the message of its entry that the person pasted, first and last offset of each in characters."""
+COMMAND = "command"
+"""Memo: `command`, `status` and `error` of a command that the person ran, which the message of its entry tells of."""
+ATTACHED = "attached"
+"""Memo: `texts` that wait for the person's next message: `text`, `what` it is, `command` as in `COMMAND` or None."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 
@@ -91,7 +95,11 @@ async def record_user_message(
     if drop:
         lane_state.emit_drops([drop])
     ranges = [found.span() for one in pasted for found in re.finditer(re.escape(one), content)]
+    timeline = lane.timeline
+    for block in [block for block in lane_state.control.commands if block in text]:
+        timeline.log.record_memo(
+            Memo(COMMAND, timeline.now(), timeline.last + 1, lane_state.control.commands.pop(block))
+        )
     if ranges:  # before its entry, so that a kill between the two proves no fact
-        timeline = lane.timeline
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor)

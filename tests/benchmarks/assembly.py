@@ -56,10 +56,10 @@ def furnish(folder: Path) -> None:
         (config / "skills" / name / "SKILL.md").write_text(f"# {name}\n\nHow to {name} here.\n")
 
 
-def fill(engine: LaneState) -> None:
+def fill(lane_state: LaneState) -> None:
     """`ENTRIES` entries: turns of reads."""
     dice = random.Random("assembly")
-    lane = engine.lane
+    lane = lane_state.lane
     for number in range(ENTRIES // 20):
         lane.append(Kind.USER, Message(Role.USER, prose(dice, 40)), "person")
         for step in range(9):
@@ -72,27 +72,27 @@ def fill(engine: LaneState) -> None:
 
 async def measured(session: Session, times: int) -> Iterator[tuple[float, float]]:
     """Seconds of CPU: of one request put together, and of `json.dumps` of its messages."""
-    parts = session.state
-    engine = parts.lane_state
+    session_state = session.state
+    lane_state = session_state.lane_state
     await session._open()
-    fill(engine)
+    fill(lane_state)
     found = []
     for number in range(times + 1):
         words = Message(Role.USER, f"Look at the parser once more, part {number}, and say what the window keeps.")
-        engine.lane.append(Kind.USER, words, "person")
+        lane_state.lane.append(Kind.USER, words, "person")
         began = time.process_time()
-        await attach_changes(engine)
-        await begin_pending_epoch(engine)
-        await ensure_fits(engine)
-        context_plan(engine)
-        sealed = engine.lane.freeze_request()
+        await attach_changes(lane_state)
+        await begin_pending_epoch(lane_state)
+        await ensure_fits(lane_state)
+        context_plan(lane_state)
+        sealed = lane_state.lane.freeze_request()
         done = time.process_time()
         json.dumps(list(sealed.wire.messages))
         ended = time.process_time()
         if number:  # the first renders the whole window and counts it
             found.append((done - began, ended - done))
         reply = Message(Role.ASSISTANT, f"It keeps {number}.")
-        engine.lane.append(Kind.ASSISTANT, reply, "agent")
+        lane_state.lane.append(Kind.ASSISTANT, reply, "agent")
     return iter(found)
 
 
@@ -114,10 +114,10 @@ def rows(times: int) -> Iterator[Row]:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
                     add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
             found = list(asyncio.run(measured(session, times)))
-            engine = session.state.lane_state
-            told = {name for memo in engine.lane.timeline.memos("plan") for name in memo.value["told"]}
-            sections = len(json.loads(engine.lane.epoch.sections)) + len(told)
-            entries = len(engine.lane.items)
+            lane_state = session.state.lane_state
+            told = {name for memo in lane_state.lane.timeline.memos("plan") for name in memo.value["told"]}
+            sections = len(json.loads(lane_state.lane.epoch.sections)) + len(told)
+            entries = len(lane_state.lane.items)
             asyncio.run(session.aclose())
         finally:
             if before is None:

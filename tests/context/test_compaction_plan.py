@@ -387,6 +387,22 @@ def test_whatever_exceeds_the_target_keeps_to_the_budget(
     assert not beside or total(chosen) + chosen.summary_cap + NOTE_TOKENS + beside <= room.most
 
 
+def test_what_is_pinned_is_not_counted_as_quoted_too() -> None:
+    groups = said([400, 700], [400, 700], [400, 700], [400, 700], [400, 700], [10])
+    people = [group[0] for group in groups if group[0].message.role is Role.USER]
+    pins = [Pin(f"p{one.entry}", one.entry, one.message.content) for one in people[:-1]]
+    compared = 0
+    for target in range(4000, 9000, 100):
+        bare, full = (
+            plan(groups, available=AVAILABLE, target=target, count=COUNT, pins=pins, beyond=Room(words, 4000, target))
+            for words in (0, 3000)
+        )
+        if bare and full and not bare.crowded:
+            assert full.kept == bare.kept and not full.quotes, "no room is kept free for words that a pin says"
+            compared += 1
+    assert compared > 10
+
+
 def test_what_was_pasted_does_not_crowd_out_what_was_said() -> None:
     words = OwnWords(COUNT)
     said_ = [(5, "x" * 5000), (4, "use tabs"), (3, "y" * 4000), (2, "no eval"), (1, "port 8081")]
@@ -402,7 +418,8 @@ def test_several_pastes_do_not_crowd_out_what_was_said_either() -> None:
     words = OwnWords(COUNT)
     pastes = [(entry, "x" * 5000) for entry in range(99, 9, -1)]
     rules = [(entry, f"rule {entry}: keep this in mind as well") for entry in range(9, 0, -1)]
-    assert words.choose_quotes(pastes[:6] + rules, 1000)[:9] == tuple(Quote(*one) for one in reversed(rules))
+    quotes = words.choose_quotes(pastes[:6] + rules, 1000)[:9]
+    assert quotes == tuple(Quote(*one, tokens=words.cost(one[1])) for one in reversed(rules))
     assert len(words.newest(iter(pastes), 1000)) < 20, "and are not all read for it"
 
 

@@ -17,7 +17,7 @@ from nexus_cli.context.work_record import (
     WorkRecord,
     command_items,
     find_error_line,
-    render_record,
+    fit_record,
     safe_path,
 )
 from nexus_cli.core.entry import Entry, Kind
@@ -116,20 +116,21 @@ def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
 ) -> None:
     items = [WorkItem(99 - n, f"- {n:02}{'x' * size}", command) for n, (size, command) in enumerate(made)]
     record = WorkRecord([f"- g{n}: {'y' * size}" for n, size in enumerate(goals)], items, "/p")
-    rendered = render_record(record, room, COUNT, lambda number: f"[{number} older]")
-    assert rendered.items == tuple(items[: len(rendered.items)]), "newest first"
-    assert len(rendered.left) == len(items) + len(goals) - len(rendered.items) - sum(
-        goal in rendered.text.split("\n") for goal in record.goals
+    fitted = fit_record(record, room, COUNT, "[99 older]")
+    text = fitted.text(f"[{len(fitted.left)} older]")
+    assert fitted.items == tuple(items[: len(fitted.items)]), "newest first"
+    assert len(fitted.left) == len(items) + len(goals) - len(fitted.items) - sum(
+        goal in text.split("\n") for goal in record.goals
     )
-    assert all(item.text in rendered.text for item in rendered.items)
+    assert all(item.text in text for item in fitted.items)
     if not (items or goals):
-        assert rendered.text == ""
+        assert text == ""
         return
-    assert (f"[{len(rendered.left)} older]" in rendered.text) == bool(rendered.left)
-    assert COUNT(rendered.text) <= max(room, COUNT(RECORD) + COUNT("\n[99 older]"))
+    assert (f"[{len(fitted.left)} older]" in text) == bool(fitted.left)
+    assert COUNT(text) <= max(room, COUNT(RECORD) + COUNT("\n[99 older]"))
     whole = "\n".join([RECORD, *record.goals, *(item.text for item in items)])
     if COUNT(whole) + 120 <= room:
-        assert not rendered.left
+        assert not fitted.left
 
 
 PATHS = st.text(st.sampled_from('ab "\\\n\t\x1b\x7f\u2028\u202e[(nexus:recall"d1)\udc80é'), min_size=1, max_size=12)

@@ -147,9 +147,12 @@ def assert_law(session: Session, play: Play, goals: dict[str, str]) -> None:
     said = notes[notes.index(SAID) :].partition(ANSWERED)[0] if SAID in notes else ""
     missing = newest_first(play.said, lambda words: words in text or quoted(words) in said)
     if missing:
-        found = re.search(r'\[(\d+) earlier messages?: recall\("(d\d+)"\)\]', said)
-        assert found and int(found[1]) == len(missing)
-        original = ledger.original(found[2]) or ""
+        absent = [words for words in missing if words.partition(":")[0] not in f"{text}\n{said}"]
+        ways = re.findall(r'\[(\d+) earlier messages?: recall\("(d\d+)"\)\]', said)
+        cuts = re.findall(r'\[(\d+) of the messages below (?:is|are) quoted in part: recall\("(d\d+)"\)\]', said)
+        assert sum(int(number) for number, _ in ways) == len(absent)
+        assert sum(int(number) for number, _ in cuts) == len(missing) - len(absent)
+        original = ledger.original((ways + cuts)[0][1]) or ""
         assert all(words in original for words in missing)
         cut = count("\n".join(map(quoted, missing[-1:])))
         assert count(said) + cut > own_words_room(budget) * 0.8, "what is missing had no room"

@@ -31,8 +31,8 @@ from nexus_cli.tools.files import FileContent, read_regular_file
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 
-def engine(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind, str]] = ()) -> Any:
-    """As much of an engine as the sources look at: the entries that its window shows, and what happened in its lane."""
+def lane_state(visible: Sequence[int], base: int = 0, happened: Sequence[tuple[Kind, str]] = ()) -> Any:
+    """As much of a lane's state as the sources look at: the entries that its window shows, and what happened in it."""
     items = [WindowItem(entry, ItemForm.FULL, Message(Role.USER, "x")) for entry in visible]
     timeline = Timeline(MemoryLog(), local_now)
     for kind, actor in happened:
@@ -45,7 +45,7 @@ def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> See
 
 
 def looked(*found: SeenFile, visible: Sequence[int] = (1,)) -> SessionSources:
-    return SessionSources(engine(visible), lambda: found, [])
+    return SessionSources(lane_state(visible), lambda: found, [])
 
 
 def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -> None:
@@ -117,22 +117,22 @@ def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> Non
     def broken() -> Sequence[SeenFile]:
         raise NexusError("ledger", "the ledger", "is gone")
 
-    assert SessionSources(engine(()), broken, []).files() == ()
+    assert SessionSources(lane_state(()), broken, []).files() == ()
 
 
 def test_the_footprint_counts_what_is_not_in_the_window_once_per_epoch() -> None:
     person, agent, tool = (Kind.USER, "person"), (Kind.ASSISTANT, "agent"), (Kind.TOOL, "tool:bash")
-    made = engine([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
+    made = lane_state([496, 497, 498, 499, 500, 501], 500, [person, agent, tool, tool, agent] * 100)
     given = SessionSources(made, tuple, [])
     assert given.footprint() == Footprint(99, {"bash": 198})
     made.lane.timeline = None
     assert given.footprint() == Footprint(99, {"bash": 198}), "known for this epoch"
-    assert SessionSources(engine(()), tuple, []).footprint() == Footprint()
+    assert SessionSources(lane_state(()), tuple, []).footprint() == Footprint()
 
 
 def test_the_footprint_counts_what_the_person_said_during_a_turn_and_not_what_we_did() -> None:
     said = [(Kind.USER, "person"), (Kind.STEER, "person"), (Kind.STEER, "nexus"), (Kind.INSTRUCTION, "nexus")]
-    given = SessionSources(engine([9], 4, said), tuple, [])
+    given = SessionSources(lane_state([9], 4, said), tuple, [])
     assert given.footprint() == Footprint(2, {})
 
 

@@ -142,10 +142,10 @@ def test_after_an_end_between_the_rewrite_and_its_request_the_next_process_tells
     provider = Played(Summariser(work=lambda request: "listed " * 900))
     exchange = vars(loop)["call_model"]
 
-    async def ending(engine: LaneState, cap: int) -> Any:
-        if engine.lane.epoch.cause == "compaction":
+    async def ending(lane_state: LaneState, cap: int) -> Any:
+        if lane_state.lane.epoch.cause == "compaction":
             raise NexusError("internal", "the process", "it ended here")
-        return await exchange(engine, cap)
+        return await exchange(lane_state, cap)
 
     async def run(again: str = "") -> str:
         words = () if again else tuple(f"TURN{number} make a list, every answer" for number in range(8))

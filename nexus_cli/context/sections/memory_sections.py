@@ -44,7 +44,7 @@ def memory_contributor(
         if facts is None:
             return []
         found = facts.relevant(slot, sources.about(), LOOKED_AT)
-        return [{"id": fact.id, "text": fact.text, "date": fact.at[:10]} for fact in found]
+        return [{"id": fact.id, "text": fact.statement, "date": fact.at[:10]} for fact in found]
 
     def render(value: Value, view: View) -> tuple[Section, ...]:
         """Return `- TEXT (remembered 2026-11-20, m12)`; the best one always, each of the others that there is room for,

@@ -85,6 +85,14 @@ def refused_for_nothing(lane_state: LaneState) -> bool:
     return bool(tried) and _for_nothing(tried[-1].value) and _lately(lane_state.step, tried[-1].value)
 
 
+def last_refusal(lane_state: LaneState) -> tuple[int, str] | None:
+    """Return how many steps ago a summary was paid for and refused, and why; None if none was lately."""
+    failed = _in_vain([memo.value for memo in lane_state.lane.timeline.memos(TRIED)])
+    if not failed or not _lately(lane_state.step, failed[0]):
+        return None
+    return lane_state.step - int(failed[0]["step"]), str(failed[0]["why"])
+
+
 def _for_nothing(value: Mapping[str, Any]) -> bool:
     return value["epoch"] is None and not value.get("paid")
 

@@ -8,22 +8,23 @@ line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
+from nexus_cli.context.own_words import Quote
 from nexus_cli.context.pin import Pin, named_ways
-from nexus_cli.context.summary_head import Additions, head, missing_line
+from nexus_cli.context.summary_head import Additions, Unquoted, head, missing_line
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import RenderedRecord, WorkLog, render_record
+from nexus_cli.context.work_record import FittedRecord, WorkLog, fit_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.session.compaction.backoff import note_failed, note_made
+from nexus_cli.session.compaction.backoff import last_refusal, note_failed, note_made
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.compaction.record_sources import (
     READ_AT_ONCE,
@@ -34,9 +35,9 @@ from nexus_cli.session.compaction.record_sources import (
     read_texts,
 )
 from nexus_cli.session.compaction.summarise import SummaryError, SummaryOverflow, summarise
-from nexus_cli.session.compaction.summary_source import SummarySource, choose_source
+from nexus_cli.session.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.next_request.cache_expectation import rewrite_memo
+from nexus_cli.session.next_request.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.tool_selection import can_recall
@@ -44,6 +45,8 @@ from nexus_cli.session.user_messages import hidden_words
 
 RECORD_SLACK = 32
 """Tokens, beside a quarter, that a look at the files may add to the record."""
+LONGEST_MISSING = missing_line(9999, "older item", "d9999", True)
+"""A line for items without room in the record, as long as it gets."""
 LEAST = 4000
 """Tokens below which a window is not worth a compaction on command."""
 
@@ -58,8 +61,9 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
     for _ in read_log(lane, lane_state.work):
         pass
     beyond = planning.shares_of(budget, budget - fixed, newest=full)
-    record = render_record(make_record(lane, lane_state.work), beyond.record, count, _no_way)
-    reserved = count(record.text) * 5 // 4 + RECORD_SLACK if record.text else 0
+    record = fit_record(make_record(lane, lane_state.work), beyond.record, count, LONGEST_MISSING)
+    text = record.text(LONGEST_MISSING)
+    reserved = count(text) * 5 // 4 + RECORD_SLACK if text else 0
     if not full:  # pins do not yield to the low target of a compaction on command
         target += min(beyond.pins, sum(pin.tokens(count) for pin in pinned))
     return planning.plan(
@@ -75,10 +79,6 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
         beyond=beyond,
         spoken=frozenset(lane_state.work.words),
     )
-
-
-def _no_way(number: int) -> str:
-    return missing_line(number, "older item", "d9999", True)
 
 
 def countable(lane_state: LaneState, cause: str = "") -> int:
@@ -104,6 +104,8 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         if cause != "overflow":  # a fork of the lane would be refused too
             await _run_before_summary(lane_state)
         choice = choose_summary_source(lane_state, plan, cause)
+        if cause == "command":
+            _warn_of_refusal(lane_state, choice, plan.summary_cap)
         summary, source = await summarise(lane_state, plan, choice, instructions)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
@@ -122,6 +124,18 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
     after, paid = next_request(lane_state).tokens, _since(spent, lane_state.spending)
     lane_state.emit(event.CompactionDone(True, before, after, kept=kept, cost_usd=paid))
     return True
+
+
+def _warn_of_refusal(lane_state: LaneState, choice: SummarySource, cap: int) -> None:
+    """Say that a summary was refused lately and what the next one may cost; by itself none would be requested yet."""
+    refused = last_refusal(lane_state)
+    if refused is None:
+        return
+    steps, why = refused
+    ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
+    price = price_summary(choice, cap, warm=is_warm(lane_state))
+    cost = "The price of another one is unknown" if price is None else f"Another one costs up to ${price:,.4f}"
+    lane_state.emit(event.Notice(f"a summary was refused {ago}: {why.rstrip('.')}. {cost}"))
 
 
 def _since(spent: float | None, spending: Spending) -> float | None:
@@ -167,25 +181,24 @@ async def _accept(
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
-    rendered = render_record(record, plan.record_room, count, _no_way)
-    if rendered.left:
-        record_drop = lane.timeline.log.next_drop()
-        rendered = render_record(
-            record, plan.record_room, count, lambda number: missing_line(number, "older item", record_drop, recalls)
-        )
+    fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
+    record_drop = lane.timeline.log.next_drop() if fitted.left else ""
     unseen = () if choice.source == "originals" else plan.unseen
-    kept = _kept_figures(lane_state.work, plan, rendered) | {"source": choice.source, "source_why": choice.why}
+    kept = _kept_figures(lane_state.work, plan, fitted) | {"source": choice.source, "source_why": choice.why}
     more = Additions(
-        rendered.text, [(pin.id, name) for pin, name in crowded], recalls, unseen,
-        kept["words_left"], kept["answers_left"],
+        fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
+        [(pin.id, name) for pin, name in crowded], recalls, unseen,
+        *(_unquoted(plan, quotes, entries) for quotes, entries in (
+            (plan.quotes, lane_state.work.words), (plan.answers, lane_state.work.answers),
+        )),
     )  # fmt: skip
     items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
     _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
     planned = await lane_state.prompt.draft_epoch(lane_state)
     _require_smaller(items, lane_state, planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
-    if rendered.left:
-        drops.append(_record_drop(lane, rendered, record_drop, count("\n".join(rendered.left))))
+    if fitted.left:
+        drops.append(_record_drop(lane, fitted.left, record_drop, count))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
     anchor = lane_state.meter.anchor
 
@@ -197,25 +210,37 @@ async def _accept(
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _kept_figures(work: WorkLog, plan: planning.CompactionPlan, rendered: RenderedRecord) -> dict[str, Any]:
+def _kept_figures(work: WorkLog, plan: planning.CompactionPlan, record: FittedRecord) -> dict[str, Any]:
     """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
-    last, log, items = plan.entries[1], work, (*flatten(plan.gone), *plan.kept)
-    cut = {item.entry for item in items if item.form is ItemForm.ELIDED}
-    here = {item.entry for item in plan.kept if item.form is ItemForm.FULL}
-    pinned = {pin.entry for pin in plan.pins}
-    words = ({quote.entry for quote in plan.quotes if quote.whole} - cut) | here | pinned
-    answers = ({quote.entry for quote in plan.answers if quote.whole} - cut) | here | pinned
-    commands = [item for item in rendered.items if item.command]
-    return {
-        "words": sum(entry in words for entry in log.words),
-        "words_left": sum(entry not in words for entry in log.words if entry <= last),
-        "answers": sum(entry in answers for entry in log.answers),
-        "answers_left": sum(entry not in answers for entry in log.answers if entry <= last),
-        "files": len(rendered.items) - len(commands),
+    commands = [item for item in record.items if item.command]
+    figures = {}
+    for name, entries, quotes in (("words", work.words, plan.quotes), ("answers", work.answers, plan.answers)):
+        whole, part = _shown_entries(plan, quotes)
+        left = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
+        figures[name] = sum(entry in whole for entry in entries)
+        figures[f"{name}_left"], figures[f"{name}_part"] = len(left), sum(entry in part for entry in left)
+    return figures | {
+        "files": len(record.items) - len(commands),
         "commands": len(commands),
         "failing": sum(item.failing for item in commands),
-        "record_left": len(rendered.left),
+        "record_left": len(record.left),
     }
+
+
+def _shown_entries(plan: planning.CompactionPlan, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
+    """Return the entries that the new window shows word for word, and those that it shows in part."""
+    cut = {item.entry for item in (*flatten(plan.gone), *plan.kept) if item.form is ItemForm.ELIDED}
+    whole = {item.entry for item in plan.kept if item.form is ItemForm.FULL} | {pin.entry for pin in plan.pins}
+    whole |= {quote.entry for quote in quotes if quote.whole} - cut
+    return whole, ({item.entry for item in plan.kept} | {quote.entry for quote in quotes}) - whole
+
+
+def _unquoted(plan: planning.CompactionPlan, quotes: Sequence[Quote], entries: Sequence[int]) -> Unquoted:
+    """Return how many of `entries` that go have no quotation, and how many have one in part."""
+    whole, part = _shown_entries(plan, quotes)
+    quoted = {quote.entry for quote in quotes}
+    missing = sum(entry <= plan.entries[1] and entry not in whole and entry not in part for entry in entries)
+    return Unquoted(missing, sum(entry in quoted and entry not in whole for entry in entries))
 
 
 def _require_smaller(items: Sequence[WindowItem], lane_state: LaneState, fixed: int) -> None:
@@ -244,7 +269,6 @@ def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
 
 
-def _record_drop(lane: Lane, rendered: RenderedRecord, drop_id: str, tokens: int) -> Drop:
-    what = f"{len(rendered.left)} older items of the record of the work"
-    text = "\n".join(rendered.left)
-    return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=text)
+def _record_drop(lane: Lane, left: Sequence[str], drop_id: str, count: Callable[[str], int]) -> Drop:
+    what, text = f"{len(left)} older items of the record of the work", "\n".join(left)
+    return Drop(drop_id, what, count(text), Cause.COMPACTION, lane.timeline.now(), text=text)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
 from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
@@ -20,7 +19,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.compaction.compact import choose_summary_source, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
-from nexus_cli.session.compaction.summary_source import SummarySource
+from nexus_cli.session.compaction.summary_source import SummarySource, price_summary
 from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import is_warm
@@ -76,9 +75,8 @@ def preview(lane_state: LaneState, instructions: str = "") -> dict[str, Any]:
 def _after(lane_state: LaneState, plan: planning.CompactionPlan) -> int:
     """Return our count of the window afterwards, with a summary at its cap."""
     count, epoch = lane_state.context.counter.count, lane_state.lane.epoch
-    words = OwnWords(count)
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
-    beside += sum(words.cost(quote.text) for quote in (*plan.quotes, *plan.answers))
+    beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside
 
@@ -155,15 +153,14 @@ def _cost_value(
     rewrite = price_rewrite(
         info.with_tier_prices(before), cold=then - fixed, saved=before - then, steps=lane_state.step, warm=still_warm
     )
-    summary = choice.model.info
     return {
         "warm_now": still_warm,
         "now": {
             "cached": choice.cached,
             "fresh": choice.fresh,
             "output": plan.summary_cap,
-            "warm": request_cost(summary, cached=choice.cached, fresh=choice.fresh, output=plan.summary_cap),
-            "cold": request_cost(summary, cached=0, fresh=choice.cached + choice.fresh, output=plan.summary_cap),
+            "warm": price_summary(choice, plan.summary_cap, warm=True),
+            "cold": price_summary(choice, plan.summary_cap, warm=False),
         },
         "next": [
             {"requests": number, "without": _run(info, before, before, number), "with": _run(info, then, fixed, number)}

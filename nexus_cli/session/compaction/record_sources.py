@@ -10,18 +10,27 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from nexus_cli.context.file_outline import outline
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import WorkItem, WorkLog, WorkRecord, command_items, safe_line, safe_path
+from nexus_cli.context.work_record import (
+    CommandRun,
+    WorkItem,
+    WorkLog,
+    WorkRecord,
+    command_items,
+    safe_line,
+    safe_path,
+)
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.goals import list_goals
+from nexus_cli.session.user_input import COMMAND
 
 SECONDS = 2.0
 """Time limit for looking at all files; for the others the state in the ledger is used."""
@@ -62,9 +71,19 @@ def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
     seen = _seen(lane)
     folder = _common_folder(seen)
     items = [WorkItem(file.entry, _file_line(file, folder, file.how), path=file.path) for file in seen]
-    items += command_items(log.commands.values())
+    items += command_items(_last_runs(lane, log))
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
     return WorkRecord(_goal_lines(list_goals(lane.timeline)), newest, safe_line(folder))
+
+
+def _last_runs(lane: Lane, log: WorkLog) -> Collection[CommandRun]:
+    """Return the last run of each command, whoever ran it."""
+    runs = dict(log.commands)
+    for memo in lane.timeline.memos(COMMAND):
+        run = CommandRun(**memo.value, entry=memo.entry, by_person=True)
+        if run.command not in runs or runs[run.command].entry <= run.entry:
+            runs[run.command] = run
+    return runs.values()
 
 
 async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:

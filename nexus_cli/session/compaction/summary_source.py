@@ -92,6 +92,12 @@ def choose_source(
     return SummarySource("originals", why, model, tuple(messages), fresh, forks=forks)
 
 
+def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | None:
+    """Return the dollars of a summary of `output` tokens, None if a price is unknown; `warm`: with what is cached."""
+    fresh, cached = (choice.fresh, choice.cached) if warm else (choice.fresh + choice.cached, 0)
+    return request_cost(choice.model.info, cached=cached, fresh=fresh, output=output)
+
+
 def summarizer_model(lane_state: LaneState) -> Model:
     """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
     name = resolve_alias(lane_state.settings.compact.model, lane_state.settings)

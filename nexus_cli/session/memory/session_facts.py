@@ -1,7 +1,8 @@
 """The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
 
 A fact from the model is kept at once only if its quote was typed by the person in this session (`user_evidence`), else
-it is a proposal. The ledger stores and finds facts; contributors and reports show them.
+it is a proposal. Nothing ties its text to the quote, so the quote is what requests state (`Fact.statement`). The ledger
+stores and finds facts; contributors and reports show them.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ class SessionFacts:
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
-        return [replace(fact, text=neutralize(fact.text)) for fact in self._find(text, slots, limit)]
+        found = self._find(text, slots, limit)
+        return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in found]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         if not text.strip():

@@ -23,7 +23,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         found = await run_in_thread(lambda stop: facts.search(arguments["query"], slots, LIMIT + 1))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
-    lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.text}" for fact in found[:LIMIT]]
+    lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.statement}" for fact in found[:LIMIT]]
     if len(found) > LIMIT:
         lines.append(f"[the best {LIMIT}; there are more: narrow the query or name a slot]")
     return ToolResult("\n".join(lines) or "nothing is remembered that fits")

@@ -1,7 +1,7 @@
 """What a terminal sends, in big pieces where much comes at once: pastes take time linear in their size.
 
 Owns the reading of pastes, with bracketed paste and without; every other key is prompt-toolkit's. What becomes of a
-paste is done by `input_bindings`.
+paste is done by `box`.
 """
 
 from __future__ import annotations

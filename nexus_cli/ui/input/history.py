@@ -2,7 +2,7 @@
 
 Owns the file: reading its end, appending in one step beside other processes, keeping it small. It never stands in the
 way: what cannot be read or written is told once and done without. What is remembered of a message is decided in
-`input_box`.
+`box`.
 """
 
 from __future__ import annotations

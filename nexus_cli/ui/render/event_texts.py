@@ -21,7 +21,8 @@ NAMED = 5
 def describe_kept(kept: Mapping[str, Any]) -> list[str]:
     """Return what the window keeps after a compaction, and what is left out with its drop."""
     drops = list(kept.get("drops") or ())
-    parts = [f"your {plural(int(kept['words']), 'message')} word for word" + _left(kept["words_left"], drops[:1])]
+    left = _left(kept["words_left"], drops[:1], kept["words_part"])
+    parts = [f"your {plural(int(kept['words']), 'message')} word for word{left}"]
     record = [plural(int(kept["files"]), "file")] if kept["files"] else []
     failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
     record += [plural(int(kept["commands"]), "command") + failing] if kept["commands"] else []
@@ -30,8 +31,11 @@ def describe_kept(kept: Mapping[str, Any]) -> list[str]:
     return [*parts, f"summary {kept['summary']:,}"]
 
 
-def _left(number: int, drop: Sequence[str]) -> str:
-    return f", {number:,} earlier: recall({', '.join(drop)})" if number else ""
+def _left(number: int, drop: Sequence[str], part: int = 0) -> str:
+    """Return what is left out and where it can be read; `part` of it stands in part."""
+    told = [f"{number - part:,} earlier"] if number > part else []
+    told += [f"{part:,} in part"] if part else []
+    return f", {', '.join(told)}: recall({', '.join(drop)})" if told else ""
 
 
 def describe_compaction_end(event: CompactionDone) -> str:

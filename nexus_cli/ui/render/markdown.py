@@ -1,7 +1,7 @@
 """Markdown as it streams, rendered to text by blocks: `feed` and `flush` give finished blocks, nothing is redrawn.
 
 Everything is sanitized before it is styled, and again after entities are decoded; markup of rich is never read. How
-lists, code and tables look is in `rich_elements` and `rich_table`.
+lists, code and tables look is in `markdown_elements`.
 """
 
 from __future__ import annotations

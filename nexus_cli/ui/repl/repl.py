@@ -27,7 +27,7 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import paint_diff
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
-from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief
+from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
@@ -69,7 +69,10 @@ class Repl:
         """The words of the newest turn are in the session."""
 
     def share_attachments(self) -> None:
-        """Let the session count what the next message takes along."""
+        """Let the session count what the next message takes along; what it was left with waits again."""
+        there = {one.text for one in self.input_queue.attached}
+        kept = [Attachment(text, what) for text, what in self.session.kept_attached() if text not in there]
+        self.input_queue.attached[:0] = kept
         self.session.goes_along(lambda: [one.text for one in self.input_queue.attached])
 
     @property
@@ -160,6 +163,7 @@ class Repl:
             text = self.input_queue.take_back(waiting[-1])
         elif self.input_queue.attached:
             self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
+            self._store_attachments()
         self.refresh_status()
         return text
 
@@ -188,12 +192,20 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
+        stored = self._store_attachments()
         for one in self.input_queue.attached:
-            self.show_note(f"not sent: {one.what}", "warn")
+            self.show_note(f"{'kept for when you resume' if stored else 'not sent'}: {one.what}", "warn")
         if self.jobs.current is not None:
             self.jobs.stop()
         else:
             self.view.leave()
+
+    def _store_attachments(self) -> bool:
+        """Store what waits for the next message; False if the session cannot be resumed."""
+        try:
+            return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
+        except NexusError:
+            return False
 
     def toggle_thinking(self) -> None:
         """Show or hide thinking."""
@@ -333,6 +345,7 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
+            self._store_attachments()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)

@@ -18,6 +18,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 
 LINES, MOST = 400, 100_000
 """Lines and characters of an output that are printed."""
+STOPPED = "[stopped by the person]"
 OUTPUT = 4096
 """Characters of a running command that are at hand to be shown."""
 
@@ -59,22 +60,21 @@ class Shell:
         try:
             result = await TOOL.run({"command": line.command, "timeout": MOST_SECONDS}, context)
         except asyncio.CancelledError:
-            text = "".join([*given, "[stopped by the person]"])
-            self._show(line, text, await self._shared(line, text, session))
+            output = "".join(given)
+            await self._show(line, f"{output}{chr(10) * (output[-1:] not in ('', chr(10)))}{STOPPED}", session)
             raise
         finally:
             self.output = ""
-        text = result.text
-        self._show(line, text, await self._shared(line, text, session))
+        await self._show(line, result.text, session)
 
-    async def _shared(self, line: ShellLine, text: str, session: Session) -> str:
-        return text if line.private else await session.share(text, f"output of ! {line.command}")
-
-    def _show(self, line: ShellLine, text: str, shared: str) -> None:
+    async def _show(self, line: ShellLine, text: str, session: Session) -> None:
+        shared = "" if line.private else await session.share(text, f"output of ! {line.command}")
         self._keep(f"! {line.command}", text)
         self._view.put(end_of(text))
         if not line.private:
-            self._attach(Attachment(block(line, shared), f"! {brief(line.command)}"))
+            attachment = Attachment(block(line, shared), f"! {brief(line.command)}")
+            session.note_command(attachment.text, line.command, text)
+            self._attach(attachment)
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]

@@ -25,7 +25,9 @@ def memory_text(value: Value, width: int) -> str:
             lines += ["", *filled(f"The best {len(facts)}; more fit these words.", width)]
     elif kept:
         rows = [("id", "slot", "since (UTC)", "from", "text")]
-        rows += [(f["id"], f["slot"], when(f["at"])[:10], str(f.get("place") or f["source"]), f["text"]) for f in kept]
+        rows += [
+            (f["id"], f["slot"], when(f["at"])[:10], str(f.get("place") or f["source"]), _statement(f)) for f in kept
+        ]
         lines += table(rows, width)
     return "\n".join(lines).rstrip("\n")
 
@@ -68,7 +70,7 @@ def _whole(facts: list[Value], width: int) -> list[str]:
     lines = []
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
-        lines += [*filled(head, width, "    ", ""), *filled(str(fact["text"]), width, "    ")]
+        lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
             ground = "the model gives as its ground" if own else f"rests on {fact['actor']}"
@@ -76,6 +78,11 @@ def _whole(facts: list[Value], width: int) -> list[str]:
         if fact["state"] == "proposed" and fact.get("replaces"):
             lines += filled(f"takes the place of {', '.join(fact['replaces'])}", width, "    ")
     return lines
+
+
+def _statement(fact: Value) -> str:
+    """Return a kept fact as requests state it, a proposal in the wording that is to be accepted."""
+    return str(fact["text"] if fact["state"] == "proposed" else fact.get("statement") or fact["text"])
 
 
 SHOWN = 5

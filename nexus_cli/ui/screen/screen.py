@@ -1,7 +1,7 @@
 """The REPL on a terminal that can be drawn on: what is finished scrolls up, the app stays at the bottom.
 
 prompt-toolkit owns the terminal. What is put goes above the app into the terminal's own scrollback, once. Which part of
-the app stands where is done by `screen_stage`, keys that of `screen_keys`, the descriptors `screen_terminal`.
+the app stands where is decided in `layout`, what keys do in `key_bindings`, the descriptors are in `terminal`.
 """
 
 from __future__ import annotations

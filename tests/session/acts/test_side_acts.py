@@ -168,8 +168,8 @@ def test_there_is_nothing_to_look_back_at_before_the_first_turn(tmp_path: Path) 
 
 
 def test_facts_are_kept_before_a_compaction_and_no_failure_of_it_is_one_of_the_compaction(tmp_path: Path) -> None:
-    async def keep(parts: Any) -> None:
-        await extract_facts(parts.dispatcher, parts.lane_state)
+    async def keep(session_state: Any) -> None:
+        await extract_facts(session_state.dispatcher, session_state.lane_state)
 
     said = {"text": "The person wants tabs.", "slot": "user", "quote": "I always want tabs"}
     provider = Played(answering(after_calls([("remember", said), ("search_memory", {"query": "x"})])))
@@ -414,12 +414,14 @@ def test_a_fork_from_a_full_window_may_still_do_what_it_was_made_for(tmp_path: P
     settings = Settings(models={MODEL: {"window": 16_000}})
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
-    async def full(parts: Any) -> None:
-        budget, used = parts.lane_state.budget, window_request(parts.lane_state).tokens
-        parts.lane_state.budget = replace(budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85))
-        assert window_request(parts.lane_state).budget.pressure == "critical"
-        await extract_facts(parts.dispatcher, parts.lane_state)
-        await reflection(lambda text: None)(parts)
+    async def full(session_state: Any) -> None:
+        budget, used = session_state.lane_state.budget, window_request(session_state.lane_state).tokens
+        session_state.lane_state.budget = replace(
+            budget, reserve_reply=0, reserve_tools=budget.window - int(used / 0.85)
+        )
+        assert window_request(session_state.lane_state).budget.pressure == "critical"
+        await extract_facts(session_state.dispatcher, session_state.lane_state)
+        await reflection(lambda text: None)(session_state)
 
     events = run(session, f"begin {'word ' * 3000}", full)
     assert named(events) == [("remember", True)] * 3 + [("search_memory", True)] + [("remember", True)] * 2
@@ -430,10 +432,10 @@ def test_a_side_lane_that_does_not_fit_is_not_asked(tmp_path: Path) -> None:
     settings = Settings(models={MODEL: {"window": 8_000}})
     session = open_session(Options(tmp_path, MODEL, "", "chat"), settings, approver=None, provider=provider)
 
-    async def full(parts: Any) -> None:
-        budget = parts.lane_state.budget
-        parts.lane_state.budget = type(budget)(budget.window, budget.window - 10, 0)
-        await reflection(lambda text: None)(parts)
+    async def full(session_state: Any) -> None:
+        budget = session_state.lane_state.budget
+        session_state.lane_state.budget = type(budget)(budget.window, budget.window - 10, 0)
+        await reflection(lambda text: None)(session_state)
 
     with pytest.raises(NexusError) as refused:
         run(session, "begin", full)

@@ -180,10 +180,12 @@ def test_what_a_new_epoch_has_in_common_with_the_old_one_is_still_expected(tmp_p
     async def live() -> list[Event]:
         try:
             await lived(session, FIRST)
-            engine = session.state.lane_state
-            items = flatten(engine.lane.groups())
+            lane_state = session.state.lane_state
+            items = flatten(lane_state.lane.groups())
             text = Message(Role.USER, "what was done so far " * 200)
-            engine.lane.rewrite([replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=900)], "compaction", ())
+            lane_state.lane.rewrite(
+                [replace(items[0], form=ItemForm.SUMMARY, message=text, tokens=900)], "compaction", ()
+            )
             return await lived(session, "go on")
         finally:
             await session.aclose()
@@ -256,9 +258,9 @@ def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
     async def live() -> tuple[Any, Any]:
         try:
             await lived(session, FIRST)
-            engine = session.state.lane_state
-            side = forked(engine, "reflect", "what was learned?")
-            return engine.cache.last, side.cache.last
+            lane_state = session.state.lane_state
+            side = forked(lane_state, "reflect", "what was learned?")
+            return lane_state.cache.last, side.cache.last
         finally:
             await session.aclose()
 

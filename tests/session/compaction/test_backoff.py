@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from session.played import Answer, Played, the_ledger
-from session.summed import SUMMARY, Summariser, ended, living, turn
+from session.played import MODEL, Answer, Played, the_ledger
+from session.summed import SUMMARY, Summariser, ended, living, noted, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.entry import ItemForm
@@ -150,5 +151,27 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             text = session.context.lane.items[0].message.content
             told = f"messages 1 to {marker.entry} are not, they were left out before" in text
             assert told == (again.kept["source"] != "originals"), "whoever read the originals has seen them"
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("priced", [True, False])
+def test_on_command_a_refused_summary_is_requested_again_with_a_word_on_its_price(tmp_path: Path, priced: bool) -> None:
+    prices: dict[str, float | int | bool] = {"input_price": 3.0, "output_price": 15.0} if priced else {}
+    script = Summariser("all is done")
+
+    async def live() -> None:
+        models = {MODEL: {"window": 24_000, **prices}}
+        async with living(tmp_path, script, *(f"TURN{n} make a list" for n in range(6)), models=models) as session:
+            first = await session.compact()
+            assert not ended(first).ok and "refused" not in noted(first), "there was none before"
+            await turn(session, "and one more list")
+            paid, script.summary = len(script.asked), SUMMARY
+            events = await session.compact()
+            assert ended(events).ok and len(script.asked) == paid + 1
+            told = noted(events)
+            assert "a summary was refused 2 steps ago: the summary has fewer than 2" in told
+            assert re.search(r"one costs up to \$0\.\d{4}$" if priced else "price of another one is unknown$", told)
+            assert "refused" not in noted(await session.compact()), "one was made since"
 
     asyncio.run(live())

@@ -60,20 +60,20 @@ def test_compaction_undo_and_preview_count_as_the_status_line_does(tmp_path: Pat
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            engine = session.state.lane_state
+            lane_state = session.state.lane_state
             full = session.status().used
-            assert abs(full - engine.lane.counted) > 500
+            assert abs(full - lane_state.lane.counted) > 500
             value = await looked(session)
             assert value["before"] == full
             parts = value["goes"]["tokens"] + value["stays"]["tokens"]
-            assert parts == engine.lane.messages_tokens, "in the unit of drops and pins"
+            assert parts == lane_state.lane.messages_tokens, "in the unit of drops and pins"
             events = await session.compact()
             start = next(event for event in events if isinstance(event, CompactionStart))
             small = session.status().used
             assert (start.tokens, ended(events).before, ended(events).after) == (full, full, small)
             assert ended(events).cost_usd == 0.25
             assert describe_compaction_end(ended(events)).split(" · ")[0].endswith(" for $0.2500")
-            [saved] = [memo.value["saved"] for memo in engine.lane.timeline.memos(REWRITE)]
+            [saved] = [memo.value["saved"] for memo in lane_state.lane.timeline.memos(REWRITE)]
             assert abs(saved - (full - small)) <= 5, "the report of the request for the summary teaches in between"
             assert value["after"] >= small
             drop = session.state.drops()[-1]
@@ -95,13 +95,13 @@ def test_a_window_that_fitted_a_moment_ago_fits_again_also_in_another_process(tm
         session = opened(provider, tmp_path, settings=SMALL)
         try:
             number = 0
-            engine = session.state.lane_state
-            while engine.meter.countable(engine.room) > engine.lane.counted:
+            lane_state = session.state.lane_state
+            while lane_state.meter.countable(lane_state.room) > lane_state.lane.counted:
                 number += 1
-                engine.settings = replace(engine.settings, compact=CompactSettings(at=2.0))
+                lane_state.settings = replace(lane_state.settings, compact=CompactSettings(at=2.0))
                 await lived(session, f"TURN{number} make a list")
                 assert number < 60
-            assert window_request(engine).fits
+            assert window_request(lane_state).fits
             full = session.status().used
             assert ended(await session.compact()).ok
         finally:
@@ -123,13 +123,13 @@ def test_after_an_undo_the_former_beginning_is_expected_found_and_not_booked_as_
         session = opened(provider, tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            engine = session.state.lane_state
+            lane_state = session.state.lane_state
             for between in ((), ("between",)):
                 assert ended(await session.compact()).ok
                 await lived(session, *between)
                 await done(session, uncompaction())
-                memo = engine.lane.timeline.memos("rewrite")[-1].value
-                told = next_request(engine)
+                memo = lane_state.lane.timeline.memos("rewrite")[-1].value
+                told = next_request(lane_state)
                 assert memo["cause"] == "undo" and memo["cold"] < (told.tokens // 2 if between else 200)
                 assert told.cached > 0.6 * told.tokens > 3000
                 first = results(await lived(session, "go on"))[0]
@@ -231,9 +231,9 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS[:2])
-            engine = session.state.lane_state
-            side = separate(engine, "goals", engine.model)
-            assert engine.cache.last is not None and engine.cache.earlier
+            lane_state = session.state.lane_state
+            side = separate(lane_state, "goals", lane_state.model)
+            assert lane_state.cache.last is not None and lane_state.cache.earlier
             assert side.cache.last is None and not side.event and not side.cache.earlier
         finally:
             await session.aclose()

@@ -212,8 +212,8 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
                 await turn(session, words)
             markers = [s.message.content for s in session.context.lane.items if s.form is ItemForm.MARKER]
             assert "[p1, message 1]\n> RULE: no tabs" in markers[0] and "Left out here" in markers[0]
-            engine = session.state.lane_state
-            assert window_request(engine).fits
+            lane_state = session.state.lane_state
+            assert window_request(lane_state).fits
             return session.id
 
     asyncio.run(live())

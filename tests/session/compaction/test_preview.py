@@ -139,12 +139,16 @@ def test_a_second_preview_tells_that_the_originals_are_read(tmp_path: Path) -> N
 
 def test_the_report_of_a_compaction_is_one_short_line() -> None:
     kept = {
-        "words": 12, "words_left": 0, "answers": 3, "answers_left": 2, "files": 8, "commands": 14, "failing": 3,
-        "record_left": 0, "summary": 1900, "drops": ["d5"],
+        "words": 12, "words_left": 0, "words_part": 0, "answers": 3, "answers_left": 2, "answers_part": 0, "files": 8,
+        "commands": 14, "failing": 3, "record_left": 0, "summary": 1900, "drops": ["d5"],
     }  # fmt: skip
     told = " · ".join(describe_kept(kept))
     assert told == "your 12 messages word for word · 8 files, 14 commands (3 failing) from the record · summary 1,900"
     left = " · ".join(describe_kept({**kept, "words_left": 15, "record_left": 30, "drops": ["d5", "d6"]}))
     assert "word for word, 15 earlier: recall(d5)" in left and "record, 30 earlier: recall(d6)" in left
+    part = " · ".join(describe_kept({**kept, "words_left": 3, "words_part": 1}))
+    assert "word for word, 2 earlier, 1 in part: recall(d5)" in part
+    only = " · ".join(describe_kept({**kept, "words_left": 1, "words_part": 1}))
+    assert "word for word, 1 in part: recall(d5)" in only
     bare = describe_kept({**kept, "words": 1, "files": 0, "commands": 0, "failing": 0})
     assert bare == ["your 1 message word for word", "summary 1,900"]

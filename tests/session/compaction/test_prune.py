@@ -156,8 +156,8 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
 
     async def turns() -> list[Event]:
         try:
-            engine = again.state.lane_state
-            add_pin(engine.lane.timeline, "3", engine.context.counter.count)
+            lane_state = again.state.lane_state
+            add_pin(lane_state.lane.timeline, "3", lane_state.context.counter.count)
             return await lived(again, *["once more"] * 5)
         finally:
             await again.aclose()

@@ -50,11 +50,11 @@ def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None) ->
     async def live() -> WorkRecord:
         try:
             _ = [event async for event in session.run("look")]
-            engine = session.state.lane_state
-            await record_sources.read_log_in_pieces(engine.lane, engine.work)
+            lane_state = session.state.lane_state
+            await record_sources.read_log_in_pieces(lane_state.lane, lane_state.work)
             act()
-            record = record_sources.make_record(engine.lane, engine.work)
-            return await record_sources.look_at_files(record, engine.lane)
+            record = record_sources.make_record(lane_state.lane, lane_state.work)
+            return await record_sources.look_at_files(record, lane_state.lane)
         finally:
             await session.aclose()
 

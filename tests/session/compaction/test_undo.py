@@ -102,8 +102,8 @@ def test_what_was_undone_is_not_summed_up_again_at_once(tmp_path: Path) -> None:
         async with living(tmp_path, script, *TURNS * 2, window=26_000) as session:
             assert ended(await session.compact()).ok
             await done(session, uncompaction())
-            engine = session.state.lane_state
-            engine.settings = replace(engine.settings, compact=replace(engine.settings.compact, at=0.3))
+            lane_state = session.state.lane_state
+            lane_state.settings = replace(lane_state.settings, compact=replace(lane_state.settings.compact, at=0.3))
             asked = len(script.asked)
             for number in range(3):
                 await turn(session, f"AFTER{number} make a list")

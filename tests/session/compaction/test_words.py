@@ -70,6 +70,9 @@ def test_a_lossy_summary_and_pasted_code_do_not_take_away_what_the_person_asked_
             assert len(made) >= 2 and all(one.ok for one in made), [one.why for one in made]
             assert all(rule in summary_of(session) for rule in RULES)
             assert "def part_0" in summary_of(session) and "tokens left out" in summary_of(session)
+            assert '[1 of the messages below is quoted in part: recall("d' in summary_of(session)
+            assert "earlier message" not in summary_of(session), "all of them are quoted"
+            assert (kept := made[-1].kept) and (kept["words_left"], kept["words_part"]) == (1, 1)
             return session.id
 
     session = asyncio.run(live())
@@ -82,7 +85,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
 
     async def live() -> str:
         async with living(tmp_path, script, window=40_000) as session:
-            engine = session.state.lane_state
+            lane_state = session.state.lane_state
             cut: list[Event] = []
             for words in (*RULES, CODE, *[f"go on {number}" for number in range(6)]):
                 cut += await turn(session, words)
@@ -91,7 +94,7 @@ def test_a_cut_says_the_persons_words_again_and_the_next_summary_too(tmp_path: P
             refused = compactions(cut)[-1]
             assert not refused.ok and refused.cut and "Nothing was changed" not in describe_compaction_end(refused)
             assert f"> {RULES[0]}" in markers(session)[0] and all(rule in window_text(session) for rule in RULES)
-            assert 0.4 < engine.meter.estimate(engine.lane.counted) / engine.budget.available < 0.75
+            assert 0.4 < lane_state.meter.estimate(lane_state.lane.counted) / lane_state.budget.available < 0.75
             for number in range(8):
                 await turn(session, f"and on {number}")
             assert all(f"> {rule}" in window_text(session) for rule in RULES), "also after the next cut"
@@ -144,9 +147,11 @@ def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: P
             waiting = preview(session.state.lane_state)
             assert waiting["possible"] and GO_ON not in waiting["own_words"] and "make a list" in waiting["own_words"]
             made = ended(await session.compact())
-            assert made.ok and (made.kept["words"], made.kept["words_left"]) == (6, 0)
+            assert made.ok and made.kept and (made.kept["words"], made.kept["words_left"]) == (6, 0)
             assert "> make a list" in summary_of(session) and GO_ON not in summary_of(session)
-            assert await turn(session, "and more") and ended(await session.compact()).kept["source"] == "originals"
+            await turn(session, "and more")
+            again = ended(await session.compact())
+            assert again.kept and again.kept["source"] == "originals"
             return session.id
 
     session = asyncio.run(live())
@@ -251,8 +256,8 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
             await turn(session, large)
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
-            engine = session.state.lane_state
-            assert engine.lane.counted > 0.35 * engine.budget.available
+            lane_state = session.state.lane_state
+            assert lane_state.lane.counted > 0.35 * lane_state.budget.available
             text = summary_of(session)
             assert "[p1]\n> use tabs" in text and "> TURN0 make a list" in text
 
@@ -273,6 +278,7 @@ def test_a_request_that_was_shortened_in_the_window_is_not_counted_as_word_for_w
             assert request.form is ItemForm.ELIDED
             done = ended(await session.compact())
             assert done.ok and done.kept and (done.kept["words"], done.kept["words_left"]) == (1, 1), done
+            assert done.kept["words_part"] == 1 and "earlier message" not in summary_of(session), "it stands, shortened"
             assert "without" not in summary_of(session).partition("\n---\n")[0]
 
     asyncio.run(live())

@@ -101,20 +101,20 @@ def on_record(session: Session, folder: Path, model: str) -> int:
 async def agrees(session: Session, *, other: bool = True) -> int:
     """The figure that every place says; with `other` also a process that has only the record."""
     value, found = live_report(session.state), list[Mapping[str, Any]]()
-    parts, status = session.state, session.status()
+    session_state, status = session.state, session.status()
     ended = Outcome(True, 0, "", "stop", None, 1, Usage(), 0.0)
     await done(session, preview("", found.append))
     figures = {
         "status line": status.used,
         "/context": value["budget"]["used"]["total"],
         "sent anew": prepare_next_request(session.state).tokens,
-        "the tool": parts.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
+        "the tool": session_state.dispatcher.services[Assembly].held()["budget"]["used"]["total"],
         "preview": found[0]["before"],
         "result": session.result(ended)["context"]["used"],
         "status line again": session.status().used,
     }
     if other:
-        figures["nexus context"] = on_record(session, parts.dispatcher.cwd, session.model)
+        figures["nexus context"] = on_record(session, session_state.dispatcher.cwd, session.model)
     assert len(set(figures.values())) == 1, figures
     assert value["basis"] == status.basis == session.result(ended)["context"]["basis"]
     return status.used
@@ -145,8 +145,8 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
             await turn(session, "list")
-            told, shown, parts = list[str](), list[str](), session.state
-            own: Any = parts.dispatcher.services
+            told, shown, session_state = list[str](), list[str](), session.state
+            own: Any = session_state.dispatcher.services
             held: Callable[[], Mapping[str, Any]] = own[Assembly].held
 
             def looked() -> Mapping[str, Any]:

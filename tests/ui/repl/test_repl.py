@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,10 +15,12 @@ from session.played import MODEL, Answer, Played
 from nexus_cli.commands.command import Choice
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.request import Request
+from nexus_cli.session.compaction import record_sources
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
+from nexus_cli.session.user_input import COMMAND
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import question_text
@@ -305,6 +307,45 @@ def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(
     assert "not sent: ! echo seen" in stage.text
 
 
+def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def leave() -> None:
+        stage.type("hello")
+        await stage.idle()
+        stage.type("!echo seen-$((40+2)); exit 3")
+        await stage.idle()
+
+    stage.play(leave())
+    assert "kept for when you resume: ! echo seen" in stage.text
+    session = stage.repl.session.id
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+
+    async def go_on() -> None:
+        assert stage.repl.queued() == ["with the next message: ! echo seen-$((40+2)); exit 3"]
+        stage.type("!echo taken back")
+        await stage.idle()
+        stage.repl.take_back()
+        stage.type("/new")
+        await stage.idle()
+        stage.type(f"/resume {session}")
+        await stage.idle()
+        assert len(stage.repl.queued()) == 1 and stage.repl.session.id == session
+        stage.type("look")
+        await stage.idle()
+        memos = stage.repl.session.context.lane.timeline.memos(COMMAND)
+        assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
+
+    stage.play(go_on())
+    assert "seen-42" in _said(stage.provider)[-1] and "kept for" not in stage.text
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+
+    async def look() -> None:
+        assert stage.repl.queued() == [], "it was sent"
+
+    stage.play(look())
+
+
 def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -323,6 +364,39 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
     said = "\n".join(_said(stage.provider))
     assert "shared-42" in said and "private-41" not in said
     assert re.search(r"look\n\n<shell command=.echo shared", said)
+
+
+def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:
+    calls: Iterator[Answer] = iter([[("bash", {"command": "exit 4"})], "done"])
+    stage = Stage(tmp_path, lambda request: next(calls, "fine"), allow="all")
+    engine = stage.repl.session.state.lane_state
+
+    def commands() -> list[str]:
+        for _ in record_sources.read_log(engine.lane, engine.work):
+            pass
+        return [item.text for item in record_sources.make_record(engine.lane, engine.work).items if item.command]
+
+    async def scene() -> None:
+        stage.type("run it")
+        await stage.idle()
+        for line in ("!echo 'error: no rule'; exit 2", "!!exit 3", "!exit 4", "!echo taken back", "!sleep 60"):
+            stage.type(line)
+            if line == "!sleep 60":
+                await stage.until(lambda: stage.repl.running and stage.repl.jobs.kind == "shell")
+                stage.repl.interrupt()
+            await stage.idle()
+            if "taken back" in line:
+                stage.repl.take_back()
+        assert commands() == ["- exit 4 -> exit 4"], "the model's own"
+        stage.type("look")
+        await stage.idle()
+        assert sorted(commands()) == [
+            "- echo 'error: no rule'; exit 2 (run by the person) -> exit 2: error: no rule",
+            "- exit 4 (run by the person) -> exit 4",
+            "- sleep 60 (run by the person) -> no exit status: stopped by the person",
+        ]
+
+    stage.play(scene())
 
 
 def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Path) -> None:
