@@ -44,12 +44,15 @@ LAZY = {
     "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},
+    "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
     "session/reports/request_view.py": {"nexus_cli"},
     "session/available_models.py": {"nexus_cli"},
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
-    "session/factory.py": {"nexus_cli"},  # facts that are extracted before a compaction
+    "session/factory.py": {"nexus_cli"},  # a resumed session; facts that are extracted before a compaction
+    "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
+    "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read
     "tools/listing.py": {"pathspec"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from nexus_cli.cli import process
-from nexus_cli.tools.process import kill_all
+from nexus_cli.tools.process_tree import kill_all
 
 
 def _ignore(number: int) -> None:

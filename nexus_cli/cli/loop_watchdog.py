@@ -24,7 +24,7 @@ from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.stall import StallError, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
-from nexus_cli.tools.process import kill_all
+from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.print.stream import is_writing
 
 TICK = 0.5

@@ -11,7 +11,7 @@ from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.context.sections.capability_text import capability_forms
+from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.memory import FactMerger
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.session.available_models import unnamed_model

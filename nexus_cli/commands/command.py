@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
-from nexus_cli.session.acts import Act
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import Act
 
 GROUPS = ("context", "session", "model", "work", "nexus")
 """Groups of commands, in the order of `/help`."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.compaction import is_blank_summary
-from nexus_cli.context.strategies import Strategy, strategies
+from nexus_cli.context.strategies import STRATEGIES, Strategy
 from nexus_cli.context.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.context.window.groups import (
     PLACEHOLDER,
@@ -23,12 +23,14 @@ from nexus_cli.context.window.groups import (
     is_request,
 )
 from nexus_cli.context.window.lane import EpochHeader, Lane, header_of, item_of
-from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import ItemForm, Kind, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.services import Log
+
+if TYPE_CHECKING:
+    from nexus_cli.context.window.lane_truncation import LaneTruncator
 
 
 @dataclass
@@ -62,12 +64,12 @@ class ContextManager:
         where groups were removed and records drops.
         """
         self.config = config or ContextConfig()
-        strategy = _strategy(self.config.truncation_strategy)
+        _strategy(self.config.truncation_strategy)
         self.counter = token_counter or get_token_counter()
         self._clock = clock
         self._logged = logger is not None
         self.lane = Lane(Timeline(logger or MemoryLog(), clock or local_now), self.measure)
-        self.truncator = LaneTruncator(self.counter.count, strategy, low_water, markers, measure=self.measure)
+        self._low_water, self._markers = low_water, markers
         self._origin = self.lane.epoch
         self._hidden = False
         self._preambles: dict[int, str] = {}
@@ -301,9 +303,16 @@ class ContextManager:
             head = [self._with_preamble(item) if item is newest else item for item in self.lane.items]
             self.lane.rewrite(head, "reload", ())
 
+    @property
+    def truncator(self) -> LaneTruncator:
+        """What cuts a lane to its budget, as the configuration says now."""
+        from nexus_cli.context.window.lane_truncation import LaneTruncator  # noqa: PLC0415  (the window is too full)
+
+        strategy = _strategy(self.config.truncation_strategy)
+        return LaneTruncator(self.counter.count, strategy, self._low_water, self._markers, measure=self.measure)
+
     def _truncate(self) -> None:
         self._hidden = True
-        self.truncator.strategy = _strategy(self.config.truncation_strategy)
         groups = list(from_first_user_message(self.lane.groups()))
         request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
         for index in {request, -1} if groups else ():
@@ -339,10 +348,9 @@ class ContextManager:
 
 
 def _strategy(name: str) -> Strategy:
-    known = strategies()
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"unknown truncation_strategy {name!r}: use {' or '.join(sorted(known))}")
-    return known[name]
+    if not isinstance(name, str) or name not in STRATEGIES:
+        raise ValueError(f"unknown truncation_strategy {name!r}: use {' or '.join(sorted(STRATEGIES))}")
+    return STRATEGIES[name]
 
 
 def _join_preamble(message: Message, preamble: str) -> Message:

@@ -153,11 +153,11 @@ def near(strategy: Strategy, most: int) -> Strategy:
     message would take it far below."""
 
     def choose(sizes: Sequence[int], budget: int, required: Set[int]) -> set[int]:
-        kept = strategy.choose(sizes, budget, required)
+        kept = strategy(sizes, budget, required)
         for share in ABOVE:
             if sum(sizes[index] for index in kept) >= NEAR * budget:
                 break
-            kept = strategy.choose(sizes, min(most, int(budget * share)), required)
+            kept = strategy(sizes, min(most, int(budget * share)), required)
         return kept
 
-    return Strategy(strategy.name, choose)
+    return choose

@@ -18,6 +18,8 @@ Count = Callable[[str], int]
 Marker = Callable[[int, int, int, int], str]
 """`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
 
+RECALL = "recall"
+"""The tool that reads back what was left out."""
 _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 LONGEST_LINE = 1000
 """Characters of one line: a variable can hold megabytes."""

@@ -1,6 +1,6 @@
 """A tool as a record: name, schema, effect, and the function that runs it.
 
-The registry finds the records; permission reads `effect` and `paths`; dispatch validates the arguments first, so `run`
+The registry makes the records; permission reads `effect` and `paths`; dispatch validates the arguments first, so `run`
 may rely on its schema.
 """
 
@@ -51,7 +51,7 @@ def _no_paths(arguments: Mapping[str, Any]) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. Its description for the model is the `.md` file beside its module."""
+    """One tool. A built-in one is read from `tools/builtin/NAME.json`."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -71,7 +71,7 @@ class Tool:
     ordered: bool = False
     """Its effects on the session have an order (facts and their ids): never at the same time as another call."""
     description: str = ""
-    """Filled by the registry from the `.md` file."""
+    """One short paragraph for the model. It is sent with every request: each sentence must earn its place."""
 
     @property
     def is_parallel(self) -> bool:

@@ -69,6 +69,9 @@ def commit(connection: sqlite3.Connection) -> None:
 class Database:
     """One connection with explicit transactions; several threads may use it."""
 
+    writes = True
+    """False if it only reads."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._lock = threading.RLock()

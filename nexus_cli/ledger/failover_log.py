@@ -1,13 +1,13 @@
 """A lane's log that continues in memory when the ledger fails (interface.md section 4).
 
-The first commit that fails in any lane is reported once. The session is then copied into a database in memory, and
-all its lanes go on there. With `require_save` the failure is raised instead.
+The first commit that fails in any lane is reported once. The session is then copied into a database in memory, where
+keys and ids stay the same, and all its lanes go on there. With `require_save` the failure is raised instead.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -15,13 +15,52 @@ from typing import TypeVar
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
-from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
-from nexus_cli.ledger.session_copy import copy_session, cut_lane, make_empty_session
 
 T = TypeVar("T")
+
+_REACHED = """WITH RECURSIVE reached (id) AS (
+    SELECT id FROM lanes WHERE session = ?1
+    UNION SELECT l.parent FROM reached r JOIN lanes l ON l.id = r.id WHERE l.parent IS NOT NULL),
+line (key) AS (
+    SELECT key FROM epochs WHERE session = ?1
+    UNION SELECT epoch FROM lanes WHERE id IN (SELECT id FROM reached) AND epoch IS NOT NULL
+    UNION SELECT origin FROM lanes WHERE id IN (SELECT id FROM reached) AND origin IS NOT NULL
+    UNION SELECT epoch FROM requests WHERE lane IN (SELECT id FROM reached)
+    UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)
+"""
+"""The lanes that a session shows, with their ancestors, and the epochs that they came from."""
+
+_OF_LANES = "lane IN (SELECT id FROM reached)"
+_OF_EPOCHS = "epoch IN (SELECT key FROM line)"
+_OF_SESSION = "session = ?1"
+_ROWS: Mapping[str, str] = {
+    "sessions": "key = ?1",
+    "lanes": "id IN (SELECT id FROM reached)",
+    "epochs": "key IN (SELECT key FROM line)",
+    "entries": _OF_LANES,
+    "fixes": _OF_LANES,
+    "started": _OF_LANES,
+    "requests": _OF_LANES,
+    "memos": _OF_LANES,
+    "schemas": _OF_EPOCHS,
+    "slots": _OF_EPOCHS,
+    "drops": _OF_SESSION,
+    "files": _OF_SESSION,
+    "calibrations": "?1",
+    "blobs": f"""id IN (
+        SELECT blob FROM entries WHERE {_OF_LANES} UNION ALL SELECT blob FROM memos WHERE {_OF_LANES}
+        UNION ALL SELECT arguments FROM requests WHERE {_OF_LANES}
+        UNION ALL SELECT blob FROM schemas WHERE {_OF_EPOCHS} UNION ALL SELECT blob FROM slots WHERE {_OF_EPOCHS}
+        UNION ALL SELECT system FROM epochs WHERE key IN (SELECT key FROM line)
+        UNION ALL SELECT rules FROM epochs WHERE key IN (SELECT key FROM line)
+        UNION ALL SELECT sections FROM epochs WHERE key IN (SELECT key FROM line)
+        UNION ALL SELECT blob FROM drops WHERE {_OF_SESSION})""",
+}
+"""Which rows of a table belong to the session with the key `?1`."""
 
 
 @dataclass
@@ -65,14 +104,14 @@ class FailoverLog(LaneLog):
         if memory is None:
             return self._database
         if not self._in_memory:
-            cut_lane(memory, self.session_id, self.lane, self._last)
+            _cut_lane(memory, self.session_id, self.lane, self._last)
             self._in_memory = True
         return memory
 
     @property
     def is_saving(self) -> bool:
         """False once the ledger has failed, and if it is only read."""
-        return self._shared.memory is None and not isinstance(self._database, ReadOnlyDatabase)
+        return self._shared.memory is None and self._database.writes
 
     def close(self) -> None:
         """Close the database in memory, if there is one."""
@@ -167,11 +206,56 @@ class FailoverLog(LaneLog):
                 return False
             memory = Database(connect_memory())
             try:
-                copy_session(self._database, memory, self.session_id)
+                _copy_session(self._database, memory, self.session_id)
             except NexusError:
                 memory.close()
                 memory = Database(connect_memory())
-                make_empty_session(memory, self.session_id, shared.drops, shared.epochs)
+                _make_empty_session(memory, self.session_id, shared.drops, shared.epochs)
                 shared.has_past = False
             shared.memory = memory
         return True
+
+
+def _copy_session(source: Database, target: Database, session: str) -> None:
+    """Copy everything that `session` reaches into the empty `target`; `NexusError("ledger", ...)` if it is not all
+    there to be read."""
+    key = sessions.key_of(source, session)
+    rows = {table: source.all(f"{_REACHED}SELECT * FROM {table} WHERE {of}", key) for table, of in _ROWS.items()}
+    target.connection.execute("PRAGMA foreign_keys = OFF")  # sessions that it was forked from stay where they are
+    with target.write():
+        for table, found in rows.items():
+            if found:
+                target.many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(found[0]))})", found)
+
+
+def _make_empty_session(target: Database, session: str, drops: int, epochs: int) -> None:
+    """Make a session whose drop and epoch ids go on after the given numbers.
+
+    Its former epochs have no texts: reading one is the `NexusError` of a damaged text.
+    """
+    with target.write():
+        key = target.run(
+            "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, drops)"
+            " VALUES (?, '', '', '', '', '', '', '', ?)",
+            session, drops,
+        )  # fmt: skip
+        target.many(
+            "INSERT INTO epochs (session, id, cause, model, system, rules, base, after, system_tokens, tools_tokens,"
+            " tool_choice, effort, sections) VALUES (?, ?, '', '', 0, 0, 0, 0, 0, 0, '', '', 0)",
+            [(key, number) for number in range(epochs)],
+        )
+
+
+def _cut_lane(target: Database, session: str, lane: int, last: int) -> None:
+    """Let `lane` end with the entry `last`, since another process may have continued it; create it if it is missing.
+
+    Notes stay: one about the next message is recorded before it.
+    """
+    key = sessions.key_of(target, session)
+    with target.write():
+        target.run(
+            "INSERT OR IGNORE INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)",
+            lane, key, last,
+        )  # fmt: skip
+        for table, column in (("entries", "id"), ("started", "entry"), ("requests", "last_entry")):
+            target.run(f"DELETE FROM {table} WHERE lane = ? AND {column} > ?", lane, last)

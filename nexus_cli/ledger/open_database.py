@@ -16,7 +16,6 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import BUSY_SECONDS, ledger_error, primary_code, retry_while_busy
-from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, outdated_error
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",
@@ -29,7 +28,6 @@ _EMPTY_FILE = ("page_size = 8192", "auto_vacuum = INCREMENTAL")
 """Set before the first table; set later, the second would write at every opening."""
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _WAYS_OUT = "Check its permissions, or set NEXUS_HOME to another folder"
-_NOTHING_IN_IT = ("it is empty, and cannot be begun", "Free some space on its disk, and make its folder writable")
 
 
 def connect_memory() -> sqlite3.Connection:
@@ -59,19 +57,6 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
         raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error
     except sqlite3.DatabaseError as error:
         raise ledger_error(error, what) from error
-
-
-def open_readonly(path: Path) -> ReadOnlyDatabase:
-    """Open the ledger at `path` as it is; `NexusError("ledger", ...)` if it is unreadable or needs an upgrade."""
-    database = ReadOnlyDatabase(path)
-    try:
-        if (found := _check_version(database.connection, path)) != len(schema.STEPS):
-            empty = NexusError("ledger", f"the ledger {path} cannot be read", *_NOTHING_IN_IT)
-            raise outdated_error(path, found, len(schema.STEPS)) if found else empty
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def lock_folder(path: Path) -> Path:
@@ -106,7 +91,7 @@ def _connect_if_current(path: Path) -> sqlite3.Connection | None:
     """Return a connection if the file is a ledger with today's schema, else None."""
     connection = _connect(str(path))
     try:
-        if _check_version(connection, path) == len(schema.STEPS) and _journal_mode(connection) == "wal":
+        if check_version(connection, path) == len(schema.STEPS) and _journal_mode(connection) == "wal":
             for table, key in (("sessions", "key"), ("blobs", "id"), ("lanes", "id"), ("epochs", "key")):
                 connection.execute(f"SELECT max({key}) FROM {table}").fetchone()
             return connection
@@ -126,7 +111,7 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
     return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> int:
+def check_version(connection: sqlite3.Connection, path: Path) -> int:
     """Return the schema version of a file that this program may use; `NexusError("ledger", ...)` for others."""
     connection.execute("BEGIN")  # one view of all three, while another program may be making its tables
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -171,7 +156,7 @@ def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
 def _create_or_upgrade(path: Path) -> sqlite3.Connection:
     connection = _connect(str(path))
     try:
-        if _check_version(connection, path) == 0:
+        if check_version(connection, path) == 0:
             _set_page_layout(connection)
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         schema.upgrade(connection)

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import Database, ledger_error, primary_code, retry_while_busy
+from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """What SQLite says where it may not write, or there is no room."""
+_NOTHING_IN_IT = ("it is empty, and cannot be begun", "Free some space on its disk, and make its folder writable")
 _WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_HOME"
 
 
@@ -36,6 +39,8 @@ def connect_readonly(path: Path) -> tuple[sqlite3.Connection, bool]:
 
 class ReadOnlyDatabase(Database):
     """One connection that only reads."""
+
+    writes = False
 
     def __init__(self, path: Path) -> None:
         """Raise `NexusError("ledger", ...)` if the file cannot be read; its version is for the caller to check."""
@@ -86,7 +91,20 @@ class ReadOnlyDatabase(Database):
             raise NexusError("ledger", self._what, "another program has written to it meanwhile", "Try again")
 
 
-def outdated_error(path: Path, found: int, today: int) -> NexusError:
+def open_readonly(path: Path) -> ReadOnlyDatabase:
+    """Open the ledger at `path` as it is; `NexusError("ledger", ...)` if it is unreadable or needs an upgrade."""
+    database = ReadOnlyDatabase(path)
+    try:
+        if (found := check_version(database.connection, path)) != len(schema.STEPS):
+            empty = NexusError("ledger", f"the ledger {path} cannot be read", *_NOTHING_IN_IT)
+            raise _outdated(path, found, len(schema.STEPS)) if found else empty
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _outdated(path: Path, found: int, today: int) -> NexusError:
     """Return the error for a ledger that needs an upgrade, which cannot be done here."""
     why = f"an older nexus wrote it (schema {found}, today {today}), and bringing it forward takes a writable folder"
     return NexusError("ledger", f"the ledger {path} cannot be read", why, _WRITABLE)

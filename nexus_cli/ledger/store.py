@@ -15,13 +15,11 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
-from nexus_cli.ledger import forking, lanes, purge, sessions, token_stats
+from nexus_cli.ledger import lanes, sessions, token_stats
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.episodes import list_episodes
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
-from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder, open_readonly
-from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, is_unwritable
+from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder
 from nexus_cli.ledger.sessions import SessionInfo
 
 
@@ -37,7 +35,7 @@ class Ledger:
         """The file; None if it is in memory."""
         self.notices = notices
         """What a person should read about the opening, one line each."""
-        self.writes = not isinstance(db, ReadOnlyDatabase)
+        self.writes = db.writes
         """False if it is only read: a session in it keeps what happens elsewhere."""
 
     @classmethod
@@ -57,6 +55,8 @@ class Ledger:
         try:
             return cls.open(path)
         except NexusError as error:
+            from nexus_cli.ledger.readonly_database import is_unwritable, open_readonly  # noqa: PLC0415
+
             if not (is_unwritable(error) and os.path.isfile(path)):
                 raise
         return cls(open_readonly(path), path, [])
@@ -85,7 +85,9 @@ class Ledger:
 
         An entry inside a group of calls and results means the last one before the group.
         """
-        return self.session(forking.fork_session(self.db, source, name, at, entry))
+        from nexus_cli.ledger.forking import fork_session  # noqa: PLC0415
+
+        return self.session(fork_session(self.db, source, name, at, entry))
 
     def session(self, session: str) -> SessionInfo:
         """Return a session by its whole id; `NexusError("usage", ...)` if there is none."""
@@ -105,7 +107,7 @@ class Ledger:
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
         """Return the last used sessions of a project, newest first, without those related to session `without`."""
-        return list_episodes(self.db, project, without, limit)
+        return sessions.list_episodes(self.db, project, without, limit)
 
     def rename_session(self, session: str, name: str) -> None:
         """Give a session another name; "" removes its name."""
@@ -125,7 +127,7 @@ class Ledger:
             why = "another process is using it"
             raise NexusError("usage", f"session {session} cannot be deleted", why, "End that one first")
         self.facts.clear_quotes(session)
-        freed = purge.delete(self.db, key)
+        freed = self._purge(key)
         if session in self._locks:
             self._locks.pop(session).release(remove=True)
         return freed
@@ -155,10 +157,15 @@ class Ledger:
         try:
             key = sessions.key_of(self.db, session)
             if not self.session(session).entries and sessions.is_empty(self.db, key):
-                purge.delete(self.db, key)
+                self._purge(key)
         finally:
             if lock is not None:
                 lock.release()
+
+    def _purge(self, key: int) -> int:
+        from nexus_cli.ledger.purge import delete  # noqa: PLC0415
+
+        return delete(self.db, key)
 
     # Lanes
 
@@ -190,6 +197,8 @@ def read_facts(path: Path, project: str) -> list[Fact]:
 
     For a session that saves nothing. Empty if the ledger is missing, older than facts, or cannot be read.
     """
+    from nexus_cli.ledger.readonly_database import ReadOnlyDatabase  # noqa: PLC0415
+
     if not path.is_file():
         return []
     try:

@@ -27,8 +27,8 @@ from nexus_cli.session.recipes import FRONTS, project_recipes
 def snapshot(
     cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the part that every request carries, see `nexus_cli.context.sections.capability_text`. A broken file costs
-    only its own part."""
+    """Return the part that every request carries, see `sections/contributors/capabilities.py` of `context`. A broken
+    file costs only its own part."""
     return {
         "model": model,
         "tools": list(tools),

@@ -1,6 +1,7 @@
 """Make a request fit: sections for the present window, and the refusal where nothing can help (laws 2 and 6).
 
-`compaction/make_room` compacts and truncates; it is imported when a window is too full, which most runs never see.
+`compaction/make_room` compacts and truncates, `compaction/prune` takes stale results out; they are imported when a
+window is full enough, which most runs never see.
 """
 
 from __future__ import annotations
@@ -12,25 +13,47 @@ from math import ceil
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.counter import IMAGE_TOKENS
 from nexus_cli.context.tokens.estimator import ENOUGH, ROUNDING, TokenEstimator
-from nexus_cli.context.window.groups import flatten, group_tokens
+from nexus_cli.context.window.groups import flatten, group_tokens, run_requests
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.window.truncation import run_requests
-from nexus_cli.core.entry import Epoch
+from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.message import Role
 from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.lane_state import LaneState, Model
-from nexus_cli.session.next_request.cache_expectation import rewrite_memo
+from nexus_cli.session.next_request.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.session.next_request.current import unreported_tokens, window_request
 from nexus_cli.session.spending import left_over
+from nexus_cli.session.tool_selection import can_recall
 
 NAMED = 3
 """Largest parts, or images, named in a refusal."""
 FEWER = "Send less at once, or use a model with a larger window"
 WINDOW = "window"
 """Cause of the epoch; also the memo of an `epoch` and a `window` for which planning again gained nothing."""
+BATCH = 0.08
+"""Share of the budget that pruning has to free."""
+BATCH_COLD = 0.02
+"""The same where the cache has expired anyway, so that a rewrite costs nothing."""
+LOOK_EVERY = 4
+"""Steps from one look for stale results to the next: it takes time, and a batch takes its time to become stale."""
 WORTH = 0.1
 """Share of system text and tools that has to become free if they already fit: the cache goes cold for it."""
+
+
+def prune_if_due(lane_state: LaneState) -> None:
+    """Take stale tool results out of the window where that pays; look only where there may be enough of them."""
+    warm = is_warm(lane_state)
+    prunes = lane_state.settings.compact.prune and can_recall(lane_state)
+    if not prunes or (warm and lane_state.step % LOOK_EVERY):
+        return
+    results = (item for item in lane_state.lane.items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
+    least = int((BATCH if warm else BATCH_COLD) * lane_state.meter.countable(lane_state.budget.available))
+    if sum(item.tokens for item in results) <= least:
+        return
+    from nexus_cli.session.compaction.prune import prune  # noqa: PLC0415  (results may be stale)
+
+    prune(lane_state, least, still_warm=warm)
 
 
 async def ensure_fits(lane_state: LaneState) -> None:

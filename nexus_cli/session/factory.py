@@ -38,7 +38,6 @@ from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
-from nexus_cli.session.estimate_anchor import take_anchor
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.limits_record import SessionLimits
 from nexus_cli.session.memory.session_facts import SessionFacts
@@ -216,6 +215,8 @@ class _Factory:
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
+            from nexus_cli.session.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
+
             with suppress(NexusError):  # a damaged record: the estimate does without
                 take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import NOTICES, ChangedSections, EpochDraft, SectionCollector, system_text
 from nexus_cli.context.sections.planner import UNREAD
 from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.context.window.timeline import Timeline
@@ -76,8 +75,10 @@ class PromptAssembly:
             lane_state.pending = "reload"
             late = f"context section {', '.join(arrived)} finished loading"
             lane_state.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
-        changed = await self.collector.changed_sections(only="" if everything else NOTICES)
         lane_state.event = lane_state.facts = ()
+        if not everything and not self.collector.has_notices:  # most steps: nothing is read
+            return Preamble("", lambda: None)
+        changed = await self.collector.changed_sections(only="" if everything else NOTICES)
         self._due = self._due and bool(changed.text)
 
         def settle() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.context.sections.epoch_draft import PendingDrop
+from nexus_cli.context.sections.collect import PendingDrop
 from nexus_cli.context.sections.planner import SectionChoice
 from nexus_cli.context.sections.section import Layer, Section
 from nexus_cli.core.clock import Clock, format_utc

@@ -40,9 +40,7 @@ from nexus_cli.session.lane_state import newest_words
 from nexus_cli.session.options import Options
 from nexus_cli.session.section_drops import SectionDrops
 from nexus_cli.session.user_input import TRIGGER
-from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.files import ToolError, read_regular_file
-from nexus_cli.tools.listing import list_files
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is compared by its content; a larger one by its time."""
@@ -182,6 +180,9 @@ def project_outline(cwd: Path) -> Outline:
 
 def _list_project(root: Path) -> Sequence[str]:
     """Return the files that git lists; none if that takes too long or fails."""
+    from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped  # noqa: PLC0415  (in a repository only)
+    from nexus_cli.tools.listing import list_files  # noqa: PLC0415
+
     stop = StopFlag()
     timer = threading.Timer(LISTING, stop.press)
     timer.daemon = True

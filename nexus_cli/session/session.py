@@ -30,14 +30,13 @@ from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.session.acts import Act
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.dispatch import ApprovalDeferred
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import outcome, result_object
-from nexus_cli.session.session_state import SessionState, bare_state
+from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status

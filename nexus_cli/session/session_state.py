@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
@@ -78,6 +79,10 @@ class SessionState:
             self.ledger.release(self.session_id)
         self.record.close()
         self.ledger.close()
+
+
+Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
+"""Raises `NexusError` for what the person can mend; emits through `state.lane_state`."""
 
 
 class MemoryStartLog:

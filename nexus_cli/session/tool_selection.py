@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
-from nexus_cli.context.window.lane_truncation import RECALL
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.entry import Epoch
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.tools.registry import ToolRegistry, discover_tools

@@ -14,8 +14,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.shield import run_shielded
-from nexus_cli.session.compaction.prune import prune
-from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow
+from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow, prune_if_due
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import call_model
@@ -52,7 +51,7 @@ async def request(lane_state: LaneState) -> None:
     epoch = lane_state.lane.epoch.id
     await attach_changes(lane_state)
     await begin_pending_epoch(lane_state)
-    await prune(lane_state)
+    prune_if_due(lane_state)
     await ensure_fits(lane_state)
     await _send_lost_again(lane_state, epoch)
     lane_state.emit(event.ContextPlan(context_plan(lane_state)))

@@ -21,7 +21,7 @@ from typing import IO
 from nexus_cli.config.child_environment import child_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
-from nexus_cli.tools.process_tree import OrphanGuard, find_remaining, find_tree, send_signal, still_running
+from nexus_cli.tools.process_tree import RUNNING, OrphanGuard, find_remaining, find_tree, send_signal, still_running
 
 
 class BoundedOutput:
@@ -73,8 +73,6 @@ _DRAIN = 1.0
 _MARK = "NEXUS_CHILD_OF"
 """Variable that the processes of one run inherit; a run within a run adds its own value to it."""
 
-_live: set[tuple[int, str]] = set()
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
@@ -89,12 +87,6 @@ class ProcessResult:
     timed_out: bool = False
     left: int = 0
     """Processes of the tree that were still running afterwards and were ended."""
-
-
-def kill_all() -> None:
-    """Send SIGKILL to the tree of every running child, for a program that must end at once."""
-    for pid, mark in tuple(_live):
-        send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
 
 def run_process(
@@ -131,7 +123,7 @@ def run_process(
             start_new_session=True,
             bufsize=0,
         )
-        _live.add((child.pid, mark))
+        RUNNING.add((child.pid, mark))
         assert child.stdout is not None
         kept = BoundedOutput()
         try:
@@ -142,7 +134,7 @@ def run_process(
             if child.poll() is None:
                 send_signal(child.pid, find_tree(child.pid, mark), signal.SIGKILL)
                 child.wait()
-            _live.discard((child.pid, mark))
+            RUNNING.discard((child.pid, mark))
 
 
 class _Pipe:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+RUNNING: set[tuple[int, str]] = set()
+"""The children of this process that run, with their marks."""
 _PROC = Path("/proc")
 
 
@@ -82,6 +84,12 @@ def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) 
             os.kill(process.pid, number)
         except (ProcessLookupError, PermissionError):
             continue
+
+
+def kill_all() -> None:
+    """Send SIGKILL to the tree of every running child, for a program that must end at once."""
+    for pid, mark in tuple(RUNNING):
+        send_signal(pid, find_tree(pid, mark), signal.SIGKILL)
 
 
 def _find_marked(mark: str) -> set[int]:

@@ -1,33 +1,56 @@
-"""Find the tools and return their definitions. Dispatch (`session`) runs them."""
+"""Find the tools and return their definitions. Dispatch (`session`) runs them.
+
+A built-in tool is a definition, `builtin/NAME.json`, and the module beside it, which is imported at the first call:
+most runs call few tools or none.
+"""
 
 from __future__ import annotations
 
 import difflib
 import json
-import pkgutil
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.tool import Tool
+from nexus_cli.core import memory, services
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.tools import builtin
 
 
 def discover_tools() -> dict[str, Tool]:
-    """Return the built-in tools by name, sorted: the `TOOL` of each module in `builtin/`, described by the `.md` beside
-    it.
+    """Return the built-in tools by name, sorted. No module of theirs is imported."""
+    paths = (path for folder in builtin.__path__ for path in Path(folder).glob("*.json"))
+    return {path.stem: _read_definition(path) for path in sorted(paths, key=lambda path: path.stem)}
 
-    Raises `FileNotFoundError` when a description is missing and `AttributeError` when a module has no `TOOL`.
-    """
-    found = []
-    for folder in builtin.__path__:
-        for module in pkgutil.iter_modules([folder]):
-            tool: Tool = import_module(f"{builtin.__name__}.{module.name}").TOOL
-            text = Path(folder, f"{module.name}.md").read_text(encoding="utf-8")
-            found.append(replace(tool, description=" ".join(text.split())))
-    return {tool.name: tool for tool in sorted(found, key=lambda tool: tool.name)}
+
+def _read_definition(path: Path) -> Tool:
+    """Return the tool that `path` defines. The fields are those of `Tool`; `needs` and `paths` are names."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    module = f"{builtin.__name__}.{path.stem}"
+    touched = found.pop("paths", ())
+
+    async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        result: ToolResult = await import_module(module).run(arguments, context)
+        return result
+
+    def paths(arguments: Mapping[str, Any]) -> Sequence[str]:
+        return tuple(arguments.get(name, ".") for name in touched)
+
+    def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
+        return str(import_module(module).preview(arguments, cwd))
+
+    effect = Effect(found.pop("effect"))
+    return Tool(
+        path.stem, run=run, effect=effect, paths=paths, preview=preview if effect is Effect.EDIT else None,
+        needs=tuple(_find_protocol(name) for name in found.pop("needs", ())), **found,
+    )  # fmt: skip
+
+
+def _find_protocol(name: str) -> type:
+    found: type = getattr(services, name, None) or getattr(memory, name)
+    return found
 
 
 class ToolRegistry:

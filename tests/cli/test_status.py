@@ -13,7 +13,7 @@ from session.played import MODEL, Played, say
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import trust
-from nexus_cli.context.sections.capability_text import capability_forms
+from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger

@@ -41,12 +41,11 @@ sys.exit(status)
 """
 BROKEN = """
 import sys
-from dataclasses import replace
 from nexus_cli.core.message import ToolResult
 from nexus_cli.tools.builtin import edit_file
 async def run(arguments, context):
     return ToolResult("done")
-edit_file.TOOL = replace(edit_file.TOOL, run=run)
+edit_file.run = run
 """
 LOSES = """
 from nexus_cli.cli.tour.scripted_model import ScriptedModel

@@ -18,12 +18,6 @@ tiny = st.integers(-50, 300)
 COUNTERS = [Letters(), SimpleTokenCounter(), TiktokenCounter()]
 
 
-def newest_said(context: Any, since: int) -> str | None:
-    """What the person said last, as far as it was not cleared away."""
-    said = [m.content for m in context.history[since:] if m.role is Role.USER]
-    return said[-1] if said else None
-
-
 @settings(max_examples=250)
 @given(acts=acts, strategy=strategy_names)
 def test_whatever_was_done_a_built_list_keeps_the_laws(acts: list[Act], strategy: str) -> None:

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from laws.world import say, world
 
-MEMORY = Path("/dev/shm")
-
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Path]:
+def place(_isolated: Path) -> Path:
     """A folder in memory where there is one: hundreds of sessions commit thousands of times."""
-    if not MEMORY.is_dir():
-        yield tmp_path
-        return
-    made = Path(tempfile.mkdtemp(prefix="nexus-laws-", dir=MEMORY))
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
+    return _isolated / "laws"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,7 +16,7 @@ from laws.world import World, exact, outcome, say, the_ledger, world
 from server.blocks import content
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.strategies import strategies
+from nexus_cli.context.strategies import STRATEGIES
 from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_tool_calls
 from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
@@ -132,7 +132,7 @@ def assert_whole_groups(before: list[Group], after: list[WindowItem]) -> None:
     assert ids == [item.entry for group in kept for item in group]
 
 
-@given(windows(), st.integers(500, 1500), st.floats(0.3, 1.0), st.sampled_from(sorted(strategies())))
+@given(windows(), st.integers(500, 1500), st.floats(0.3, 1.0), st.sampled_from(sorted(STRATEGIES)))
 def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
     window: tuple[list[Group], int], hard: int, share: float, strategy: str
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
     floor = hard // 4
     elider = MessageElider(lambda text: len(text) // 4, measure, lambda item: plain_marker, lambda item: plain_marker)
     result = truncate_window(
-        groups, hard=hard, soft=int(hard * share), floor=floor, strategy=strategies()[strategy], elider=elider,
+        groups, hard=hard, soft=int(hard * share), floor=floor, strategy=STRATEGIES[strategy], elider=elider,
         summaries=True, run=run,
     )  # fmt: skip
     after = flatten(result.groups)

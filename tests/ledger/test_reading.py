@@ -18,8 +18,7 @@ from ledger.conftest import on
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.open_database import open_readonly
-from nexus_cli.ledger.readonly_database import ReadOnlyDatabase
+from nexus_cli.ledger.readonly_database import ReadOnlyDatabase, open_readonly
 
 NOBODY = 65534
 OLD = Path(__file__).with_name("schema_2.db.gz")
@@ -123,8 +122,8 @@ def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path,
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)
-    assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be read: what was written last stands in")
-    assert "writable" in line
+    assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be read: ")
+    assert "in a log beside it" in line and "writable" in line
 
 
 def test_beside_one_who_writes_what_is_committed_is_read(path: Path, make: SimpleNamespace) -> None:

@@ -42,7 +42,7 @@ FIRST_REQUEST = (
 """Modules that the model library imports with its first request: a fifth of a second in each run."""
 SCRIPTED = "openai/scripted"
 """The model of most runs: to look it up in the library's table takes 20 ms."""
-REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors", "nexus_cli.context.strategies")
+REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors")
 TESTS = Path(__file__).resolve().parent.parent
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from server.framing import FRAMINGS, Framing
 
-LINE_LIMIT = 1 << 20
 BODY_LIMIT = 256 << 20
 
 

@@ -17,6 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections import contributor
 from nexus_cli.context.sections import reader as section_reader
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.contributors import clock
 from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
@@ -255,9 +256,9 @@ def test_a_broken_contributor_is_named_shown_and_the_turn_goes_on(
 
 
 def test_two_contributors_of_one_id_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contributor, "contributor_names", lambda: ("clock", "clock"))
-    with pytest.raises(NexusError, match="another one is called clock too"):
-        contributor.discover()
+    monkeypatch.setattr(clock, "CONTRIBUTORS", clock.CONTRIBUTORS[:1] * 2)
+    with pytest.raises(NexusError, match="another one is called session_start too"):
+        contributor.discover.__wrapped__()
 
 
 def test_the_difference_of_two_requests_is_what_came_and_went(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Footprint, SeenFile
 from nexus_cli.session import section_sources as module
 from nexus_cli.session.section_sources import SessionSources, project_outline
+from nexus_cli.tools import listing
 from nexus_cli.tools.files import FileContent, read_regular_file
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
@@ -248,6 +249,6 @@ def test_a_listing_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: 
         while True:
             stop.raise_if_pressed()
 
-    monkeypatch.setattr(module, "list_files", slow)
+    monkeypatch.setattr(listing, "list_files", slow)
     monkeypatch.setattr(module, "LISTING", 0.01)
     assert project_outline(tmp_path).languages == (("Python", 1),)

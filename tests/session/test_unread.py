@@ -114,7 +114,7 @@ def test_the_report_of_a_new_session_does_not_wait_for_what_hangs(
     def read(sources: contributor.Sources) -> None:
         free.wait(3600)
 
-    hung = contributor.Contributor("hung", instructions.CONTRIBUTOR.layer, read, instructions.render)
+    hung = contributor.Contributor("hung", instructions.CONTRIBUTORS[0].layer, read, instructions.render)
     monkeypatch.setattr(section_reader, "SECONDS", 0.3)
     monkeypatch.setattr(section_sources, "discover", lambda: {**discover(), "hung": hung})
     value = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 16_000}}), None)

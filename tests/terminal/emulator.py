@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pyte
-from pyte import graphics, modes
+from pyte import graphics
 from wcwidth import wcwidth
 
 KEPT_LINES = 200_000
@@ -246,7 +246,3 @@ def _colour(rest: list[int]) -> str:
             return FOREGROUND[30 + number]
         return FOREGROUND[82 + number] if number < 16 else str(graphics.FG_BG_256[number % 256])
     return "default"
-
-
-WRAPS = modes.DECAWM
-"""Lines longer than the window go on in the next row while this mode is in `mode`."""

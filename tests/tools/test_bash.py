@@ -41,7 +41,7 @@ def _await_pid(path: Path) -> int:
 def _await_known(pid: int) -> None:
     """Wait until the thread that has started `pid` has noted it: the command may be ahead of it."""
     for _ in range(1000):
-        if pid in {number for number, _ in tuple(process._live)}:
+        if pid in {number for number, _ in tuple(process_tree.RUNNING)}:
             return
         time.sleep(0.01)
     raise AssertionError(f"{pid} was never noted")
@@ -245,11 +245,11 @@ def test_end_all_kills_what_runs_at_once(desk: Any, tmp_path: Path) -> None:
         task = asyncio.create_task(desk.call("bash", command=command))
         pid = await asyncio.to_thread(_await_pid, tmp_path / "pid")
         await asyncio.to_thread(_await_known, pid)
-        process.kill_all()
+        process_tree.kill_all()
         return str((await task).output)
 
     assert asyncio.run(ended()) == "[exit status 137]"
-    process.kill_all()
+    process_tree.kill_all()
 
 
 def test_memory_stays_bounded_and_what_is_beyond_is_counted(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import os
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import FactMerger, Facts
+from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -50,6 +51,45 @@ def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
 def test_a_folder_is_the_registry() -> None:
     modules = {path.stem for folder in folders for path in Path(folder).glob("*.py")} - {"__init__"}
     assert {tool.name for tool in TOOLS} == modules == set(SOUND)
+
+
+@each
+def test_a_tool_reads_exactly_the_arguments_of_its_schema(tool: Tool) -> None:
+    """As `arguments["path"]`, `arguments.get("path", ...)` or `"path" in arguments`."""
+    read = set()
+    for node in ast.walk(ast.parse(Path(next(iter(folders)), f"{tool.name}.py").read_text(encoding="utf-8"))):
+        match node:
+            case (
+                ast.Subscript(ast.Name("arguments"), ast.Constant(str(name)))
+                | ast.Call(ast.Attribute(ast.Name("arguments"), "get"), [ast.Constant(str(name)), *_])
+                | ast.Compare(ast.Constant(str(name)), [ast.In()], [ast.Name("arguments")])
+            ):
+                read.add(name)
+    assert read == set(tool.parameters["properties"])
+
+
+def test_a_definition_is_read_without_the_module_that_runs_it() -> None:
+    program = (
+        "import sys; from nexus_cli.tools.registry import ToolRegistry;"
+        "from nexus_cli.core.services import SeenFileStore;"
+        "ToolRegistry(services={SeenFileStore: 1}).get_definitions();"
+        "print([name for name in sys.modules if name.startswith('nexus_cli.tools.builtin.')])"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_the_slots_of_facts_are_those_of_memory() -> None:
+    for name in ("remember", "search_memory"):
+        assert discover_tools()[name].parameters["properties"]["slot"]["enum"] == list(MemorySlot)
+
+
+@each
+def test_an_edit_can_be_previewed(tool: Tool, tmp_path: Path) -> None:
+    assert (tool.preview is not None) == (tool.effect is Effect.EDIT)
+    if tool.preview:
+        (tmp_path / "a").write_text("x")
+        change = {"path": "a", "content": "y", "edits": [{"old": "x", "new": "y"}]}
+        assert "+y" in tool.preview(change, tmp_path)
 
 
 @each

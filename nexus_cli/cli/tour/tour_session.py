@@ -18,10 +18,10 @@ from nexus_cli.core.approval import Allow, Answer, Approver, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, Event, TurnEnd
-from nexus_cli.session.acts import Act
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import Act
 from nexus_cli.ui.print.approver import PersonApprover, read_terminal_line
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.question_text import question_text

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from nexus_cli.context.sections.contributor import Contributor, View
-from nexus_cli.context.sections.epoch_draft import PendingDrop
 from nexus_cli.context.sections.planner import (
     JOINT,
     MOST_TOKENS,
@@ -26,7 +25,9 @@ from nexus_cli.context.sections.planner import (
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import Layer, Section
+from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.entry import Drop
 
 PREAMBLE_SHARE = 0.02
 PREAMBLE_TOKENS = 1000
@@ -36,6 +37,33 @@ LINE_TOKENS = 200
 PLAIN = Recipe("")
 NOTICES = "notices"
 """The section that is sent each time it is there, also with a tool result."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDrop:
+    """The part of a section that a system text leaves out."""
+
+    drop: Drop
+    note: tuple[str, Mapping[str, Any]]
+    """Kind and value of the memo beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochDraft:
+    """The header of an epoch that may begin, and what its system text leaves out for the first time."""
+
+    frame: EpochHeader
+    left: tuple[PendingDrop, ...] = ()
+
+    @property
+    def drops(self) -> tuple[Drop, ...]:
+        """The drops of that, with their texts."""
+        return tuple(one.drop for one in self.left)
+
+    @property
+    def fixed(self) -> int:
+        """Counted tokens of system text and schemas."""
+        return self.frame.system_tokens + self.frame.tools_tokens
 
 
 class OmissionRecorder(Protocol):
@@ -126,6 +154,11 @@ class SectionCollector:
     def has_sent_nothing(self) -> bool:
         """True if this epoch has sent nothing of the event layer."""
         return not self.sent and not self._preambles
+
+    @property
+    def has_notices(self) -> bool:
+        """True if a tool result may carry something: a line waits for the model, or the recipe puts a text there."""
+        return bool(self.reader.sources.notices()) or NOTICES in self.recipe.overrides
 
     @property
     def preamble_cap(self) -> int:

@@ -1,6 +1,6 @@
 """The contract of a contributor, which adds sections to a request (seed E): what it may read and how it renders.
 
-Each file of `contributors/` exports one `CONTRIBUTOR` and is found by itself; its id is the name of its module.
+Each file of `contributors/` exports a tuple `CONTRIBUTORS` and is found by itself.
 Reading within a time limit is `reader`'s, choosing forms and fixing the order `collect`'s.
 """
 
@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -99,7 +100,7 @@ class Sources:
     tools: Callable[[], Sequence[str]] = no_lines
     """Names of the tools at hand."""
     capabilities: Callable[[], Mapping[str, Any]] = dict
-    """What `nexus status` would say, see `nexus_cli.context.sections.capability_text`; empty where nobody knows.
+    """What `nexus status` would say, see `contributors/capabilities.py`; empty where nobody knows.
     Blocking."""
     outline: Callable[[], Outline] = Outline
     """The project by the names of its files. Blocking, bounded."""
@@ -137,7 +138,7 @@ class Contributor:
     """One source of sections."""
 
     id: str
-    """The name of its module; its sections are called `ID` or `ID.PART`."""
+    """Its sections are called `ID` or `ID.PART`."""
     layer: Layer
     """`system`: read once per epoch. `event`: read every turn, sent where its text differs from what was sent."""
     read: Callable[[Sources], Value]
@@ -158,18 +159,18 @@ class Contributor:
 
 
 def contributor_names() -> tuple[str, ...]:
-    """Return the ids of all contributors, found without importing them."""
-    folder = Path(__file__).with_name(FOLDER)
-    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)])))
+    """Return the ids of all contributors."""
+    return tuple(discover())
 
 
+@cache
 def discover() -> Mapping[str, Contributor]:
-    """Return all contributors by id; `NexusError("config", ...)` when two have one id."""
+    """Return all contributors by id, sorted; `NexusError("config", ...)` when two have one id."""
     found: dict[str, Contributor] = {}
-    for name in contributor_names():
-        contributor: Contributor = importlib.import_module(f"{__package__}.{FOLDER}.{name}").CONTRIBUTOR
-        if contributor.id in found:
-            why = f"another one is called {contributor.id} too"
-            raise NexusError("config", f"contributor {name}", why, "Rename one of them")
-        found[contributor.id] = contributor
-    return found
+    for module in pkgutil.iter_modules([str(Path(__file__).with_name(FOLDER))]):
+        for contributor in importlib.import_module(f"{__package__}.{FOLDER}.{module.name}").CONTRIBUTORS:
+            if contributor.id in found:
+                why = f"another one is called {contributor.id} too"
+                raise NexusError("config", f"contributor {module.name}", why, "Rename one of them")
+            found[contributor.id] = contributor
+    return dict(sorted(found.items()))

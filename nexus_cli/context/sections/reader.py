@@ -67,11 +67,13 @@ class SectionReader:
         values, notices = await self._read(contributors, skipped)
         found: dict[str, Section] = {}
         for rest in (False, True):
+            present = [one for one in contributors if one.rest is rest and one.id in values]
+            if not present:
+                continue
             given = _rest_view(view, recipe, budget, found.values()) if rest else view
             renders = {
                 one.id: DaemonTask(partial(_render, one, values[one.id], given, recipe), RENDER_SECONDS)
-                for one in contributors
-                if one.rest is rest and one.id in values
+                for one in present
             }
             await run_tasks(renders.values())
             for name, task in renders.items():

@@ -135,3 +135,21 @@ def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
         else:
             spoken = True
     return ModelCall() if spoken else Done()
+
+
+def newest_request(groups: Sequence[Group]) -> int | None:
+    """Return the index of the newest user message (a summary counts, a marker does not), or None."""
+    for index in reversed(range(len(groups))):
+        item = groups[index][0]
+        if item.message.role is Role.USER and item.form is not ItemForm.MARKER:
+            return index
+    return None
+
+
+def run_requests(groups: Sequence[Group], run: int) -> list[int]:
+    """Return the indices of the request in force and its steering: what the person said from entry `run` on, else the
+    newest."""
+    latest = newest_request(groups)
+    if latest is None:
+        return []
+    return [i for i, group in enumerate(groups) if run and is_request(group) and group[0].entry >= run] or [latest]

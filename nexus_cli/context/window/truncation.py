@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import WORTH, MessageElider, fill_level
-from nexus_cli.context.window.groups import Group, flatten, group_tokens, is_request, newest_entry_id
+from nexus_cli.context.window.groups import Group, flatten, group_tokens, newest_entry_id, run_requests
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role
 
@@ -51,24 +51,6 @@ class Truncation:
     elided: tuple[tuple[WindowItem, WindowItem], ...]
 
 
-def newest_request(groups: Sequence[Group]) -> int | None:
-    """Return the index of the newest user message (a summary counts, a marker does not), or None."""
-    for index in reversed(range(len(groups))):
-        item = groups[index][0]
-        if item.message.role is Role.USER and item.form is not ItemForm.MARKER:
-            return index
-    return None
-
-
-def run_requests(groups: Sequence[Group], run: int) -> list[int]:
-    """Return the indices of the request in force and its steering: what the person said from entry `run` on, else the
-    newest."""
-    latest = newest_request(groups)
-    if latest is None:
-        return []
-    return [i for i, group in enumerate(groups) if run and is_request(group) and group[0].entry >= run] or [latest]
-
-
 def truncate_window(
     groups: Sequence[Group],
     *,
@@ -97,7 +79,7 @@ def truncate_window(
         for index, group in enumerate(lean):
             if group[0].form is ItemForm.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
                 required.add(index)
-    kept = sorted(strategy.choose(sizes, min(hard, soft), required))
+    kept = sorted(strategy(sizes, min(hard, soft), required))
     if requests:
         first = next(index for index in kept if lean[index][0].message.role is Role.USER)
         kept = [index for index in kept if index >= first]

@@ -13,7 +13,6 @@ from nexus_cli.context.window.undo import UNDO, compaction_in_force, restored_he
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.session.acts import Act
 from nexus_cli.session.compaction import pins
 from nexus_cli.session.compaction import preview as previews
 from nexus_cli.session.compaction.backoff import anchor_before, note_undone
@@ -21,7 +20,7 @@ from nexus_cli.session.compaction.compact import compact, pins_room
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import next_request, rewritten_request, window_request
 from nexus_cli.session.next_request.next_request import NextRequest
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.session.turn import begin_pending_epoch
 
 TOLD = 500

@@ -1,7 +1,8 @@
 """Take stale tool results out of the window before a request if it pays (law 6, reversible).
 
 `nexus_cli.context.window.pruning` finds stale results, `nexus_cli.context.window.rewrite_cost` prices the rewrite.
-Works in batches: only when a share of the budget would become free, so not again until that much is stale again.
+Works in batches: only when a share of the budget would become free, so not again until that much is stale again. When
+there may be such a batch is decided by `session/context_fit`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import slots_by_kind
 from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.window.pruning import LEAST, StaleResult, find_stale, with_stubs
+from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs
 from nexus_cli.context.window.rewrite_cost import price_rewrite
 from nexus_cli.core import event
-from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
-from nexus_cli.core.message import Role
+from nexus_cli.core.entry import Cause, Drop, WindowItem
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import REWRITE, is_warm, record_rewrite
@@ -26,12 +26,6 @@ from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.tool_selection import can_recall
 
 PRUNED = str(Cause.PRUNED)
-BATCH = 0.08
-"""Share of the budget that has to become free."""
-BATCH_COLD = 0.02
-"""The same where the cache has expired anyway, so that a rewrite costs nothing."""
-LOOK_EVERY = 4
-"""Steps from one look at the window to the next: it takes time, and a batch takes its time to become stale."""
 ALLOWED = 0.03
 """Share of all tokens sent cold so far that pruning a warm cache may add: what it saves is a forecast of fifty steps,
 what it costs is certain."""
@@ -56,25 +50,16 @@ class Batch:
     """Tokens by our count."""
 
 
-async def prune(lane_state: LaneState) -> bool:
-    """Replace stale results by their stubs where that pays; True when a new epoch began."""
-    lane = lane_state.lane
-    still_warm = is_warm(lane_state)
-    prunes = lane_state.settings.compact.prune and can_recall(lane_state)
-    if not prunes or (still_warm and lane_state.step % LOOK_EVERY):
-        return False
-    least = int((BATCH if still_warm else BATCH_COLD) * lane_state.meter.countable(lane_state.budget.available))
-    if _largest(lane.items) < max(least, LEAST):
-        return False
-    groups = lane.groups()
+def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
+    """Replace stale results by their stubs where that pays and `least` counted tokens become free."""
+    groups = lane_state.lane.groups()
     found = find_stale(groups)
     if sum(one.item.tokens for one in found) < least:
-        return False
+        return
     batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
     if batch is None or batch.saved < least or _compaction_follows(lane_state, batch.saved):
-        return False
+        return
     _take_out(lane_state, groups, batch.stale)
-    return True
 
 
 def prune_instead(lane_state: LaneState) -> bool:
@@ -171,11 +156,6 @@ def _tokens_from_each(groups: Sequence[Group], cursor: int) -> list[tuple[Window
         total += item.tokens if item.entry <= cursor else 0
         behind.append((item, total))
     return behind
-
-
-def _largest(items: Sequence[WindowItem]) -> int:
-    """Return the upper bound of what can be stale: all whole results that are worth a stub."""
-    return sum(s.tokens for s in items if s.message.role is Role.TOOL and s.form is ItemForm.FULL and s.tokens > LEAST)
 
 
 def _compaction_follows(lane_state: LaneState, saved: int) -> bool:

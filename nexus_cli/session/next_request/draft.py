@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.sections.collect import SectionCollector
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import EpochDraft, SectionCollector
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.context.window.groups import flatten, group_tool_calls

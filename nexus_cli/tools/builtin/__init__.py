@@ -1,1 +1,1 @@
-"""The built-in tools: each module exports `TOOL`, its description for the model is the `.md` file beside it."""
+"""The built-in tools: `NAME.json` is what the registry and the model know of one, `NAME.py` what it does."""

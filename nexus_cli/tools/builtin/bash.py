@@ -16,7 +16,7 @@ from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
 from nexus_cli.tools.process import ProcessResult
@@ -132,17 +132,3 @@ class _Live:
             self._show(self._pending)
             self._pending = ""
             self._last = time.monotonic()
-
-
-TOOL = Tool(
-    name="bash",
-    parameters={
-        "type": "object",
-        "properties": {"command": {"type": "string"}, "timeout": {"type": "integer", "minimum": 1}},
-        "required": ["command"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.RUN,
-    subject="command",
-)

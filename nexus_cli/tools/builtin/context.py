@@ -12,13 +12,12 @@ from typing import Any
 from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TextCounter
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 
 _HEADER = 64
 """Tokens kept free for the line that says which piece this is."""
 _SECTIONS, _DROPS = 60, 20
 """Sections, and drops, the newest of them, that are listed."""
-_FORMS = ("full", "shortened", "outline", "pointer")
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -79,17 +78,3 @@ def _drops(drops: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(drops) > _DROPS:
         lines.append(f"  and {len(drops) - _DROPS} older ones")
     return lines
-
-
-TOOL = Tool(
-    name="context",
-    parameters={
-        "type": "object",
-        "properties": {"section": {"type": "string"}, "form": {"type": "string", "enum": list(_FORMS)}},
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.NONE,
-    subject="section",
-    needs=(Assembly,),
-)

@@ -10,7 +10,7 @@ from typing import Any
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import preview_change, short_diff, unified_diff
@@ -87,35 +87,3 @@ def _edit_alone(
     data = encode_text(text, after)
     replace_file(target, data, stop, expected=content.digest)
     return _EditResult(sha256_hex(data), short_diff(text.text, after), unified_diff(text.text, after, name))
-
-
-TOOL = Tool(
-    name="edit_file",
-    parameters={
-        "type": "object",
-        "properties": {
-            "path": {"type": "string"},
-            "edits": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "old": {"type": "string"},
-                        "new": {"type": "string"},
-                        "all": {"type": "boolean"},
-                    },
-                    "required": ["old", "new"],
-                    "additionalProperties": False,
-                },
-            },
-        },
-        "required": ["path", "edits"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.EDIT,
-    subject="path",
-    paths=lambda arguments: (arguments["path"],),
-    preview=preview,
-    needs=(SeenFileStore,),
-)

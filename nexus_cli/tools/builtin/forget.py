@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
@@ -23,19 +23,3 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = "it takes back what remember said waits for the person, by that id; kept facts are theirs to forget"
         return ToolResult(error=f"there is no fact {arguments['id'][:40]!r} here; {why}")
     return ToolResult(f"{fact.id} ({fact.slot}): forgotten")
-
-
-TOOL = Tool(
-    name="forget",
-    parameters={
-        "type": "object",
-        "properties": {"id": {"type": "string"}},
-        "required": ["id"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.NONE,
-    ordered=True,
-    subject="id",
-    needs=(Facts,),
-)

@@ -9,7 +9,7 @@ from typing import Any
 
 from nexus_cli.core.file_names import find_spelling
 from nexus_cli.core.message import ToolResult, replace_surrogates
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import ToolError, describe_problem, resolve_path
 from nexus_cli.tools.listing import list_files
@@ -50,18 +50,3 @@ def _find_exact(target: Path, pattern: str) -> list[str]:
     if os.path.isdir(place):
         raise ToolError(f"{pattern} is a folder: `{pattern.rstrip('/')}/**` lists the files in it")
     return [os.path.relpath(place, target)]
-
-
-TOOL = Tool(
-    name="glob",
-    parameters={
-        "type": "object",
-        "properties": {"pattern": {"type": "string"}, "path": {"type": "string"}},
-        "required": ["pattern"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.READ,
-    subject="pattern",
-    paths=lambda arguments: (arguments.get("path", "."),),
-)

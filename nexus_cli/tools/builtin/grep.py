@@ -17,7 +17,7 @@ from typing import Any
 
 from nexus_cli.config.paths import PACKAGE
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools import grep_worker
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import ToolError, describe_problem, resolve_path
@@ -132,25 +132,3 @@ def _batches(names: Sequence[str]) -> list[list[str]]:
             size = 0
         batches[-1].append(name)
     return batches
-
-
-TOOL = Tool(
-    name="grep",
-    parameters={
-        "type": "object",
-        "properties": {
-            "pattern": {"type": "string"},
-            "path": {"type": "string"},
-            "glob": {"type": "string"},
-            "ignore_case": {"type": "boolean"},
-            "context": {"type": "integer", "minimum": 0},
-            "limit": {"type": "integer", "minimum": 1},
-        },
-        "required": ["pattern"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.READ,
-    subject="pattern",
-    paths=lambda arguments: (arguments.get("path", "."),),
-)

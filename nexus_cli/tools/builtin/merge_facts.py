@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
@@ -21,22 +21,3 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=str(error))
     stays = f"; until then {', '.join(fact.replaces)} stay" if fact.replaces else ""
     return ToolResult(f"{fact.id} ({fact.slot}): waits for the person{stays}")
-
-
-TOOL = Tool(
-    name="merge_facts",
-    parameters={
-        "type": "object",
-        "properties": {
-            "ids": {"type": "array", "items": {"type": "string"}},
-            "text": {"type": "string"},
-        },
-        "required": ["ids", "text"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.NONE,
-    ordered=True,
-    subject="text",
-    needs=(FactMerger,),
-)

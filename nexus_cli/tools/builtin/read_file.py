@@ -14,7 +14,7 @@ from typing import Any
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.files import (
     HARD_LIMIT,
     FileContent,
@@ -82,23 +82,3 @@ def _names(folder: Path) -> str:
     with os.scandir(folder) as entries:
         names = [entry.name + ("/" if entry.is_dir() else "") for entry in entries]
     return "\n".join(sorted(names)) or "[empty folder]"
-
-
-TOOL = Tool(
-    name="read_file",
-    parameters={
-        "type": "object",
-        "properties": {
-            "path": {"type": "string"},
-            "offset": {"type": "integer", "minimum": 1},
-            "limit": {"type": "integer", "minimum": 1},
-        },
-        "required": ["path"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.READ,
-    subject="path",
-    paths=lambda arguments: (arguments["path"],),
-    needs=(SeenFileStore,),
-)

@@ -10,7 +10,7 @@ from typing import Any
 from nexus_cli.core.elide import Count, cut_piece, token_bound
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TextCounter
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 
 _RANGE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*")
 _HEADER = 64
@@ -90,18 +90,3 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
     least = "at least " if unlisted else ""
     rest = f"\n[{least}{more} more places; narrow `range` or `query`]" if more or unlisted else ""
     return f"[{total} hits]\n" + "\n".join(parts) + rest
-
-
-TOOL = Tool(
-    name="recall",
-    parameters={
-        "type": "object",
-        "properties": {"id": {"type": "string"}, "range": {"type": "string"}, "query": {"type": "string"}},
-        "required": ["id"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.NONE,
-    subject="id",
-    needs=(Recall,),
-)

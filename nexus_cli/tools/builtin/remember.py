@@ -8,10 +8,8 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, Facts, FactState, MemorySlot
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
-
-SLOTS = [str(slot) for slot in MemorySlot]
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -28,23 +26,3 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 def _format_fact(fact: Fact) -> str:
     waits = fact.state is FactState.PROPOSED
     return f"{fact.id} ({fact.slot}): {'waits for the person: /memory accept ' + fact.id if waits else 'kept'}"
-
-
-TOOL = Tool(
-    name="remember",
-    parameters={
-        "type": "object",
-        "properties": {
-            "text": {"type": "string"},
-            "slot": {"type": "string", "enum": SLOTS},
-            "quote": {"type": "string"},
-        },
-        "required": ["text", "slot"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.NONE,
-    ordered=True,
-    subject="text",
-    needs=(Facts,),
-)

@@ -8,8 +8,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
-from nexus_cli.tools.builtin.remember import SLOTS
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 LIMIT = 20
@@ -27,18 +26,3 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if len(found) > LIMIT:
         lines.append(f"[the best {LIMIT}; there are more: narrow the query or name a slot]")
     return ToolResult("\n".join(lines) or "nothing is remembered that fits")
-
-
-TOOL = Tool(
-    name="search_memory",
-    parameters={
-        "type": "object",
-        "properties": {"query": {"type": "string"}, "slot": {"type": "string", "enum": SLOTS}},
-        "required": ["query"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.NONE,
-    subject="query",
-    needs=(Facts,),
-)

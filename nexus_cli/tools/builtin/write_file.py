@@ -12,7 +12,7 @@ from typing import Any
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import preview_change, unified_diff
@@ -123,20 +123,3 @@ def _changed_ends(before: DecodedText | None, after: str) -> str:
     old, new = describe_line_ends(before.text), describe_line_ends(after)
     kinds = [set(re.findall("[A-Z]+", kind)) for kind in (old, new)]
     return f"; line ends: {new} (before: {old})" if all(kinds) and kinds[0] != kinds[1] else ""
-
-
-TOOL = Tool(
-    name="write_file",
-    parameters={
-        "type": "object",
-        "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
-        "required": ["path", "content"],
-        "additionalProperties": False,
-    },
-    run=run,
-    effect=Effect.EDIT,
-    subject="path",
-    paths=lambda arguments: (arguments["path"],),
-    preview=preview,
-    needs=(SeenFileStore,),
-)

@@ -11,7 +11,7 @@ from pathlib import Path
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
-from nexus_cli.tools.builtin.bash import MOST_SECONDS, TOOL
+from nexus_cli.tools.builtin.bash import MOST_SECONDS, run
 from nexus_cli.ui.repl.input_queue import Attachment, brief
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -58,7 +58,7 @@ class Shell:
         given: list[str] = []
         context = ToolContext(folder, project_root(folder), 0, "shell", self._ran_on, stopped=given.append)
         try:
-            result = await TOOL.run({"command": line.command, "timeout": MOST_SECONDS}, context)
+            result = await run({"command": line.command, "timeout": MOST_SECONDS}, context)
         except asyncio.CancelledError:
             output = "".join(given)
             await self._show(line, f"{output}{chr(10) * (output[-1:] not in ('', chr(10)))}{STOPPED}", session)

@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.sections import reader as section_reader
-from nexus_cli.context.sections.collect import SectionCollector, system_text
+from nexus_cli.context.sections.collect import PendingDrop, SectionCollector, system_text
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.epoch_draft import PendingDrop
 from nexus_cli.context.sections.planner import SectionChoice
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe

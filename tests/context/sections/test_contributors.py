@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -17,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import defaults_dir, places
-from nexus_cli.context.sections.contributor import Contributor, Sources, View, contributor_names, discover
-from nexus_cli.context.sections.contributors.tool_guide import guide
+from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover
+from nexus_cli.context.sections.contributors import __path__ as folders
+from nexus_cli.context.sections.contributors.rules import guide
 from nexus_cli.context.sections.identity_files import IdentityFile
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.project_outline import outline_files
@@ -136,8 +138,9 @@ def test_no_text_that_is_not_ours_poses_as_ours(contributor: Contributor, tmp_pa
         assert "(nexus: the person" in found[0].full
 
 
-def test_the_registry_finds_every_file_under_its_own_name() -> None:
-    assert tuple(ALL) == contributor_names()
+def test_the_registry_finds_every_file() -> None:
+    files = {path.stem for folder in folders for path in Path(folder).glob("*.py")} - {"__init__"}
+    assert {Path(inspect.getfile(found.read)).stem for found in ALL.values()} == files
     assert set(MINE) <= set(ALL)
 
 

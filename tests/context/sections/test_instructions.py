@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.loader import ContextLayer, instruction_layers
 from nexus_cli.context.sections.contributor import Sources, View
-from nexus_cli.context.sections.contributors.instructions import CONTRIBUTOR, share
+from nexus_cli.context.sections.contributors.instructions import CONTRIBUTORS, share
 from nexus_cli.context.sections.section import DROP, Section
 from nexus_cli.context.tokens.counter import SimpleTokenCounter
 
+(INSTRUCTIONS,) = CONTRIBUTORS
 COUNT = SimpleTokenCounter().count
 
 
@@ -26,12 +27,12 @@ def sections(folder: Path, cap: int = 16_384, layers: Sequence[ContextLayer] | N
     """What the contributor says of `folder`, or of these layers."""
     moment = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
     sources = Sources(folder, moment, lambda: instruction_layers(folder) if layers is None else layers)
-    value = CONTRIBUTOR.read(sources)
+    value = INSTRUCTIONS.read(sources)
     before = json.dumps(value) if len(str(value)) < 1_000_000 else ""
     view = View("m", "chat", 200_000, cap, COUNT)
-    made = CONTRIBUTOR.render(value, view)
+    made = INSTRUCTIONS.render(value, view)
     if before:
-        assert CONTRIBUTOR.render(value, view) == made and json.dumps(value) == before, "rendering is pure"
+        assert INSTRUCTIONS.render(value, view) == made and json.dumps(value) == before, "rendering is pure"
     return made
 
 
@@ -136,8 +137,8 @@ def test_a_nexus_md_of_fifty_megabytes_becomes_a_section_within_the_cap(tmp_path
 def test_a_binary_nexus_md_is_left_out_and_named(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_bytes(b"\0\1\2")
     (tmp_path / "AGENTS.md").write_text("From agents.")
-    value = CONTRIBUTOR.read(Sources.of(tmp_path, datetime(2026, 1, 13, tzinfo=UTC)))
-    [notice] = CONTRIBUTOR.notices(value)
+    value = INSTRUCTIONS.read(Sources.of(tmp_path, datetime(2026, 1, 13, tzinfo=UTC)))
+    [notice] = INSTRUCTIONS.notices(value)
     assert notice.startswith(f"{tmp_path / 'NEXUS.md'}: is not a text file") and notice.endswith("it is left out")
     assert [one.source for one in sections(tmp_path)][-1] == "AGENTS.md"
     (tmp_path / "AGENTS.md").unlink()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.config.paths import places
 from nexus_cli.context.sections.contributor import Sources, View, discover
-from nexus_cli.context.sections.memory_sections import LONG
+from nexus_cli.context.sections.contributors.facts import LONG
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget

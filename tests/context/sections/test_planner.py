@@ -20,8 +20,6 @@ from nexus_cli.context.sections.planner import (
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.context.tokens.counter import SimpleTokenCounter
 
-RANKS = ("dropped", "pointer", "outline", "shortened", "full")
-
 
 def words(text: str) -> int:
     """One token for each word."""

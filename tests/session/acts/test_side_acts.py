@@ -19,7 +19,6 @@ from nexus_cli.core.event import Event, Notice, Text, ToolCallEvent, ToolResultE
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
-from nexus_cli.session.acts import Act
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
 from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
 from nexus_cli.session.factory import open_session
@@ -28,6 +27,7 @@ from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import Act
 
 MARKS = ("[nexus: look back", "[nexus: older parts", "You break a goal", "You put the memory")
 """What a side lane is told from the conversation by."""

@@ -26,7 +26,7 @@ from session.prefix_cache import (
 )
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.context.window.fingerprints import fingerprint, first_difference, render_fingerprint
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import EpochHeader, item_of

@@ -13,7 +13,7 @@ from session.played import Played, the_ledger
 from session.summed import SUMMARY, Summariser, done, ended, living, noted, summary_of, turn
 
 from nexus_cli.context.pinned_marker import MarkerTexts, with_pins
-from nexus_cli.context.strategies.oldest_first import STRATEGY
+from nexus_cli.context.strategies import keep_newest
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.timeline import MemoryLog, Timeline
@@ -281,7 +281,7 @@ def test_a_pinned_message_that_is_cut_short_is_stated_anew_where_no_other_messag
     lane.append(Kind.TOOL, Message(Role.TOOL, "b" * 3000, tool_call_id="c1"), "tool:bash")
     made = pins.add_pin(lane.timeline, "1", counted)
     keeps = MarkerTexts((made,), 1500, lambda shown: (), 0)
-    plain = LaneTruncator(counted, STRATEGY, 0.9, True, measure=lambda message, preamble: len(message.content))
+    plain = LaneTruncator(counted, keep_newest, 0.9, True, measure=lambda message, preamble: len(message.content))
     truncator = with_pins(plain, keeps)
     drops = truncator.truncate(lane, 900)
     forms = [(item.form, item.message.role) for item in lane.items]

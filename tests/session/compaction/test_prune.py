@@ -13,7 +13,7 @@ from session.played import the_ledger
 from session.prefix_cache import MODEL, PRICES, SETTINGS, Clock, Remembering, lived, opened, results
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import (
     CacheResult,

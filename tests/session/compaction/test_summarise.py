@@ -128,16 +128,6 @@ def working(request: Request) -> Answer:
     return [("bash", {"command": found[1]})] if found else "ok"
 
 
-CONSTRAINTS = [
-    "Never edit the file src/legacy_parser.py, it is generated.",
-    "Always use port 8443 for the test server.",
-    "Python 3.9 must keep working.",
-    "Don't add a dependency on requests.",
-    "Keep every function under 40 lines.",
-    "All dates must be in UTC.",
-]
-
-
 def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
     script = Summariser()
 

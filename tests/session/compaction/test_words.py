@@ -12,7 +12,7 @@ from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, living, summary_of, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.context.sections.epoch_draft import EpochDraft
+from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError

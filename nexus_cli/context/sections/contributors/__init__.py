@@ -1,1 +1,1 @@
-"""The registry of contributors: each file exports one `CONTRIBUTOR` and is found by itself; see `contributor`."""
+"""The registry of contributors: each file exports a tuple `CONTRIBUTORS` and is found by itself; see `contributor`."""

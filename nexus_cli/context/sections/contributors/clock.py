@@ -1,5 +1,8 @@
-"""The date and the time of day (seed A, seed E), as two sections: since only what differs is sent, a turn on the same
-day costs the time alone, and a turn in the same minute nothing."""
+"""The time: when the session began (seed A's stamp), the date and the time of day (seeds A and E).
+
+The stamp never changes, so an epoch sends it once, with its first user entry. Date and time are two sections: since
+only what differs is sent, a turn on the same day costs the time alone, and a turn in the same minute nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,29 @@ from datetime import datetime
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.core.clock import format_local_time
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PRIORITY = 95
 
 
-def read(sources: Sources) -> Value:
+def read_session_start(sources: Sources) -> Value:
+    """Return the moment, ISO 8601 with its zone."""
+    return sources.started.isoformat()
+
+
+def render_session_start(value: Value, view: View) -> tuple[Section, ...]:
+    """Return `[Session started: 2026-01-13 14:30 (local)]`."""
+    text = f"[Session started: {format_local_time(datetime.fromisoformat(value))}]"
+    return (Section("session_start", Phase.EVENT, (text,), Layer.EVENT, PRIORITY, sticky=True, source="session"),)
+
+
+def read_clock(sources: Sources) -> Value:
     """Return the moment to the minute, ISO 8601, with its zone where the clock has one."""
     return sources.clock().replace(second=0, microsecond=0).isoformat()
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render_clock(value: Value, view: View) -> tuple[Section, ...]:
     """Return `Date: 2026-01-13 (Tuesday, UTC+01:00)` and `Now: 14:30 (local)`."""
     moment = datetime.fromisoformat(value)
     offset = f"{moment:%z}"
@@ -32,4 +47,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     )
 
 
-CONTRIBUTOR = Contributor("clock", Layer.EVENT, read, render)
+CONTRIBUTORS = (
+    Contributor("session_start", Layer.EVENT, read_session_start, render_session_start),
+    Contributor("clock", Layer.EVENT, read_clock, render_clock),
+)

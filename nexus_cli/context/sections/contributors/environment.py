@@ -58,4 +58,4 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("environment", order, (text,), Layer.SYSTEM, priority=94, sticky=True, source="this machine"),)
 
 
-CONTRIBUTOR = Contributor("environment", Layer.SYSTEM, read, render, required=True)
+CONTRIBUTORS = (Contributor("environment", Layer.SYSTEM, read, render, required=True),)

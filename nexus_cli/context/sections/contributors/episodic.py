@@ -42,4 +42,4 @@ def _short(title: str) -> str:
     return line if len(line) <= LONGEST else line[:LONGEST].rstrip() + "..."
 
 
-CONTRIBUTOR = Contributor("episodic", Layer.EVENT, read, render)
+CONTRIBUTORS = (Contributor("episodic", Layer.EVENT, read, render),)

@@ -48,4 +48,4 @@ def _some(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-CONTRIBUTOR = Contributor("footprint", Layer.EVENT, read, render)
+CONTRIBUTORS = (Contributor("footprint", Layer.EVENT, read, render),)

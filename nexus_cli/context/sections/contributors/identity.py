@@ -1,4 +1,5 @@
-"""The identity of the agent: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own.
+"""Who the agent is: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own; and what the person
+likes: PREFERENCES.md of the personal config folder (seed E).
 
 Which of them count is said in `nexus_cli.context.sections.identity_files`. A long one is sent shorter where the section
 budget is tight: seed E had nothing between whole and gone.
@@ -10,20 +11,21 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.identity_files import IDENTITY, LIMIT, section_forms
+from nexus_cli.context.sections.identity_files import IDENTITY, LIMIT, PREFERENCES, section_forms
 from nexus_cli.context.sections.section import Layer, Phase, Section
 
 PRIORITY = 100
 SLOTS = {"personal": 0, "project": 10}
+PREFERENCES_SLOT = 50
 
 
-def read(sources: Sources) -> Value:
+def read_identity(sources: Sources) -> Value:
     """Return one record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
     texts = sources.persona(IDENTITY)
     return [asdict(one) for one in texts]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render_identity(value: Value, view: View) -> tuple[Section, ...]:
     """Return one section per file that says something."""
     return tuple(
         Section(
@@ -46,11 +48,39 @@ def _id(one: Value) -> str:
     return f"identity.{stem}" if one["origin"] == "personal" else f"identity.project.{stem}"
 
 
+def read_preferences(sources: Sources) -> Value:
+    """Return its `text`, `path`, `notice` and `beyond`; nothing if there is no file."""
+    texts = sources.persona((PREFERENCES,))
+    return [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
+
+
+def render_preferences(value: Value, view: View) -> tuple[Section, ...]:
+    """Return one section, where the file says something."""
+    return tuple(
+        Section(
+            "preferences",
+            Phase.PERSONA + PREFERENCES_SLOT,
+            section_forms(f"# Preferences ({PREFERENCES})", one["text"], view.count),
+            Layer.SYSTEM,
+            priority=70,
+            source=one["path"],
+            unread_bytes=one["beyond"],
+        )
+        for one in value[:1]
+        if one["text"]
+    )
+
+
 def notices(value: Value) -> Sequence[str]:
     """Return what is odd about the files."""
     return [one["notice"] for one in value if one["notice"]]
 
 
-CONTRIBUTOR = Contributor(
-    "identity", Layer.SYSTEM, read, render, notices, most=16 * LIMIT, verbatim=True, required=True
+CONTRIBUTORS = (
+    Contributor(
+        "identity", Layer.SYSTEM, read_identity, render_identity, notices, most=16 * LIMIT, verbatim=True, required=True
+    ),
+    Contributor(
+        "preferences", Layer.SYSTEM, read_preferences, render_preferences, notices, most=2 * LIMIT, verbatim=True
+    ),
 )

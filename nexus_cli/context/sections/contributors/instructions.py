@@ -154,6 +154,8 @@ def notices(value: Value) -> Sequence[str]:
     return [layer["notice"] for layer in value if layer["notice"]]
 
 
-CONTRIBUTOR = Contributor(
-    "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True, required=True
+CONTRIBUTORS = (
+    Contributor(
+        "instructions", Layer.SYSTEM, read, render, notices, most=1 << 30, rest=True, verbatim=True, required=True
+    ),
 )

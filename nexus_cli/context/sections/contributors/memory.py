@@ -60,4 +60,4 @@ def notices(value: Value) -> Sequence[str]:
     return [value["notice"]] if value.get("notice") else []
 
 
-CONTRIBUTOR = Contributor("memory", Layer.EVENT, read, render, notices)
+CONTRIBUTORS = (Contributor("memory", Layer.EVENT, read, render, notices),)

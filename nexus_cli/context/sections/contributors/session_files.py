@@ -107,4 +107,4 @@ def _path(path: str, root: str) -> str:
     return line if len(line) <= LONGEST else "..." + line[-LONGEST:]
 
 
-CONTRIBUTOR = Contributor("session_files", Layer.EVENT, read, render, most=MOST)
+CONTRIBUTORS = (Contributor("session_files", Layer.EVENT, read, render, most=MOST),)

@@ -89,4 +89,4 @@ def _short(line: str, longest: int | None) -> str:
     return line if longest is None or len(line) <= longest else line[:longest] + "..."
 
 
-CONTRIBUTOR = Contributor("task", Layer.EVENT, read, render)
+CONTRIBUTORS = (Contributor("task", Layer.EVENT, read, render),)

@@ -27,4 +27,4 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("trigger", Phase.EVENT + 15, (text,), Layer.EVENT, priority=94, sticky=True, source="the turn"),)
 
 
-CONTRIBUTOR = Contributor("trigger", Layer.EVENT, read, render)
+CONTRIBUTORS = (Contributor("trigger", Layer.EVENT, read, render),)

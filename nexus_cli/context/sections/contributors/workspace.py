@@ -70,4 +70,4 @@ def _name(name: str) -> str:
     return line if len(line) <= LONGEST else line[:LONGEST] + "..."
 
 
-CONTRIBUTOR = Contributor("workspace", Layer.SYSTEM, read, render)
+CONTRIBUTORS = (Contributor("workspace", Layer.SYSTEM, read, render),)

@@ -1,7 +1,8 @@
-"""Facts of earlier sessions in a request: a line and a section for each, so that none is sent a second time, and one
-section for all those without room.
+"""Facts of earlier sessions that are relevant to the newest message: of the person, of this project, of earlier work
+(seed E).
 
-Which facts matter is said by `Facts.relevant`; the three contributors differ in slot, place and room alone.
+A fact is a line and a section of its own, so that none is sent a second time; one section is for all those without
+room. `Facts.relevant` chooses the facts; the three contributors differ in slot, place and room alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.context.sections.section import DROP, Layer, Section
+from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.memory import LONGEST, MemorySlot
 
 LOOKED_AT = 200
@@ -31,9 +32,7 @@ ABOUT: Mapping[MemorySlot, str] = {
 }  # fmt: skip
 
 
-def memory_contributor(
-    slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False
-) -> Contributor:
+def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, sticky: bool = False) -> Contributor:
     """Return the contributor of one slot; `room` is about what its facts of one turn may take, in tokens."""
     name = f"{slot}_memory"
 
@@ -90,3 +89,10 @@ def _names(facts: Sequence[Value]) -> str:
     names = [fact["id"] for fact in facts[:NAMED]]
     rest = len(facts) - len(names)
     return f"facts {', '.join(names)}" + (f" and {rest} more" if rest else "")
+
+
+CONTRIBUTORS = (
+    _contributor(MemorySlot.USER, Phase.CONSTRAINT + 30, priority=88, room=240, sticky=True),
+    _contributor(MemorySlot.PROJECT, Phase.MEMORY + 20, priority=75, room=40),
+    _contributor(MemorySlot.AGENT, Phase.MEMORY + 30, priority=70, room=40),
+)

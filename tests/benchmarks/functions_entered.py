@@ -1,0 +1,40 @@
+"""How much of ours takes part: modules that a cold one-shot loads, functions on the way to a request."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.row import Benchmark, Row
+from benchmarks.scripted import MODEL, stage, undisturbed
+
+PROGRAM = str(Path(__file__).with_name("count_calls.py"))
+UNNAMED = re.compile(r"<\w+>$")
+"""A lambda or a comprehension: what it is in says why it is called."""
+
+
+def named(functions: list[str]) -> int:
+    """The number of functions with a name of their own."""
+    return sum(1 for one in functions if not UNNAMED.search(one))
+
+
+def rows(times: int) -> Iterator[Row]:
+    """Counts do not vary: measured once."""
+    with stage() as here:
+        notes = here.scene.folder.parent / "notes.json"
+        program = [sys.executable, PROGRAM, str(notes)]
+        here.watch([*program, "ask", "--model", MODEL, "x"], lambda number: "done", undisturbed)
+        noted = json.loads(notes.read_text())
+        yield Row("modules of a cold `nexus ask`", len(noted["modules"]), "", most=200)
+        yield Row("functions until it calls litellm", named(noted["functions"][0]), "", most=700)
+        (here.scene.folder / "f1.txt").write_text("one\n")
+        here.scene.run(program)
+        words, call = json.loads(notes.read_text())["functions"]
+        yield Row("functions from words to the request, second turn", named(words), "")
+        yield Row("functions from a tool call to the next request", named(call), "")
+
+
+BENCHMARK = Benchmark("modules and named functions of ours that take part", rows)
