@@ -1,4 +1,4 @@
-"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key there is.
+"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment, else stored.
 
 Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
 provider knows if the model exists.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.provider.local_servers import LocalServer, local_servers
-from nexus_cli.session.available_models import keys_present, resolve_alias
+from nexus_cli.session.available_models import keys_to_choose_from, resolve_alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def choose_model(
     named = named or settings.model.strip()
     if named:
         return ModelChoice(resolve_alias(named, settings))
-    present = keys_present(environ, settings)
+    present = keys_to_choose_from(environ, settings)
     if len(present) == 1:
         ((variable, model),) = present.items()
         model = resolve_alias(model, settings)

@@ -72,6 +72,20 @@ def first_run(
     _First(loaded.settings, environ, stream, read_line, read_key).run()
 
 
+def log_in(
+    settings: Settings,
+    environ: Mapping[str, str],
+    stream: Writable,
+    read_line: Callable[[], str],
+    read_key: ReadKey = read_hidden_line,
+) -> None:
+    """Ask for a provider and its key, and store it: for a start with settings, but no model.
+
+    Raises as `first_run` does; without a key the error of `choose_model`.
+    """
+    _First(settings, environ, stream, read_line, read_key).log_in(())
+
+
 class _First:
     def __init__(
         self,
@@ -95,7 +109,7 @@ class _First:
         self._print_found(servers)
         models = self._usable(servers)
         if not models and not named_model(self._environ, self._settings):
-            self._login(servers)
+            self.log_in(servers)
             models = self._usable(servers)
         model = self._model(models)
         allow = self._level()
@@ -105,7 +119,7 @@ class _First:
         models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         return models
 
-    def _login(self, servers: Sequence[LocalServer]) -> None:
+    def log_in(self, servers: Sequence[LocalServer]) -> None:
         """Ask for a provider and its key, and store it; without one raise the error of `choose_model`."""
         known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         if known:

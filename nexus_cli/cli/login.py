@@ -28,7 +28,7 @@ from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, read_env_key, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
 from nexus_cli.provider.model_table import provider_of
-from nexus_cli.session.available_models import keys_present, unnamed_model
+from nexus_cli.session.available_models import keys_to_choose_from, unnamed_model
 from nexus_cli.ui.print.progress_lines import Writable
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.reports.lines import filled
@@ -90,7 +90,7 @@ def _what_next(provider: str) -> str:
     with suppress(NexusError):  # broken settings hinder no login
         settings = load_settings(places(), defaults_dir(), os.environ).settings
         model = unnamed_model(os.environ, settings)
-        several = not model and len(keys_present(os.environ, settings)) > 1
+        several = not model and len(keys_to_choose_from(os.environ, settings)) > 1
         if model:
             notes.append(f"The model is {model}; another one: `nexus model use NAME`.")
         else:

@@ -20,6 +20,12 @@ def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, st
     return {name: _resolve_or_redact(model, settings) for name, model in present.items()}
 
 
+def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """Return the keys that give an unnamed model, as `keys_present` does: those in the environment, else the stored."""
+    present = keys_present(environ, settings)
+    return {name: model for name, model in present.items() if environ.get(name, "").strip()} or present
+
+
 def resolve_alias(name: str, settings: Settings) -> str:
     """Return the model of an alias in the settings, else `name`; raise `NexusError("config", ...)` if it looks like a
     key."""
@@ -44,7 +50,7 @@ def named_model(environ: Mapping[str, str], settings: Settings) -> str:
 
 
 def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:
-    """Return the model of a run that names none: `named_model`, else that of the only key there is, else
+    """Return the model of a run that names none: `named_model`, else that of the only key (`keys_to_choose_from`), else
     ""."""
-    present = keys_present(environ, settings)
+    present = keys_to_choose_from(environ, settings)
     return named_model(environ, settings) or (next(iter(present.values())) if len(present) == 1 else "")

@@ -20,7 +20,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.available_models import keys_present, unnamed_model
+from nexus_cli.session.available_models import keys_present, keys_to_choose_from, unnamed_model
 from nexus_cli.session.recipes import FRONTS, project_recipes
 
 
@@ -66,7 +66,7 @@ def status(
 
 
 def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
-    present = keys_present(environ, settings)
+    present = keys_to_choose_from(environ, settings)
     if present:
         return f"none is named, and there are several keys: {', '.join(present)}"
     return "none is named, and there is no key of a provider"
