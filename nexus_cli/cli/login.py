@@ -43,19 +43,19 @@ ReadKey = Callable[[str], str]
 """Writes a prompt and returns the line that is typed behind it, "" at the end of input."""
 
 
-@app.command("login")
+@app.command("login", context_settings={"allow_extra_args": True})
 def login(
+    context: typer.Context,
     provider: Annotated[
         str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(SHAPES)}.", show_default=False)
     ] = "",
-    more: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
 ) -> int:
     """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
 
     It goes into the system's keyring where there is one, else into a file that only you can read. A key in the
     environment wins over it.
     """
-    if more or looks_like_key(provider):
+    if context.args or looks_like_key(provider):
         why = "a key is no argument: it would stay in the shell's history and be seen in the list of processes"
         hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)

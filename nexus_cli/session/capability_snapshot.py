@@ -38,7 +38,8 @@ def snapshot(
             if not skill.shadowed and not skill.problem
         ],
         "servers": _servers(cwd)[0],
-        "credentials": sorted(keys_present(environ, settings)),
+        # Those that a command of the model has: a stored key is given to requests alone.
+        "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
     }
 
 
@@ -54,6 +55,7 @@ def status(
     return {
         "version": 1,
         **snapshot(cwd, settings, environ, model, tools),
+        "credentials": sorted(keys_present(environ, settings)),
         "model": model or None,
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings, environ),

@@ -24,6 +24,7 @@ def test_a_key_that_is_piped_in_counts_until_it_is_removed(nexus: Run) -> None:
     assert all(one.returncode == 0 for one in reports.values())
     assert json.loads(reports["status"].stdout)["credentials"] == ["OPENAI_API_KEY"]
     assert json.loads(reports["model"].stdout)["chosen"].startswith("openai/")
+    assert b"OPENAI_API_KEY" not in nexus("status", "--brief").stdout, "commands of the model do not have it"
     checks = {check["name"]: check for check in json.loads(reports["doctor"].stdout)["checks"]}
     assert checks["keys"]["status"] == "ok" and str(path) in checks["keys"]["detail"]
     assert checks["model"]["status"] == "ok"

@@ -83,6 +83,18 @@ def test_settings_without_a_key_or_a_model_are_asked_for_a_key_too(
     made.wait_for("Using openai/gpt-5.6, because OPENAI_API_KEY is stored", back=True)
 
 
+def test_login_in_a_terminal_reads_the_key_unseen_and_nothing_stores_nothing(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places()
+    for typed, status in (("", 2), (KEY, 0)):
+        made = opened(Repl(here, "login", "openai", env=BARE))
+        made.wait_for("Key (not shown):")
+        made.send(typed + ENTER)
+        assert made.status() == status and KEY.encode() not in made.raw
+    assert (here.nexus_home / "data" / "keys" / "OPENAI_API_KEY").read_text() == KEY
+
+
 def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(
     places: Callable[..., Place], opened: Callable[[Terminal], Any]
 ) -> None:
