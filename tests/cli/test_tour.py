@@ -271,7 +271,7 @@ def test_in_a_terminal_enter_goes_on_everywhere(tmp_path: Path) -> None:
         child.wait()
         assert child.exitstatus == 0 and asked == 3
         assert "they pass" in shown and "outcome unknown" in shown and "Your turn" in shown
-        assert re.search(r"> One test fails.*\r\n.*scripted.*\r\n.*Enter sends it", shown), "the prompt of a session"
+        assert re.search(r"> One test fails.*\r\n.*scripted.*\r\n.*Enter to send", shown), "the prompt of a session"
         assert list(tmp.iterdir()) == []
 
 

@@ -163,7 +163,7 @@ class TourSession:
         rows = filled(words, self.width - 1, "  ", "> ")
         rows.append(status_line(self.session.status(), "", self.width, self._theme))
         self.put("\n" + "\n".join(rows))
-        await self._wait_for_enter("Enter sends it, q leaves: ")
+        await self._wait_for_enter("Enter to send, q to leave: ")
         if self._stream.colour:
             self._stream.write(f"\x1b[{len(rows) + 2}A\x1b[J")
 
@@ -195,7 +195,7 @@ class TourSession:
         """Wait for Enter in a terminal. Raises `LeftTour` if the person leaves."""
         if self.asks:
             self.put("")
-            await self._wait_for_enter("Enter to continue, q leaves: ")
+            await self._wait_for_enter("Enter to continue, q to leave: ")
 
     async def _wait_for_enter(self, prompt: str) -> None:
         line = await self._read_line(self._theme.paint("dim", prompt))
