@@ -176,7 +176,7 @@ class _First:
         if len(models) == 1 and models[0]["name"] in own:
             self._say(f"Model: {models[0]['name']} ({models[0]['because'][-1]}).")
             return str(models[0]["name"])
-        self._say("Which model shall be used? Type its number, or the name of any model. $ is per million tokens.")
+        self._say("Which model? Type its number, or the name of any model. $ is per million tokens.")
         self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
             self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
@@ -206,7 +206,7 @@ class _First:
         self._say("What may run without asking you? You can change it at any time: /permissions.")
         rows = [("", "", ""), *((str(place), level, MEANINGS[level]) for place, level in enumerate(LEVELS, 1))]
         self._put("\n".join(f"  {line}" for line in table(rows, self._width - 2)[-len(LEVELS) :]))
-        return self._ask("Without asking", LEVELS[0], _level)
+        return self._ask("Permission level", LEVELS[0], _level)
 
     def _ask(self, what: str, default: str, meant: Meant) -> str:
         """Return the answer to one question; Enter is `default`."""

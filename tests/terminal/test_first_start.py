@@ -35,7 +35,7 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
     first.wait_for("Key (not shown):")
     assert not echoes(first)
     first.send(KEY + ENTER)
-    first.wait_for("Without asking [read]:")
+    first.wait_for("Permission level [read]:")
     assert echoes(first)
     first.send(ENTER)
     first.ready()
@@ -75,7 +75,7 @@ def test_settings_without_a_key_or_a_model_are_asked_for_a_key_too(
 ) -> None:
     made = opened(Repl(places(), env=BARE, bug=ALONE))
     made.wait_for("Provider [anthropic]:")
-    assert "Without asking" not in made.picture()
+    assert "Permission level" not in made.picture()
     made.send("2" + ENTER)
     made.wait_for("Key (not shown):")
     made.send(KEY + ENTER)
