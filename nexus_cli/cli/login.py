@@ -103,7 +103,7 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
     """Ask for the key of `provider` and return it; "" for an empty line or the end of input, or after three answers
     that cannot be one."""
     shape = SHAPES[provider]
-    _say(stream, f"A key of {shape.title} is made at {shape.page}. Paste it here; Enter alone goes on without.")
+    _say(stream, f"A key of {shape.title} is made at {shape.page}. Paste it here; Enter alone for none.")
     for _ in range(TRIES):
         line = read_key("Key (not shown): ")
         protect_secret(line.strip())
