@@ -23,7 +23,7 @@ STANDS = {
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
-NO_MODEL = "No model is usable yet: no key in the environment, no local server. `nexus doctor` says what to do."
+NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
 PRICES = (
     ("input_price", "input"),
     ("output_price", "output"),
@@ -50,13 +50,14 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what helps"
     yield "host", value["host"]
     yield "tools", _names(value["tools"])
-    servers = [f"{one['name']} ({one['state']})" for one in value["servers"]]
-    yield "MCP servers", _names(servers)
+    if value["servers"]:
+        yield "MCP servers", f"{_names([one['name'] for one in value['servers']])}: not started, they give no tools"
     yield "keys set", _names(value["credentials"])
     yield "recipes", _names(value["recipes"])
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value["memory"] is not None:
         yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
+    yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
     yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
@@ -64,6 +65,20 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
 
 def _names(names: list[str]) -> str:
     return ", ".join(names) or "none"
+
+
+def warm_line(value: Value) -> str:
+    """Return whether one-shots start from a warm process, in one line."""
+    if not value["running"]:
+        return "none runs" + ("; the next nexus ask leaves one behind" if value["minutes"] else ", warm.minutes is 0")
+    size = f", {number(round(value['memory'] / 1e6))} MB" if value["memory"] else ""
+    calls = plural(value["calls"], "call")
+    return f"process {value['pid']}{size}, {calls}; ends after {value['minutes']:g} idle minutes"
+
+
+def warm_text(value: Value, width: int) -> str:
+    """Return the same as a report of its own."""
+    return "\n".join(filled(f"Warm start: {warm_line(value)}", width))
 
 
 def doctor_text(value: Value, width: int) -> str:
