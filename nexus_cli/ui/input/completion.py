@@ -31,7 +31,7 @@ _COMMAND = re.compile(r"/(\S*)")
 _ARGUMENT = re.compile(r"/(\S+) +(.*)")
 _SHELL = re.compile(r"!!?\s*(?:(?P<before>.*\s))?(?P<word>\S*)", re.DOTALL)
 _MENTION = re.compile(r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"'`<>|]*))\Z""")
-COMMONEST = ("help", "clear", "compact", "context", "model", "resume", "diff", "permissions", "cost", "edit", "exit")
+COMMONEST = ("help", "clear", "compact", "context", "model", "resume", "diff", "review", "init", "permissions", "exit")
 """Commands that the menu shows first."""
 _FAR = ("/", "~", "./", "../")
 """How a path begins that is looked up in its folder, not in the project's list."""

@@ -281,7 +281,7 @@ class Repl:
 
     def _echo(self, text: str) -> None:
         """Put what was typed, where it does not stand already."""
-        if not self.view.echoes:
+        if text and not self.view.echoes:
             self.renderer.show_user_message(text)
 
     def _cancelled(self) -> bool:
@@ -307,7 +307,9 @@ class Repl:
                 self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
         elif self._next is not None:
             words, self._next = self._next, None
-            self.jobs.start("turn", "", self._send(TypedMessage(words, words)) if words else self.run_turn(Trigger()))
+            # Shown as nothing: the command that brought the words stands there, and they mention no files.
+            ours = TypedMessage(words, "", (words,))
+            self.jobs.start("turn", "", self._send(ours) if words else self.run_turn(Trigger()))
         elif self.session.undelivered:  # they came when the turn had already looked for the last time
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
@@ -365,7 +367,7 @@ class Repl:
         finally:
             if not self._begun:  # nothing of it is in the session
                 self.input_queue.attached[:0] = message.along if message else ()
-                self.view.fill("\n".join(filter(None, [typed.text, self.draft()])))
+                self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
         return await self.input_queue.build_message(typed, self.folder, self.show_note)
