@@ -99,8 +99,8 @@ class _ReplRun:
         self._shared = shared
         self._options = options
         self._settings = settings
-        self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour)
         self._dumb = os.environ.get("TERM", "") in ("", "dumb")
+        self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self._dumb)
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
         self._draft: Callable[[], str] = str
         """The text in the input box."""

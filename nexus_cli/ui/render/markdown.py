@@ -48,13 +48,12 @@ class Markdown:
         self._theme = theme or Theme(colour=colour)
         self._width = width
         self._first = True
-        colour = self._theme.colour
         self._console = Console(
             file=StringIO(),
             width=80,
-            force_terminal=colour,
-            color_system="standard" if colour else None,
-            no_color=not colour,
+            force_terminal=self._theme.codes,
+            color_system="standard" if self._theme.codes else None,
+            no_color=not self._theme.colour,
             highlight=False,
             markup=False,
             emoji=False,

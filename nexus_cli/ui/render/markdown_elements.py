@@ -99,10 +99,10 @@ class ThemedElement(MarkdownElement):
 
 
 class ThemedHeading(ThemedElement, Heading):
-    """Left, as a stream reads; without colours it keeps its number signs."""
+    """Left, as a stream reads; where nothing can be bold it keeps its number signs."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = Text("" if self.look.colour else "#" * int(self.tag[1:]) + " ") + self.text
+        text = Text("" if self.look.codes else "#" * int(self.tag[1:]) + " ") + self.text
         text.overflow = "fold"
         yield text
 

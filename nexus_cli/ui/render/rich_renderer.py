@@ -14,6 +14,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.render import event_texts, live_area
+from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
@@ -23,6 +24,8 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_finished_call, main_argument
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+ASKED = ("person", "unanswered")
+"""Who refused a call where the person was asked: its own line has just said so."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -48,10 +51,12 @@ class RichRenderer:
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
         self._clock = clock
-        self._scrollback = Scrollback(put, self._width, theme)
+        self._scrollback = Scrollback(put, self._width, theme, self._show_group)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
+        """In call order; one that has ended stays until those before it have."""
+        self._group = CallGroup()
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
@@ -67,7 +72,11 @@ class RichRenderer:
     @property
     def moving(self) -> bool:
         """True if the spinner moves."""
-        return self._spinner.moving(self._calls.values())
+        return self._spinner.moving(self._open_calls)
+
+    @property
+    def _open_calls(self) -> list[live_area.OpenCall]:
+        return [call for call in self._calls.values() if call.done is None]
 
     @property
     def last_output(self) -> tuple[str, str] | None:
@@ -87,7 +96,12 @@ class RichRenderer:
 
     def spinner(self) -> str:
         """Return what is waited for, on one line; "" when nothing is."""
-        return self._spinner.line(self._width(), self._calls.values())
+        return self._spinner.line(self._width(), self._open_calls)
+
+    def show_held(self) -> None:
+        """Put what was held back: something else is about to be put."""
+        self._show_held_drops()
+        self._show_group()
 
     def show_user_message(self, text: str) -> None:
         """The person's words, from who reads them: `TurnStart` is silent, `SteeringMessage` shows its own."""
@@ -131,7 +145,7 @@ class RichRenderer:
                 self._spinner.retry(event.attempt, event.wait, event.why)
                 self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
             case e.Notice():
-                self._scrollback.add_note(event.text, "warn")
+                self._scrollback.add_note(event.text, "warn" if event.warning else "dim")
             case e.ContextPlan():
                 self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
             case e.CacheExpectation():
@@ -144,6 +158,19 @@ class RichRenderer:
         for text in self._drop_batch.release(event):
             self._scrollback.add_note(text, "warn")
 
+    def _show_group(self) -> None:
+        """Put the calls that were held together, if there are any."""
+        group, self._group = self._group, CallGroup()
+        if not group:
+            return
+        if group.folds:
+            self._output = group.output()
+        for piece in group.pieces(self._width(), self._theme, ", Ctrl+O shows all" if self._drawn else ""):
+            if isinstance(piece, HeldNote):
+                self._scrollback.add_note(piece.text, piece.role)
+            else:
+                self._scrollback.add_lines(piece)
+
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
         now, width = self._clock(), self._width() - 1
@@ -155,8 +182,10 @@ class RichRenderer:
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
         paint = self._theme.paint
-        if self._calls:
-            lines, kind = live_area.call_lines(self._calls.values(), now, rows, width, self._theme), "line"
+        if self._calls or (self._group and not self._markdown.open):
+            held = self._group.live_lines(width, self._theme) if self._group else []
+            running = live_area.call_lines(self._calls.values(), now, max(1, rows - len(held)), width, self._theme)
+            lines, kind = [*held[: rows - len(running)], *running], "line"
         elif self._markdown.open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),
@@ -176,8 +205,9 @@ class RichRenderer:
         return ["", *lines] if len(lines) < rows and parted and any(lines) else lines
 
     def _text(self, text: str) -> None:
-        if self._thought and text.strip():
+        if text.strip():
             self._end_thought()
+            self._show_group()
         self._spinner.phase("writing")
         self._spinner.wrote(len(text))
         self._scrollback.add_text(self._markdown.feed(text))
@@ -201,7 +231,11 @@ class RichRenderer:
             self._scrollback.add_thought(lines)
         elif thought.words:
             self._folded = thought
-            self._scrollback.add_note(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
+            note = HeldNote(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
+            if self._group:
+                self._group.add(note)
+            else:
+                self._scrollback.add_note(note.text, note.role)
 
     def _close(self) -> None:
         """The model has said what it had to say for now: nothing of it stays open."""
@@ -225,6 +259,7 @@ class RichRenderer:
             case e.ToolResultEvent():
                 self._resulted(event)
             case e.ApprovalRequest():
+                self._show_group()
                 if asked := self._calls.get(event.question.call.id):
                     asked.asked, asked.shown = True, event.question.detail if self._asks else ""
             case e.ApprovalAnswer():
@@ -235,15 +270,28 @@ class RichRenderer:
                 assert_never(event)
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
-        call, result = self._calls.pop(event.call.id, None), event.result
+        call, result = self._calls.get(event.call.id), event.result
         subject = call.subject if call else main_argument(event.call)
-        if not self._calls:
-            self._spinner.phase(PREPARING if self._in_turn else "", again=True)
-        self._output = format_call(event.call, subject), result.text if result.full is None else result.full
         known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
         whole = ", Ctrl+O shows all" if self._drawn else ""
-        done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole)
-        self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
+        done = FinishedCall(event.call, subject, result, event.seconds, known, whole)
+        if call is None:
+            self._finish(done)
+            return
+        call.done = done
+        while self._calls and (first := next(iter(self._calls.values()))).done is not None:
+            del self._calls[first.call.id]
+            self._finish(first.done)
+        if not self._open_calls:
+            self._spinner.phase(PREPARING if self._in_turn else "", again=True)
+
+    def _finish(self, done: FinishedCall) -> None:
+        """Put the outcome of a call, or hold it with others like it."""
+        self._output = format_call(done.call, done.subject), done.text
+        if self._drawn and CallGroup.fits(done):
+            self._group.add(done)
+        else:
+            self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
 
     def _went_on(
         self, event: e.SessionStart | e.TurnStart | e.SteeringMessage | e.StepStart | e.StepEnd | e.TurnEnd
@@ -265,18 +313,23 @@ class RichRenderer:
                 assert_never(event)
 
     def _ended(self, outcome: e.Outcome) -> None:
-        for call in self._calls.values():
-            self._scrollback.add_note(f"{call.what}: no result yet", "warn")
-        self._calls.clear()
+        calls, self._calls = list(self._calls.values()), {}
+        for call in calls:
+            if call.done is not None:
+                self._finish(call.done)
+            else:
+                self._scrollback.add_note(f"{call.what}: no result yet", "warn")
+        self._show_group()
         self._in_turn = False
         self._spinner.phase("")
         if outcome.text:
             self.last_answer = outcome.text
         if outcome.error and outcome.error.get("kind") == "aborted":
-            self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
+            self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
         else:
             self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
-        self._scrollback.add_note(event_texts.describe_denials(outcome.denied, "/permissions"), "warn")
+        others = [call for call in outcome.denied if call.get("by") not in ASKED]
+        self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
         self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
 
     def _context(

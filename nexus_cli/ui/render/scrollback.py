@@ -16,7 +16,11 @@ _LOOKED_AT = 65_536
 class Scrollback:
     """What has been put last decides what comes before the next."""
 
-    def __init__(self, put: Callable[[str], None], width: Callable[[], int], theme: Theme) -> None:
+    def __init__(
+        self, put: Callable[[str], None], width: Callable[[], int], theme: Theme, before: Callable[[], None]
+    ) -> None:
+        """`before` puts what is still held back, so that everything stands in its order."""
+        self._before = before
         self._put = put
         self._width = width
         self._theme = theme
@@ -63,10 +67,10 @@ class Scrollback:
         self.add_lines([self._theme.paint(role, line.rstrip()) for line in lines])
 
     def add_user_message(self, text: str) -> None:
-        """The person's words: behind a sign, the beginning of long ones."""
+        """The person's words: behind a bar, the beginning of long ones."""
         text = text.strip("\n")
         seen = sanitize(text[:_LOOKED_AT]).split("\n")
-        sign = self._theme.signs.person
+        bar = self._theme.paint("person", self._theme.signs.person)
         made: list[str] = []
         taken = 0
         for line in seen:
@@ -75,14 +79,14 @@ class Scrollback:
                 break
             made += pieces[:SAID_LINES]
             taken += 1
-        lines = [self._theme.paint("person", " " if number else sign) + " " + self._theme.paint("bold", line)
-                 for number, line in enumerate(made)]  # fmt: skip
+        lines = [f"{bar} {self._theme.paint('bold', line)}" for line in made]
         left = len(seen) - taken + text.count("\n", _LOOKED_AT)
         if left or (len(made) == SAID_LINES and len(text) > _LOOKED_AT):
             more = f"... {left:,} more lines" if left else "..."
-            lines.append("  " + self._theme.paint("dim", more))
+            lines.append(f"{bar} {self._theme.paint('dim', more)}")
         self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
 
     def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
+        self._before()
         self._put(("\n" if gap or self.needs_gap(kind) else "") + text)
         self._last = kind

@@ -16,7 +16,8 @@ RESET = "\x1b[0m"
 class Signs:
     """Signs of one cell each, but for `ok` without UTF-8."""
 
-    person: str = ">"
+    person: str = "▌"
+    """Before each line of the person's words."""
     running: str = "●"
     ok: str = "✓"
     error: str = "✗"
@@ -24,7 +25,7 @@ class Signs:
     added: str = "+"
     removed: str = "-"
     bullet: str = "•"
-    quote: str = "▌"
+    quote: str = "│"
     rule: str = "─"
     cut: str = "…"
     dot: str = "·"
@@ -40,6 +41,7 @@ class Signs:
 
 UNICODE = Signs()
 ASCII = Signs(
+    person=">",
     running="*",
     ok="ok",
     error="x",
@@ -63,6 +65,8 @@ DARK: Mapping[str, str] = {
     "warn": "33",
     "added": "32",
     "removed": "91",
+    "added word": "7;32",
+    "removed word": "7;91",
     "hunk": "36",
     "tool": "1",
     "accent": "36",
@@ -74,10 +78,13 @@ LIGHT: Mapping[str, str] = {
     "error": "31",
     "warn": "35",
     "removed": "31",
+    "removed word": "7;31",
     "hunk": "34",
     "accent": "34",
 }
 """Role to SGR parameters. Yellow, white, cyan and everything bright is hard to read on white."""
+_ATTRIBUTES = frozenset({"1", "2", "4", "7"})
+"""Bold, faint, underlined, reversed: what stays where colours are not wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +94,27 @@ class Theme:
     name: str = "dark"
     """`dark` or `light`: the background that the colours are for."""
     colour: bool = True
-    """Control codes are wanted."""
+    """Colours and attributes are wanted."""
     signs: Signs = field(default=UNICODE)
+    attributes: bool = False
+    """Without colour: bold and the like are wanted (`NO_COLOR` in a terminal)."""
 
     def paint(self, role: str, text: str) -> str:
-        """Return `text` with the codes of `role` around each of its lines; as it is for an unknown role or without
-        colour."""
-        code = (LIGHT if self.name == "light" else DARK).get(role)
-        if code is None or not self.colour:
+        """Return `text` with the codes of `role` around each of its lines; as it is where none are wanted."""
+        code = (LIGHT if self.name == "light" else DARK).get(role, "")
+        if not self.colour:
+            code = ";".join(part for part in code.split(";") if part in _ATTRIBUTES) if self.attributes else ""
+        if not code:
             return text
         start = f"\x1b[{code}m"
         return "\n".join(
             start + line.replace(RESET, RESET + start) + RESET if line else line for line in text.split("\n")
         )
+
+    @property
+    def codes(self) -> bool:
+        """True if control codes are wanted at all."""
+        return self.colour or self.attributes
 
     @property
     def markdown_styles(self) -> Mapping[str, str]:
@@ -125,11 +140,14 @@ class Theme:
         }
 
 
-def choose_theme(setting: str, environ: Mapping[str, str], colour: bool) -> Theme:
+def choose_theme(setting: str, environ: Mapping[str, str], colour: bool, *, screen: bool = False) -> Theme:
     """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else
-    dark."""
+    dark.
+
+    On a `screen`, which takes control codes in any case, `NO_COLOR` leaves bold and the like.
+    """
     name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
-    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII)
+    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII, attributes=screen and not colour)
 
 
 def _background(value: str) -> str:

@@ -194,7 +194,10 @@ class Repl:
             self.show_note(f"not sent: {brief(words)}", "warn")
         stored = self._store_attachments()
         for one in self.input_queue.attached:
-            self.show_note(f"{'kept for when you resume' if stored else 'not sent'}: {one.what}", "warn")
+            if stored:
+                self.show_note(f"kept for when you resume: {one.what}")
+            else:
+                self.show_note(f"not sent: {one.what}", "warn")
         if self.jobs.current is not None:
             self.jobs.stop()
         else:
@@ -233,6 +236,7 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
+        self.renderer.show_held()
         if form == "last":  # its text is sanitized, and the codes in it are the theme's
             text = last_text(value, self.view.width, self._render_markdown)
         else:

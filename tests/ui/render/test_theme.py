@@ -56,7 +56,7 @@ def test_the_ascii_signs_are_ascii_and_say_the_same_with_different_signs() -> No
 def test_every_role_has_a_colour_of_the_sixteen_on_both_backgrounds() -> None:
     assert DARK.keys() == LIGHT.keys()
     codes = {int(code) for table in (DARK, LIGHT) for value in table.values() for code in value.split(";")}
-    assert codes <= {1, 2, *range(30, 38), *range(90, 98)}
+    assert codes <= {1, 2, 7, *range(30, 38), *range(90, 98)}
 
 
 def test_on_white_nothing_is_bright_yellow_white_or_cyan() -> None:
@@ -68,6 +68,14 @@ def test_without_colour_paint_changes_nothing() -> None:
     theme = choose_theme("auto", {}, False)
     assert not theme.colour
     assert [theme.paint(role, "a\nb") for role in DARK] == ["a\nb"] * len(DARK)
+
+
+def test_without_colour_a_screen_keeps_bold_and_the_like() -> None:
+    theme = choose_theme("auto", {"NO_COLOR": "1"}, False, screen=True)
+    painted = {role: theme.paint(role, "a") for role in DARK}
+    assert painted["person"] == painted["tool"] == "\x1b[1ma\x1b[0m" and painted["error"] == "a"
+    assert painted["added word"] == "\x1b[7ma\x1b[0m"
+    assert not choose_theme("auto", {"NO_COLOR": "1"}, False).codes
 
 
 def test_each_line_is_painted_by_itself_and_colours_within_do_not_end_the_outer() -> None:
