@@ -25,31 +25,17 @@ from rich.markdown import (
 )
 from rich.segment import Segment
 from rich.style import Style
-from rich.syntax import ANSI_DARK, ANSI_LIGHT, ANSISyntaxTheme, Syntax
+from rich.syntax import Syntax
 from rich.text import Text
 
 from nexus_cli.ui.cells import fold
+from nexus_cli.ui.render.highlight import LONGEST, SYNTAX_THEMES
 from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme
 
 LEAST = 8
 """Columns that indentation leaves to the text."""
-LONGEST = 4096
-"""Characters of a line of code above which it is not highlighted: minified, and slow to read for a lexer."""
-
 _NO_LANGUAGE = re.compile(r"[^\w+#-]")
-_BLANK: dict[tuple[str, ...], Style] = {("Text", "Whitespace"): Style()}
-_ON_LIGHT: dict[tuple[str, ...], Style] = {
-    ("Literal", "String"): Style(color="green"),
-    ("Name", "Tag"): Style(color="blue"),
-    ("Generic", "Deleted"): Style(color="red"),
-    ("Generic", "Error"): Style(color="red"),
-}
-_HIGHLIGHTING = {
-    "dark": ANSISyntaxTheme({**ANSI_DARK, **_BLANK}),
-    "light": ANSISyntaxTheme({**ANSI_LIGHT, **_ON_LIGHT, **_BLANK}),
-}
-"""rich's own, without yellow and bright colours on a light background, and without colours for blanks."""
 
 
 class Code:
@@ -72,7 +58,7 @@ class Code:
         lines = self._text.split("\n")
         if not self._theme.colour or max(map(len, lines)) > LONGEST:
             return [Text(line) for line in lines]
-        syntax = Syntax("", self._language or "text", theme=_HIGHLIGHTING[self._theme.name])
+        syntax = Syntax("", self._language or "text", theme=SYNTAX_THEMES[self._theme.name])
         made = list(syntax.highlight(self._text).split("\n", allow_blank=True))
         # A lexer may leave out or add newlines at the end, never inside.
         return [*made[: len(lines)], *(Text(line) for line in lines[len(made) :])]

@@ -28,6 +28,8 @@ class Signs:
     quote: str = "│"
     rule: str = "─"
     cut: str = "…"
+    skip: str = "⋮"
+    """Lines that a diff passes over."""
     dot: str = "·"
     tab: str = "→"
     space: str = "·"
@@ -49,6 +51,7 @@ ASCII = Signs(
     quote="|",
     rule="-",
     cut="~",
+    skip=":",
     dot="|",
     tab=">",
     space="~",
@@ -99,11 +102,16 @@ class Theme:
     attributes: bool = False
     """Without colour: bold and the like are wanted (`NO_COLOR` in a terminal)."""
 
+    def parameters(self, role: str) -> str:
+        """Return the SGR parameters of `role`, "" where none are wanted."""
+        code = (LIGHT if self.name == "light" else DARK).get(role, "")
+        if self.colour or not code:
+            return code
+        return ";".join(part for part in code.split(";") if part in _ATTRIBUTES) if self.attributes else ""
+
     def paint(self, role: str, text: str) -> str:
         """Return `text` with the codes of `role` around each of its lines; as it is where none are wanted."""
-        code = (LIGHT if self.name == "light" else DARK).get(role, "")
-        if not self.colour:
-            code = ";".join(part for part in code.split(";") if part in _ATTRIBUTES) if self.attributes else ""
+        code = self.parameters(role)
         if not code:
             return text
         start = f"\x1b[{code}m"

@@ -109,7 +109,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     indent = "    " if width >= 40 else "  "
     room = width - len(indent)
     if result.diff and not done.known:
-        lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES, names=False))
+        lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
     elif result.status is not None:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
     if result.error:

@@ -311,10 +311,10 @@ def test_a_notice_that_warns_of_nothing_has_no_warning_sign() -> None:
 
 def test_the_shape_of_an_edit_is_its_diff() -> None:
     text = put(e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult("@@", diff=DIFF), EDIT, 50, 0.01))
-    assert text == "✓ edit a.py · +1 -1\n    @@ -1,2 +1,2 @@\n    1   one\n    2 - two\n    2 + three\n"
+    assert text == "✓ edit a.py · +1 -1\n    1   one\n    2 - two\n    2 + three\n"
     long = "--- a\n+++ b\n@@ -0,0 +1,90 @@\n" + "+x\n" * 90
     lines = put(resulted(ToolResult("@@", diff=long), EDIT)).split("\n")
-    assert len(lines) == 43 and lines[-2].strip() == "... 51 more lines"
+    assert len(lines) == 43 and lines[-2].strip() == "... 50 more lines"
 
 
 def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
