@@ -13,6 +13,7 @@ from itertools import groupby, islice
 
 from nexus_cli.ui.cells import cut, expand_tabs, fold, one_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.word_diff import Range, changed_words
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
@@ -90,10 +91,8 @@ class _Hunk:
         return made
 
     @cached_property
-    def words(self) -> list[tuple[tuple[int, int], ...]]:
+    def words(self) -> list[tuple[Range, ...]]:
         """Ranges of each line that changed in a line which else stayed."""
-        from nexus_cli.ui.render.word_diff import changed_words  # noqa: PLC0415  (difflib takes 6 ms)
-
         return changed_words([(line.role, expand_tabs(line.text)) for line in self.lines])
 
 
