@@ -16,6 +16,7 @@ from rich.markdown import Markdown as RichMarkdown
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
+from nexus_cli.ui.cells import PROSE
 from nexus_cli.ui.render.markdown_blocks import Block, Blocks
 from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_fence, widen_head
 from nexus_cli.ui.render.theme import Theme
@@ -87,7 +88,7 @@ class Markdown:
     def feed(self, text: str) -> str:
         """Return the text of the blocks that `text` finishes, ready for a terminal."""
         if self._eager:
-            self._blocks.row = self._columns()
+            self._blocks.row = min(self._columns(), PROSE)
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:

@@ -21,6 +21,7 @@ from rich.markdown import (
     ListElement,
     ListItem,
     MarkdownElement,
+    Paragraph,
     TableElement,
 )
 from rich.segment import Segment
@@ -28,13 +29,14 @@ from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 
-from nexus_cli.ui.cells import fold
+from nexus_cli.ui.cells import PROSE, fold
 from nexus_cli.ui.render.highlight import LONGEST, SYNTAX_THEMES
 from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme
 
 LEAST = 8
 """Columns that indentation leaves to the text."""
+_ADDRESS = re.compile(r"https?://[!-~]+?(?=[.,;:!?'\"*_]*(?:[)\]>}]*[.,;:!?'\"*_]*)(?:[^!-~]|$))")
 _NO_LANGUAGE = re.compile(r"[^\w+#-]")
 
 
@@ -84,13 +86,41 @@ class ThemedElement(MarkdownElement):
         return made
 
 
+def _limit(console: Console, options: ConsoleOptions) -> ConsoleOptions:
+    """Return `options` for prose, which is no wider than `PROSE` with what stands before it."""
+    before = console.width - options.max_width
+    return options.update(width=min(options.max_width, max(LEAST, PROSE - before)))
+
+
+def _link_addresses(text: Text, theme: Theme) -> Text:
+    """Return `text` with the addresses in it as links, whole also where they are broken."""
+    if theme.links:
+        for found in _ADDRESS.finditer(text.plain):
+            text.stylize(Style(link=found[0]), *found.span())
+    return text
+
+
+class ThemedParagraph(ThemedElement, Paragraph):
+    """Prose."""
+
+    @classmethod
+    def create(cls, markdown: Any, token: Token) -> Any:
+        made: Any = Paragraph.create.__func__(cls, markdown, token)  # type: ignore[attr-defined]
+        made.look, made.token = markdown.theme, token
+        return made
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = self.justify
+        yield from console.render(_link_addresses(self.text, self.look), _limit(console, options))
+
+
 class ThemedHeading(ThemedElement, Heading):
     """Left, as a stream reads; where nothing can be bold it keeps its number signs."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         text = Text("" if self.look.codes else "#" * int(self.tag[1:]) + " ") + self.text
         text.overflow = "fold"
-        yield text
+        yield from console.render(text, _limit(console, options))
 
 
 class ThemedCode(ThemedElement, CodeBlock):
@@ -106,7 +136,7 @@ class ThemedRule(ThemedElement, HorizontalRule):
     new_line = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        line = self.look.signs.rule * options.max_width
+        line = self.look.signs.rule * _limit(console, options).max_width
         yield Text(line, console.get_style("markdown.hr"), no_wrap=True)
 
 
@@ -160,6 +190,7 @@ def _behind(
 
 
 ELEMENTS: dict[str, type[MarkdownElement]] = {
+    "paragraph_open": ThemedParagraph,
     "heading_open": ThemedHeading,
     "fence": ThemedCode,
     "code_block": ThemedCode,
@@ -186,6 +217,8 @@ class ThemedTable(ThemedElement, TableElement):
         for text in head:
             text.stylize("markdown.table.header")
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
+        for text in (text for row in rows for text in row):
+            _link_addresses(text, self.look)
         widths = column_widths([max(_widest(row[column]) for row in [head, *rows]) for column in range(len(head))],
                         options.max_width - GAP * (len(head) - 1))  # fmt: skip
         if widths is None:

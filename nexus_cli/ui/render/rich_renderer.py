@@ -6,13 +6,17 @@ it are the theme's own.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.ui.cells import wrap
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.ui.cells import PROSE, wrap
 from nexus_cli.ui.render import event_texts, live_area
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
@@ -41,15 +45,20 @@ class RichRenderer:
         *,
         asks: bool = True,
         drawn: bool = True,
+        folder: Path | None = None,
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
         With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
-        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of.
+        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Files
+        become links if the `folder` is given that their paths are relative to.
         """
         self._asks, self._drawn = asks, drawn
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
+        self._live_theme = replace(theme, links=False)
+        """Rows of the live area are cut, and hold nothing but SGR codes."""
+        self._folder = folder
         self._clock = clock
         self._scrollback = Scrollback(put, self._width, theme, self._show_group)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
@@ -181,20 +190,20 @@ class RichRenderer:
         return list(self._seen[1])
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
-        paint = self._theme.paint
+        paint, prose = self._theme.paint, min(width, PROSE)
         if self._calls or (self._group and not self._markdown.open):
-            held = self._group.live_lines(width, self._theme) if self._group else []
-            running = live_area.call_lines(self._calls.values(), now, max(1, rows - len(held)), width, self._theme)
+            held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
+            running = live_area.call_lines(self._calls.values(), now, max(1, rows - len(held)), width, theme)
             lines, kind = [*held[: rows - len(running)], *running], "line"
         elif self._markdown.open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),
                 live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
             )
-            lines, kind = shape(tail, rows, width), "text"
+            lines, kind = shape(tail, rows, width if self._markdown.in_fence else prose), "text"
         elif self._thought and self._show_thinking:
             tail = self._thought.tail[-live_area.KEPT :]
-            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, width)]
+            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)]
             kind = "thought"
         elif self._thought and self._thought.words:
             lines = [paint("dim", line) for line in wrap(f"thinking ... {self._thought.words:,} words", width)]
@@ -274,7 +283,9 @@ class RichRenderer:
         subject = call.subject if call else main_argument(event.call)
         known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
         whole = ", Ctrl+O shows all" if self._drawn else ""
-        done = FinishedCall(event.call, subject, result, event.seconds, known, whole)
+        done = FinishedCall(
+            event.call, subject, result, event.seconds, known, self._address(event.call, result), whole
+        )
         if call is None:
             self._finish(done)
             return
@@ -284,6 +295,13 @@ class RichRenderer:
             self._finish(first.done)
         if not self._open_calls:
             self._spinner.phase(PREPARING if self._in_turn else "", again=True)
+
+    def _address(self, call: ToolCall, result: ToolResult) -> str:
+        """Return the address of the file or folder that a call is about; "" where there is none to open."""
+        path = call.arguments.get("path")
+        if self._folder is None or result.error or call.arguments.get("pattern") or not isinstance(path, str):
+            return ""
+        return (self._folder / os.path.expanduser(path)).as_uri()
 
     def _finish(self, done: FinishedCall) -> None:
         """Put the outcome of a call, or hold it with others like it."""

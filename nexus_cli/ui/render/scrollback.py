@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nexus_cli.ui.cells import wrap
+from nexus_cli.ui.cells import PROSE, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -44,7 +44,7 @@ class Scrollback:
 
     def add_thought(self, lines: Sequence[str]) -> None:
         """Lines of thinking that are sanitized."""
-        width = self._width()
+        width = self._prose_width()
         if any(line.strip() for line in lines) or (lines and self._last == "thought"):
             shown = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]
             self._out("thought", "\n".join(shown) + "\n")
@@ -62,7 +62,7 @@ class Scrollback:
         signs = self._theme.signs
         sign = {"error": signs.error, "warn": signs.warn, "ok": signs.ok, "dim": signs.dot}.get(role, "")
         first = sign + " " if sign else ""
-        pieces = list(wrap(text, self._width() - len(first)))
+        pieces = list(wrap(text, self._prose_width() - len(first)))
         lines = [(" " * len(first) if number else first) + piece for number, piece in enumerate(pieces)]
         self.add_lines([self._theme.paint(role, line.rstrip()) for line in lines])
 
@@ -74,7 +74,7 @@ class Scrollback:
         made: list[str] = []
         taken = 0
         for line in seen:
-            pieces = list(wrap(line, self._width() - 2))
+            pieces = list(wrap(line, self._prose_width() - 2))
             if taken and len(made) + len(pieces) > SAID_LINES:
                 break
             made += pieces[:SAID_LINES]
@@ -85,6 +85,9 @@ class Scrollback:
             more = f"... {left:,} more lines" if left else "..."
             lines.append(f"{bar} {self._theme.paint('dim', more)}")
         self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
+
+    def _prose_width(self) -> int:
+        return min(self._width(), PROSE)
 
     def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
         self._before()

@@ -99,6 +99,8 @@ class Theme:
     colour: bool = True
     """Colours and attributes are wanted."""
     signs: Signs = field(default=UNICODE)
+    links: bool = False
+    """The terminal is known to take links (OSC 8)."""
     attributes: bool = False
     """Without colour: bold and the like are wanted (`NO_COLOR` in a terminal)."""
 
@@ -118,6 +120,12 @@ class Theme:
         return "\n".join(
             start + line.replace(RESET, RESET + start) + RESET if line else line for line in text.split("\n")
         )
+
+    def link(self, text: str, address: str) -> str:
+        """Return `text`, one line, as a link to `address`, which is a URI; as it is where links are not wanted."""
+        if not (self.links and text and address):
+            return text
+        return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\"
 
     @property
     def codes(self) -> bool:
@@ -152,10 +160,29 @@ def choose_theme(setting: str, environ: Mapping[str, str], colour: bool, *, scre
     """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else
     dark.
 
-    On a `screen`, which takes control codes in any case, `NO_COLOR` leaves bold and the like.
+    On a `screen`, which takes control codes in any case, `NO_COLOR` leaves bold and the like; with colours there are
+    links where the terminal is known to take them.
     """
     name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
-    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII, attributes=screen and not colour)
+    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII,
+                 links=screen and colour and takes_links(environ), attributes=screen and not colour)  # fmt: skip
+
+
+_LINKING = {
+    "TERM_PROGRAM": {"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby", "rio"},
+    "TERM": {"xterm-kitty", "xterm-ghostty", "wezterm", "alacritty", "foot", "foot-extra"},
+}
+"""Values by which a terminal names itself that takes links."""
+
+
+def takes_links(environ: Mapping[str, str]) -> bool:
+    """True if the terminal is known to take links (OSC 8); False in a multiplexer, which may drop or show them."""
+    if environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("screen", "tmux")):
+        return False
+    vte = environ.get("VTE_VERSION", "")
+    named = any(environ.get(name) in values for name, values in _LINKING.items())
+    others = any(environ.get(name) for name in ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION"))
+    return named or others or (vte.isascii() and vte.isdigit() and int(vte) >= 5000)
 
 
 def _background(value: str) -> str:

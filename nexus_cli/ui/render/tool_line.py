@@ -42,6 +42,8 @@ class FinishedCall:
     seconds: float
     known: bool = False
     """The person has seen the diff of it already, when they were asked."""
+    address: str = ""
+    """Address of the file that it is about; "" for none."""
     whole: str = ""
     """How the person sees all of its output: `, Ctrl+O shows all`, "" where there is no way."""
 
@@ -135,7 +137,7 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     if beside:
         what = cut(what, space - cells(told), theme.signs.cut)
     name, gap, rest = cut(what, space, theme.signs.cut).partition(" ")
-    first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{rest}"
+    first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{theme.link(rest, done.address)}"
     if beside:
         return [first + painted]
     below = "  " + dot.join(text for text, _ in facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -303,6 +304,31 @@ def test_what_is_held_comes_before_a_question_a_note_and_a_report() -> None:
         assert seen.text == ""
         happens(seen)
         assert seen.text.startswith("✓ read f1.py · 1 line\n")
+
+
+def test_a_file_is_a_link_in_the_scrollback_and_nowhere_else() -> None:
+    pieces: list[str] = []
+    renderer = RichRenderer(pieces.append, lambda: 80, Theme(links=True), folder=Path("/home/me"))
+    for event in read(7):
+        renderer.feed(event)
+    assert "\x1b]8" not in "".join(renderer.live(5)) and "f7.py" in "".join(renderer.live(5))
+    bad = ToolCall("b", "read_file", {"path": "a\x1b b/ü.py"})
+    renderer.feed(resulted(ToolResult("x"), bad))
+    renderer.feed(resulted(ToolResult(error="no such file"), EDIT))
+    text = "".join(pieces)
+    assert "\x1b]8;;file:///home/me/f7.py\x1b\\f7.py\x1b]8;;\x1b\\" in text
+    assert "\x1b]8;;file:///home/me/a%1B%20b/%C3%BC.py\x1b\\a␛ b/ü.py\x1b]8;;\x1b\\" in text
+    assert text.count("\x1b]8;;file") == 2, "nothing to open where it failed"
+    assert "✓ read f7.py · 7 lines\n" in without_codes(text)
+
+
+def test_notes_and_the_persons_words_are_set_as_prose() -> None:
+    seen = Seen(160)
+    seen.renderer.show_user_message("word " * 60)
+    seen.renderer.show_note("word " * 60, "dim")
+    assert 100 < max(map(len, seen.text.split("\n"))) <= 110
+    seen.feed(e.Text("word " * 60))
+    assert 100 < max(map(len, seen.live())) <= 110
 
 
 def test_a_notice_that_warns_of_nothing_has_no_warning_sign() -> None:

@@ -85,3 +85,23 @@ def test_each_line_is_painted_by_itself_and_colours_within_do_not_end_the_outer(
     assert all(re.fullmatch(r"(\x1b\[[0-9;]+m[^\x1b]*)+\x1b\[0m", line) for line in painted.split("\n") if line)
     assert "\x1b[0m\x1b[2m c" in painted
     assert theme.paint("unheard of", "x") == "x"
+
+
+@pytest.mark.parametrize(
+    ("environ", "links"),
+    [
+        ({}, False),
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM_PROGRAM": "Apple_Terminal"}, False),
+        ({"TERM_PROGRAM": "WezTerm"}, True),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"VTE_VERSION": "7600"}, True),
+        ({"VTE_VERSION": "4205"}, False),
+        ({"WT_SESSION": "x"}, True),
+        ({"TERM_PROGRAM": "WezTerm", "TMUX": "/tmp/tmux"}, False),
+        ({"VTE_VERSION": "7600", "TERM": "screen-256color"}, False),
+    ],
+)
+def test_links_are_for_terminals_that_are_known_to_take_them(environ: dict[str, str], links: bool) -> None:
+    assert choose_theme("auto", environ, True, screen=True).links is links
+    assert not choose_theme("auto", environ, True).links and not choose_theme("auto", environ, False, screen=True).links
