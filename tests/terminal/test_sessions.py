@@ -31,11 +31,11 @@ def test_sessions_are_picked_and_shown_as_they_were(
     made.wait_for("> fix the discount")
     made.send(ENTER)
     made.wait_for("It is done.")
-    assert made.times("echo out of ls") == 1 and made.times("out of ls") == 2 and made.times("> fix the discount") >= 1
+    assert made.times("echo out of ls") == 1 and made.times("out of ls") == 2 and made.times("fix the discount") >= 1
     leave(made)
 
     newest = repl(at=here, arguments=("-c",))
-    newest.wait_for("> login page")
+    newest.wait_for("login page")
     newest.wait_for("short")
     assert newest.times("asked by a script") == 0, "and to look into a session is not to use it"
     leave(newest)

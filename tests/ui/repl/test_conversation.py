@@ -21,6 +21,7 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.conversation import Screenful, describe_session, last_screenful
 
 DARK, PLAIN = Theme(), Theme(colour=False)
+BAR = PLAIN.signs.person
 WORDS = "make it <b>bold</b>"
 STEPS: list[Any] = [
     [("write_file", {"path": "made.py", "content": "x = 1\n"}), ("read_file", {"path": "missing.py"})],
@@ -88,13 +89,13 @@ def test_only_turns_that_fit_are_shown_and_the_older_ones_are_not_even_drawn() -
 
     shown = last_screenful(counted(), 20, 60, PLAIN, drawn=True)
     assert len(shown.lines) <= 20 and shown.turns == 3 and len(drawn) <= 4
-    assert shown.lines[-1] == "answer 500 line 0" and shown.lines[0] == "> words 498"
+    assert shown.lines[-1] == "answer 500 line 0" and shown.lines[0] == f"{BAR} words 498"
 
 
 def test_of_a_turn_that_is_too_long_the_words_and_the_end_are_shown() -> None:
     shown = screenful(3, 100, 16)
     assert len(shown.lines) <= 17 and shown.turns == 1
-    assert shown.lines[0] == "> words 3" and shown.lines[-1] == "answer 3 line 99"
+    assert shown.lines[0] == f"{BAR} words 3" and shown.lines[-1] == "answer 3 line 99"
     assert any("lines more: /transcript" in line for line in shown.lines)
 
 
