@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.clock import format_age, local_now
@@ -32,12 +33,20 @@ class Screenful:
     """Title and text of the newest tool result, if there is one."""
 
 
-def last_screenful(turns: Iterable[Sequence[Event]], rows: int, width: int, theme: Theme, *, drawn: bool) -> Screenful:
-    """Return the newest of `turns` (newest first) that fit `rows`: whole turns, and of a longer one both ends."""
+def last_screenful(
+    turns: Iterable[Sequence[Event]], rows: int, width: int, theme: Theme, *, drawn: bool, folder: Path | None = None
+) -> Screenful:
+    """Return the newest of `turns` (newest first) that fit `rows`: whole turns, and of a longer one both ends.
+
+    `drawn` and `folder` as in `RichRenderer`.
+    """
     room, count, output = max(rows, LEAST), 0, None
     lines: list[str] = []
     for events in turns:
-        said, rest, newest = _draw(events, width, theme, drawn)
+        pieces: list[str] = []
+        renderer = RichRenderer(pieces.append, lambda: width, theme, drawn=drawn, folder=folder)
+        said, rest = _draw(events, renderer, pieces)
+        newest = renderer.last_output
         output = output or newest
         if len(said) + len(rest) > room:
             if count:
@@ -53,12 +62,8 @@ def last_screenful(turns: Iterable[Sequence[Event]], rows: int, width: int, them
     return Screenful(tuple(lines), count, output)
 
 
-def _draw(
-    events: Sequence[Event], width: int, theme: Theme, drawn: bool
-) -> tuple[list[str], list[str], tuple[str, str] | None]:
-    """Return the rows of the person's message and those of what followed, and the newest tool result."""
-    pieces: list[str] = []
-    renderer = RichRenderer(pieces.append, lambda: width, theme, drawn=drawn)
+def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the rows of the person's message and those of what followed, which `renderer` puts into `pieces`."""
     said = 0
     for one in events:
         if isinstance(one, TurnStart):
@@ -67,7 +72,7 @@ def _draw(
         renderer.feed(one)
     parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:said], pieces[said:])]
     words, rest = ([] if part == [""] else part for part in parts)
-    return words, ["", *rest] if words and rest else rest, renderer.last_output
+    return words, ["", *rest] if words and rest else rest
 
 
 def _note(hidden: int, theme: Theme) -> str:

@@ -17,6 +17,7 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.reports.conversation import newest_turns
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
@@ -285,9 +286,8 @@ class Repl:
     def show_conversation(self) -> None:
         """Show the session that was resumed: its last turns as they were, and what of them is still open."""
         value, drawn = last_exchange(self.session), not self.view.echoes
-        end = last_screenful(
-            newest_turns(self.session), self.view.height - AROUND, self.view.width, self.theme, drawn=drawn
-        )
+        turns, rows = newest_turns(self.session), self.view.height - AROUND
+        end = last_screenful(turns, rows, self.view.width, self.theme, drawn=drawn, folder=self.renderer.folder)
         self.show_note(describe_session(value, end.turns))
         if end.lines:
             self.view.put("\n".join(["", *end.lines]) + "\n")
@@ -316,6 +316,8 @@ class Repl:
         for notice in self.session.take_notices():
             self.show_note(f"nexus: {notice}", "warn")
         failed = work.kind == "turn" and self.outcome is not None and not self.outcome.ok
+        if work.kind == "turn" and not (failed or work.stopped or self._leaving) and wants_title(self.session.state):
+            self.jobs.start_background(self._make_title())
         if self._leaving:
             self.view.leave()
         elif work.stopped or failed:
@@ -333,6 +335,12 @@ class Repl:
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()
+
+    async def _make_title(self) -> None:
+        """Let a small model name the session; only what goes wrong is shown."""
+        async for event in self.session.act(make_title):
+            if isinstance(event, e.Notice):
+                self.feed(event)
 
     def _go_on(self) -> None:
         """Begin with what waits."""

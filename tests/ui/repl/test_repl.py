@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from session.played import MODEL, Answer, Played
+from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.commands.command import Choice
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core.request import Request
 from nexus_cli.session.compaction import record_sources
 from nexus_cli.session.factory import open_session
@@ -793,3 +795,27 @@ def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path
         await stage.idle()
 
     stage.play(scene())
+
+
+def test_a_session_is_named_once_by_the_model_for_titles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = replace(SETTINGS, ui=UiSettings(title_model="openai/other"))
+    monkeypatch.setattr(sys.modules[__name__], "SETTINGS", named)
+    asked: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        asked.append("title" if "You name a coding session" in str(request.messages) else "turn")
+        return "Fix the page" if asked[-1] == "title" else "fine"
+
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type("the page is broken")
+        await stage.until(lambda: "title" in asked and not stage.repl.session.busy)
+        stage.type("go on")
+        await stage.until(lambda: asked.count("turn") == 2)
+        await stage.idle()
+
+    stage.play(scene())
+    with the_ledger() as ledger:
+        assert [info.name for info in ledger.sessions()] == ["Fix the page"]
+    assert asked == ["turn", "title", "turn"] and "Fix the page" not in stage.text
