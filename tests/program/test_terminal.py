@@ -75,7 +75,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_it_asks_before_a_command_and_does_what_it_is_told(seen: Seen) -> None:
     shown = seen["approved"]
     assert shown["status"] == 0 and shown["left"] == ["made"], shown
-    assert "the person said no" in shown["sent"]
+    assert "Declined" in shown["sent"]
 
 
 def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:
