@@ -33,8 +33,9 @@ class Person:
         self.most = max(self.most, self.waiting)
         try:
             await asyncio.sleep(0.01)
-            answer = self.answer(question)
-            return await answer if asyncio.iscoroutine(answer) else answer
+            answer: Any = self.answer(question)
+            given: Answer = await answer if asyncio.iscoroutine(answer) else answer
+            return given
         finally:
             self.waiting -= 1
 
@@ -121,7 +122,7 @@ def test_the_questions_of_a_step_are_asked_together_before_any_of_its_calls_runs
         return Deny("not that") if "b" in question.what.split() else Allow()
 
     person = Person(answer)
-    step = [run("echo a > made"), ("glob", {"pattern": "*"}), run("echo b"), run("cat made")]
+    step: list[tuple[str, dict[str, Any]]] = [run("echo a > made"), ("glob", {"pattern": "*"}), run("echo b"), run("cat made")]
     events, outcome = say(opened(tmp_path, person, step), "go")
     assert person.most == 3 and ran == [False, False, False]
     names = [(type(event), getattr(event, "call_id", "")) for event in events]
@@ -179,7 +180,7 @@ def test_a_level_that_allows_the_call_answers_the_question_and_holds_on(tmp_path
     person = Person(lambda question: answer(question) if question.kind == "edit" else Deny("no commands"))
     step = [("write_file", {"path": "a.txt", "content": "a"}), run("echo b")]
     sessions.append(opened(tmp_path, person, step, [("write_file", {"path": "b.txt", "content": "b"})]))
-    events, outcome = say(sessions[0], "go")
+    _, outcome = say(sessions[0], "go")
     assert outcome.ok and sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
     assert subjects(person) == ["write_file a.txt", "bash echo b"], "the command is still asked about, the edit not"
     assert sessions[0].status().allow == "edit"
