@@ -42,8 +42,6 @@ class ApprovalStep:
     """By call id; a result where the call must fail, so that nobody is asked."""
     open: dict[str, tuple[AskedCall, asyncio.Task[None]]] = field(default_factory=dict)
     """Questions without an answer, by call id."""
-    announced: set[str] = field(default_factory=set)
-    """Calls whose event is emitted."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

@@ -205,16 +205,10 @@ class Dispatcher:
 
     async def _one(self, lane_state: LaneState, call: ToolCall) -> None:
         tool = self.registry.get(call.name)
-        self._announce(lane_state, call, tool)
+        lane_state.emit(event.ToolCallEvent(call, self._subject(tool, call)))
         result = await self._result(lane_state, call, tool)
         now = time.monotonic()
         await self._record(lane_state, call, result, now - self.here.get(call.id, now))
-
-    def _announce(self, lane_state: LaneState, call: ToolCall, tool: Tool | None) -> None:
-        """Emit the event of a call once: when it is asked for, or when its turn comes."""
-        if call.id not in self._step.announced:
-            self._step.announced.add(call.id)
-            lane_state.emit(event.ToolCallEvent(call, self._subject(tool, call)))
 
     async def _result(self, lane_state: LaneState, call: ToolCall, tool: Tool | None) -> ToolResult:
         if tool is None:
@@ -304,7 +298,6 @@ class Dispatcher:
         calls = self._step.calls[self._step.calls.index(first) :]
         asked = [made for call in calls if (made := await self._question(lane_state, call, call is first))]
         for one in asked:
-            self._announce(lane_state, one.question.call, one.tool)
             lane_state.emit(event.ApprovalRequest(one.question))
         await lane_state.control.wait_until_shown()
         tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]

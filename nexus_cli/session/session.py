@@ -134,6 +134,12 @@ class Session:
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
 
+    def cycle_level(self) -> str:
+        """Go from `read` to `edit`, else back to `read`; return that level. `all` is only reached by its name."""
+        level = "edit" if self.status().allow == "read" else "read"
+        self.set_level(level)
+        return level
+
     @property
     def undelivered(self) -> tuple[str, ...]:
         """Words for the running turn that were not delivered yet."""

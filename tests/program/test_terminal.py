@@ -44,11 +44,11 @@ def approved(root: Path) -> dict[str, Any]:
         {"text": f"# Done\n\nIt **works** {HOSTILE}\n", "chunk": 1},
     ]
     with stage(root, script) as place, terminal(place, "ask", "do it") as child:
-        child.expect(r"\[y\][^\n]*: ?")
+        child.expect("what to do instead")
         first = str(child.before)
-        child.send("y\n")
-        child.expect(r"\[y\][^\n]*: ?")
-        child.send("n\n")
+        child.send("y")
+        child.expect("what to do instead")
+        child.send("n")
         rest = whole(child)
         return {
             "first": first, "rest": rest, "status": child.exitstatus,

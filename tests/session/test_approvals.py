@@ -16,6 +16,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
+Calls = list[tuple[str, dict[str, Any]]]
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 
 
@@ -40,7 +41,7 @@ class Person:
             self.waiting -= 1
 
 
-def opened(folder: Path, person: Person, *steps: list[tuple[str, dict[str, Any]]], allow: str = "read") -> Session:
+def opened(folder: Path, person: Person, *steps: Calls, allow: str = "read") -> Session:
     """A session whose model asks for the calls of each of `steps`, then is done."""
 
     def script(request: Any) -> Any:
@@ -93,7 +94,7 @@ def test_always_covers_both_tools_that_edit_and_outside_the_project_the_same_pat
 def test_an_edit_that_cannot_apply_fails_and_nobody_is_asked(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     person = Person()
-    wrong = [
+    wrong: Calls = [
         ("edit_file", {"path": "a.txt", "edits": [{"old": "nothing like it", "new": "two"}]}),
         ("edit_file", {"path": "gone.txt", "edits": [{"old": "a", "new": "b"}]}),
         ("write_file", {"path": "a.txt", "content": "not read yet"}),
@@ -122,7 +123,7 @@ def test_the_questions_of_a_step_are_asked_together_before_any_of_its_calls_runs
         return Deny("not that") if "b" in question.what.split() else Allow()
 
     person = Person(answer)
-    step: list[tuple[str, dict[str, Any]]] = [run("echo a > made"), ("glob", {"pattern": "*"}), run("echo b"), run("cat made")]
+    step: Calls = [run("echo a > made"), ("glob", {"pattern": "*"}), run("echo b"), run("cat made")]
     events, outcome = say(opened(tmp_path, person, step), "go")
     assert person.most == 3 and ran == [False, False, False]
     names = [(type(event), getattr(event, "call_id", "")) for event in events]
@@ -145,14 +146,14 @@ def test_an_edit_of_what_an_earlier_call_of_the_step_makes_is_asked_for_when_its
 
 
 def test_always_answers_the_other_questions_of_the_step_that_it_covers(tmp_path: Path) -> None:
-    writes = [("write_file", {"path": f"{name}.txt", "content": name}) for name in "abc"]
+    writes: Calls = [("write_file", {"path": f"{name}.txt", "content": name}) for name in "abc"]
 
     async def answer(question: Question) -> Answer:
         if "a.txt" not in question.what:
             await asyncio.Event().wait()
         return Allow(always=True)
 
-    events, outcome = say(opened(tmp_path, Person(answer), [*writes]), "go")
+    events, outcome = say(opened(tmp_path, Person(answer), writes), "go")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt", "c.txt"] and outcome.ok
     answers = [event.answer for event in events if isinstance(event, ApprovalAnswer)]
     assert answers == [Allow(always=True), Allow(), Allow()]
@@ -164,7 +165,7 @@ def test_always_that_is_given_at_once_answers_questions_that_were_not_even_begun
             self.asked.append(question)
             return Allow(always=True)
 
-    writes = [("write_file", {"path": f"{name}.txt", "content": name}) for name in "ab"]
+    writes: Calls = [("write_file", {"path": f"{name}.txt", "content": name}) for name in "ab"]
     events, outcome = say(opened(tmp_path, Quick(), writes), "go")
     assert outcome.ok and sum(isinstance(event, ApprovalAnswer) for event in events) == 2
 

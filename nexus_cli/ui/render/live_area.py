@@ -28,8 +28,6 @@ class OpenCall:
         self.began = now
         self.asked = False
         """The person is asked first: it does not run yet."""
-        self.shown = ""
-        """What they were shown of it then."""
         self.what = format_call(call, subject)
         self._door = StreamSanitizer()
         self._end = ""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import assert_never
 
 from nexus_cli.core import event as e
+from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.ui.cells import wrap
+from nexus_cli.ui.cells import one_line, wrap
 from nexus_cli.ui.render import event_texts, live_area
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
@@ -41,7 +42,8 @@ class RichRenderer:
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
-        With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
+        With `asks` whoever is asked is shown what it is about, so that it stands there once: a call that was asked
+        about alone has only its outcome afterwards, one of several no diff.
         Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of.
         """
         self._asks, self._drawn = asks, drawn
@@ -52,6 +54,10 @@ class RichRenderer:
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
+        self._asked: dict[str, str] = {}
+        """What the person was shown of calls when they were asked, by id."""
+        self._asked_alone = ""
+        """The id of the call whose block was put last."""
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
@@ -155,8 +161,8 @@ class RichRenderer:
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
         paint = self._theme.paint
-        if self._calls:
-            lines, kind = live_area.call_lines(self._calls.values(), now, rows, width, self._theme), "line"
+        if running := [call for call in self._calls.values() if not call.asked]:
+            lines, kind = live_area.call_lines(running, now, rows, width, self._theme), "line"
         elif self._markdown.open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),
@@ -225,8 +231,7 @@ class RichRenderer:
             case e.ToolResultEvent():
                 self._resulted(event)
             case e.ApprovalRequest():
-                if asked := self._calls.get(event.question.call.id):
-                    asked.asked, asked.shown = True, event.question.detail if self._asks else ""
+                self._ask(event.question)
             case e.ApprovalAnswer():
                 if event.call_id in self._calls:
                     self._calls[event.call_id].asked = False
@@ -234,15 +239,27 @@ class RichRenderer:
             case _:
                 assert_never(event)
 
+    def _ask(self, question: Question) -> None:
+        """The person is shown a call, and asked: it does not run yet."""
+        if call := self._calls.get(question.call.id):
+            call.asked = True
+        if self._asks:
+            self._asked_alone = "" if self._asked else question.call.id
+            if call and self._asked_alone:
+                call.what = one_line(question.call.name)  # the rest stands right above
+            self._asked[question.call.id] = question.detail
+
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.pop(event.call.id, None), event.result
         subject = call.subject if call else main_argument(event.call)
         if not self._calls:
             self._spinner.phase(PREPARING if self._in_turn else "", again=True)
         self._output = format_call(event.call, subject), result.text if result.full is None else result.full
-        known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
+        shown, alone = self._asked.pop(event.call.id, None), event.call.id == self._asked_alone
+        self._asked_alone = ""
+        known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
         whole = ", Ctrl+O shows all" if self._drawn else ""
-        done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole)
+        done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole, alone)
         self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
 
     def _went_on(
@@ -268,6 +285,7 @@ class RichRenderer:
         for call in self._calls.values():
             self._scrollback.add_note(f"{call.what}: no result yet", "warn")
         self._calls.clear()
+        self._asked.clear()
         self._in_turn = False
         self._spinner.phase("")
         if outcome.text:
@@ -276,7 +294,9 @@ class RichRenderer:
             self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
         else:
             self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
-        self._scrollback.add_note(event_texts.describe_denials(outcome.denied, "/permissions"), "warn")
+        # Of a call that the person refused, its own line has just said so.
+        denied = [one for one in outcome.denied if one.get("by") != "person"]
+        self._scrollback.add_note(event_texts.describe_denials(denied, "/permissions"), "warn")
         self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
 
     def _context(

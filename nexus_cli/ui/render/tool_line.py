@@ -37,6 +37,8 @@ class FinishedCall:
     """The person has seen the diff of it already, when they were asked."""
     whole: str = ""
     """How the person sees all of its output: `, Ctrl+O shows all`, "" where there is no way."""
+    asked: bool = False
+    """What was called stands right above, where the person was asked: only the outcome is shown."""
 
 
 def main_argument(call: ToolCall) -> str:
@@ -72,7 +74,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES, names=False))
     elif result.status is not None:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
-    if result.error:
+    if result.error and not (done.asked and result.denied):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
     return lines
@@ -88,6 +90,8 @@ def _head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     what = format_call(done.call, done.subject)
     facts = _facts(done)
     dot = f" {theme.signs.dot} "
+    if done.asked:
+        return _outcome(done, facts, f"{theme.paint(role, sign)} ", width, theme)
     told = "".join(dot + text for text, _ in facts)
     painted = "".join(theme.paint("dim", dot) + theme.paint(role_, text) for text, role_ in facts)
     space = width - cells(sign) - 1
@@ -103,6 +107,15 @@ def _head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
         below = "  " + theme.paint("dim", dot).join(theme.paint(role_, text) for text, role_ in facts)
         return [first, below] if facts else [first]
     return [first, *("  " + theme.paint(role_, cut(text, width - 2)) for text, role_ in facts)]
+
+
+def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
+    """Return what became of a call that stands right above."""
+    if done.result.denied:
+        first, *more = wrap(one_line(done.result.error), width - 2)
+        return [sign + theme.paint("warn", first), *("  " + theme.paint("warn", line) for line in more)]
+    shown = facts or [("failed", "error") if done.result.error else ("done", "dim")]
+    return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]
 
 
 def _facts(done: FinishedCall) -> list[tuple[str, str]]:

@@ -207,6 +207,13 @@ class Repl:
         except NexusError:
             return False
 
+    def cycle_level(self) -> None:
+        """Change the permission level, also while a turn runs or asks."""
+        level = self.session.cycle_level()
+        if self.session.status().allow != level:
+            self.show_note(f"{level} is more than the recipe or the settings allow.")
+        self.refresh_status()
+
     def toggle_thinking(self) -> None:
         """Show or hide thinking."""
         self.renderer.toggle_thinking()

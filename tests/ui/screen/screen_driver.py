@@ -89,6 +89,9 @@ class PlainController:
         self.said.append("left")
         self.screen.leave()
 
+    def cycle_level(self) -> None:
+        self.said.append("level")
+
     def toggle_thinking(self) -> None:
         self.said.append("thinking")
 
