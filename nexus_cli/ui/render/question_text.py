@@ -26,13 +26,14 @@ class AnswerKey:
 
     key: str
     label: str
+    """Begins with the letter of the key."""
 
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
     """Return the keys of a question; `waiting` questions of its step have no answer yet, this one included."""
     always = one_line(question.always or "this call")
     keys = [AnswerKey("y", "yes"), AnswerKey("a", f"always {always}"), AnswerKey("n", "no")]
-    return [*keys, AnswerKey("A", f"All {waiting}"), AnswerKey("N", "None")] if waiting > 1 else keys
+    return [*keys, AnswerKey("A", f"all {waiting}"), AnswerKey("N", "none")] if waiting > 1 else keys
 
 
 def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
@@ -52,7 +53,7 @@ def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
     """Return the prompt of a question that is answered by a line: the key of each answer is in brackets."""
     if not keys:
         return prompt
-    named = ", ".join(f"[{one.key}]{one.label.removeprefix(one.key)}" for one in keys)
+    named = ", ".join(f"[{one.key}]{one.label[1:]}" for one in keys)
     return f"{prompt} {named}, {OR_WORDS}: "
 
 
@@ -73,7 +74,11 @@ def choice_rows(
 
 
 def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, colour: bool) -> list[str]:
-    """Return the question with its choices behind it, broken between them; each has a cell on both sides."""
+    """Return the question with its choices behind it, broken between them; each has a cell on both sides.
+
+    One row is closer set than two.
+    """
+    wide = cells(asked) + sum(cells(text) + 3 for text in (*texts, ESCAPE)) <= columns
     bold, mark, plain = ("\x1b[1m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "")
     lines = list(wrap(asked, columns))
     rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
@@ -83,14 +88,14 @@ def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, co
         if number == chosen:
             shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
         elif number < len(texts) and colour:
-            key, gap, label = text.partition(" ")
-            shown = f" {bold}{key}{plain}{gap}{label} "
-        size = cells(text) + 3
-        if used and used + size <= columns + 1:
-            rows[-1], used = f"{rows[-1]} {shown}", used + size
+            key, space, label = text.partition(" ")
+            shown = f" {bold}{key}{plain}{space}{label} "
+        size, gap = cells(text) + 2, " " if wide or not number else ""
+        if used and used + len(gap) + size <= columns:
+            rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
         else:
             rows.append(shown)
-            used = size - 1
+            used = size
     return rows
 
 

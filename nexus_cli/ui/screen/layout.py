@@ -139,7 +139,8 @@ class ScreenLayout(Container):
         free -= status + (1 if rows > 3 else 0)
         gap = 1 if rows >= AIRY and free > 0 else 0
         free -= gap
-        spinner = 1 if self.shown.spinner and free > 0 else 0
+        # A question says itself what is waited for.
+        spinner = 1 if self.shown.spinner and free > 0 and not self._panel.asking else 0
         free -= spinner
         queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
         live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))

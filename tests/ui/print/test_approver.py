@@ -87,7 +87,8 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     ("columns", "most", "rows"),
     [
         (100, 8, ["Run this? [y yes]  a always this exact command   n no   Esc stop "]),
-        (40, 8, ["Run this? [y yes]", " a always this exact command   n no ", " Esc stop "]),
+        (64, 8, ["Run this? [y yes] a always this exact command  n no  Esc stop "]),
+        (40, 8, ["Run this? [y yes]", " a always this exact command  n no ", " Esc stop "]),
         (40, 2, ["Run this? [y]  a   n   Esc stop "]),
         (12, 8, ["Run this?", "[y yes]", " a always ~ ", " n no ", " Esc stop "]),
     ],
