@@ -151,7 +151,7 @@ class Repl(Terminal):
         def opened(terminal: Terminal) -> bool:
             lines = terminal.lines()
             at = next((number for number, line in enumerate(lines) if line.startswith(QUESTIONS)), None)
-            named = any(tool in line for line in terminal.scrollback())
+            named = any(tool.removesuffix("_file") in line for line in terminal.scrollback())
             # Below the question, and not only in it: half a screen that was read may lack the field.
             return at is not None and named and any("or type what" in line for line in lines[at:])
 

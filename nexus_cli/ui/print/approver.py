@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
-from nexus_cli.ui.cells import one_line, wrap
-from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer
+from nexus_cli.ui.cells import wrap
+from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer, list_prompt
 
 TRIES = 5
 NO_ANSWER, CLOSED = "no clear answer was given", "the question was closed without an answer"
@@ -124,7 +124,5 @@ class PersonApprover:
         return "\n".join(self._describe(one.question, 0 if alone else one.number) for one in self._waiting)
 
     def _prompt(self, one: WaitingQuestion) -> str:
-        asked = ask_text(one.question)
-        if self._listed == 1:
-            return asked
-        return f"{one.number} of {self._listed}  {one_line(one.question.what)}\n{asked}"
+        alone = self._listed == 1
+        return ask_text(one.question) if alone else list_prompt(one.question, one.number, self._listed)

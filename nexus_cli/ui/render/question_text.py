@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from nexus_cli.core.approval import Question
 from nexus_cli.ui.cells import cells, cut, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -47,6 +48,16 @@ def ask_text(question: Question) -> str:
     if looks_like_diff(question.detail):
         return "Make this change?"
     return "Run this?" if question.kind == "run" else f"Allow {one_line(question.call.name)}?"
+
+
+def call_subject(question: Question) -> str:
+    """Return what the call is about, on one line."""
+    return one_line(question.what.removeprefix(question.call.name))
+
+
+def list_prompt(question: Question, number: int, count: int) -> str:
+    """Return the lines that ask about one call of a list: which it is, and the question."""
+    return f"{number} of {count}  {call_verb(question.call.name)} {call_subject(question)}\n{ask_text(question)}"
 
 
 def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
@@ -113,8 +124,8 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
     is_diff = looks_like_diff(question.detail)
     details = [] if is_diff else _details(question)
     # What stands below in lines of its own need not stand in the head once more.
-    name, _, subject = question.what.partition(" ") if is_diff or len(details) < 2 else (question.call.name, "", "")
-    head = f"{number} " * bool(number) + f"{one_line(name)}  {one_line(subject)}".rstrip() + _reason(question)
+    subject = call_subject(question) if is_diff or len(details) < 2 else ""
+    head = f"{number} " * bool(number) + f"{call_verb(question.call.name)}  {subject}".rstrip() + _reason(question)
     lines = [theme.paint("bold", line) for line in wrap(head, width - 1)]
     if is_diff:
         details = [diff_text(question.detail, width, theme, most_lines=HEAD_LINES + TAIL_LINES)]

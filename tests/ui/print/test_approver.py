@@ -76,11 +76,11 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     assert question_text(bash("make test"), 80, Theme(colour=False), 2) == "2 bash  make test"
     why = "it reads outside the project: /x"
     outside = Question(ToolCall("c1", "read_file", {}), "read_file /x", why, "", "", "outside")
-    assert question_text(outside, 80, Theme(colour=False)) == "\nread_file  /x (it reads outside the project: /x)"
+    assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x (it reads outside the project: /x)"
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old line\n+new line\n"
     edit = Question(ToolCall("c1", "edit_file", {}), "edit_file x", "it changes files", diff, "", "edit")
     text = question_text(edit, 80, Theme(colour=False))
-    assert text.startswith("\nedit_file  x\n") and "+ new line" in text
+    assert text.startswith("\nedit  x\n") and "+ new line" in text
 
 
 @pytest.mark.parametrize(
