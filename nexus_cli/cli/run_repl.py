@@ -128,7 +128,9 @@ class _ReplRun:
         """Run until the person leaves; return the exit status."""
         box = None if self._dumb else self._input_box()
         view = self._make_view(box)
-        approver = PersonApprover(view, lambda question: question_text(question, view.width, self._theme))
+        approver = PersonApprover(
+            view, lambda question, number: question_text(question, view.width, self._theme, number)
+        )
         session = open_session(self._options, self._settings, approver=approver)
         # A link to a file opens it on the machine of the terminal.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd

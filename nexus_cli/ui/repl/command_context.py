@@ -49,7 +49,9 @@ class ReplCommandContext:
 
     @property
     def options(self) -> Options:
-        return replace(self._options, resume=self._repl.session.id, newest=False)
+        now = self.session.state.options or self._options
+        where = replace(self._options, resume=self.session.id, newest=False)
+        return replace(where, allow=now.allow, allow_from=now.allow_from)
 
     @property
     def settings(self) -> Settings:

@@ -143,6 +143,8 @@ class ScreenLayout(Container):
         panel = min(self._panel.height(columns - 1, max(1, rows // 3)), rows if self._panel.open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
+        if self._panel.open and self._panel.keys and self._box.empty:
+            box = 0  # one prompt: the field stands in the place of the box
         free = rows - panel - box
         helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0
         free -= helps
@@ -151,7 +153,8 @@ class ScreenLayout(Container):
         free -= status + (1 if rows > 3 else 0)
         gap = 1 if rows >= AIRY and free > 0 else 0
         free -= gap
-        spinner = 1 if self.shown.spinner and free > 0 else 0
+        # A question says itself what is waited for.
+        spinner = 1 if self.shown.spinner and free > 0 and not self._panel.asking else 0
         free -= spinner
         queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
         live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))
@@ -191,12 +194,14 @@ class ScreenLayout(Container):
         rows: dict[int, str] = dict(enumerate(above, y))
         y += len(above)
         if plan.panel:
-            asked = self._panel.prompt(columns - 1, plan.panel - 1)
+            field = self._panel.field
+            asked = self._panel.prompt(columns - 1, plan.panel - field)
             rows.update(enumerate(asked, y))
-            y += plan.panel - 1
-            field = WritePosition(write_position.xpos, y, columns, 1)
-            self._panel.container.write_to_screen(screen, mouse_handlers, field, parent_style, erase_bg, z_index)
-            y += 1
+            y += plan.panel - field
+            if field:
+                place = WritePosition(write_position.xpos, y, columns, 1)
+                self._panel.container.write_to_screen(screen, mouse_handlers, place, parent_style, erase_bg, z_index)
+                y += 1
         if plan.box:
             box = WritePosition(write_position.xpos, y, columns, plan.box)
             self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
