@@ -22,11 +22,11 @@ from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.unified_diff import paint_diff
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
@@ -230,7 +230,10 @@ class Repl:
             self.show_note(f"not sent: {brief(words)}", "warn")
         stored = self._store_attachments()
         for one in self.input_queue.attached:
-            self.show_note(f"{'kept for when you resume' if stored else 'not sent'}: {one.what}", "warn")
+            if stored:
+                self.show_note(f"kept for when you resume: {one.what}")
+            else:
+                self.show_note(f"not sent: {one.what}", "warn")
         if self.jobs.current is not None:
             self.jobs.stop()
         else:
@@ -269,11 +272,14 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
+        self.renderer.show_held()
         if form == "last":  # its text is sanitized, and the codes in it are the theme's
             text = last_text(value, self.view.width, self._render_markdown)
+        elif form == "diff":
+            text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
         else:
             text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
-        self.view.put(f"\n{paint_diff(text, self.theme) if form == 'diff' else text}\n")
+        self.view.put(f"\n{text}\n")
 
     def _render_markdown(self, text: str, width: int) -> list[str]:
         made = Markdown(width, colour=self.theme.colour, theme=self.theme)

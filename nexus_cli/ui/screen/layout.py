@@ -101,13 +101,13 @@ class RowPlan:
 class ScreenLayout(Container):
     """The root of the layout."""
 
-    def __init__(self, box: InputArea, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
+    def __init__(self, box: InputArea, panel: QuestionPanel, size: Callable[[], tuple[int, int]], codes: bool) -> None:
         """`size` gives rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)
         self._panel = panel
         self._size = size
-        self._colour = colour
+        self._codes = codes
         self.shown = LayoutContent()
         self.hint = ""
         """Stands in the place of the status line while it is not empty."""
@@ -215,10 +215,10 @@ class ScreenLayout(Container):
         written, drawn = {}, {}
         last = self.last()
         for y, row in rows.items():
-            text, drawn[y] = fit_row(row if self._colour else without_codes(row), columns - 1)
+            text, drawn[y] = fit_row(row if self._codes else without_codes(row), columns - 1)
             written[y] = text
             screen.data_buffer[y][0] = _WHOLE
-            ends = f"{RESET}\x1b[K" if self._colour else "\x1b[K"
+            ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
             screen.zero_width_escapes[y][0] = f"\r{text}{ends}\r\x1b[C"
             if last is not None and (before.get(y) != text or len(last.data_buffer[y]) > 1):
                 # Another text, or a menu lay over it.

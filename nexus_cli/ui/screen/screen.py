@@ -65,13 +65,13 @@ class Screen:
     ) -> None:
         """`keys` and `size` take the place of what the descriptors are: for tests, and for terminals elsewhere."""
         self._box = box
-        self._colour = theme.colour and not environ.get("NO_COLOR")
+        self._codes = theme.codes
         self._size = size or (lambda: size_of(stdout))
-        self._output = TerminalOutput(stdout, self._size, environ, self._colour)
+        self._output = TerminalOutput(stdout, self._size, environ, colour=theme.colour, codes=theme.codes)
         self._output.lost = self._end
         self._stdin = stdin
-        self._panel = QuestionPanel(self._colour)
-        self._layout = ScreenLayout(box, self._panel, self._size, self._colour)
+        self._panel = QuestionPanel(self._codes)
+        self._layout = ScreenLayout(box, self._panel, self._size, self._codes)
         self._print_queue = PrintQueue()
         self._over = False
         self._error: BaseException | None = None
@@ -286,7 +286,7 @@ class Screen:
 
     def _ready(self, text: str) -> str:
         """Return `text` as the terminal wants it."""
-        text = text if self._colour else without_codes(text)
+        text = text if self._codes else without_codes(text)
         return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
     def _print(self, text: str) -> None:

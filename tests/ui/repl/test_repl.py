@@ -492,7 +492,7 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
     yes, words, nothing = answers.values()
     assert "ran-2" in yes and "not this one" in words
     assert nothing == "not run: the question was closed without an answer"
-    assert "1 call was refused: bash echo ran-$((1+1)). The question was closed without an answer." in " ".join(
+    assert "✗ bash echo ran-$((1+1)) · refused not run: the question was closed without an answer" in " ".join(
         stage.text.split()
     )
     assert len(stage.view.asked) == 5 and "echo ran-" in stage.view.asked[0]
@@ -671,7 +671,7 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
 
     stage.play(scene())
     assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer was given"
-    assert "1 call was refused: bash echo a. No clear answer was given." in stage.text
+    assert "✗ bash echo a · refused\n    not run: no clear answer was given" in stage.text
     assert "said no" not in stage.text
 
 
