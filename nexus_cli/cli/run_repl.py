@@ -44,6 +44,7 @@ from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplView
@@ -139,6 +140,7 @@ class _ReplRun:
         repl.draft = self._draft
         if box is not None:
             box.outside = view.outside
+            box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
             box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
         repl.desk = ReplCommandContext(
             repl, self._options, self._settings, os.environ,

@@ -10,6 +10,7 @@ import pytest
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
 from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, UP, ctrl
+from ui.screen.test_key_table import bytes_of, rows_of_table
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
 """A second and a half."""
@@ -319,6 +320,24 @@ def test_in_a_dumb_terminal_an_empty_enter_sends_what_the_editor_left(repl: Open
     made.say("")
     assert "well then" in made.text
     assert "a message\\nof words" in str(made.server.requests[-1].body["messages"])
+
+
+def test_in_the_pager_every_key_of_the_table_is_the_pagers(repl: Opens, tmp_path: Path) -> None:
+    keys = "".join(bytes_of(name) for name, _ in rows_of_table())
+    pager = tmp_path / "pager"
+    reads = f"dd bs=1 count={len(keys)} if=/dev/tty of=$0.keys 2>/dev/null"
+    pager.write_text(f"#!/bin/sh\nstty raw -echo </dev/tty\necho paging\n{reads}\n")
+    pager.chmod(0o755)
+    made = repl(env={"PAGER": str(pager)})
+    made.send("!seq 200\r")
+    made.wait_for("200")
+    made.idle()
+    made.send(ctrl("o"))
+    made.wait_for("paging")
+    made.send(keys)
+    made.say("hello")
+    assert (tmp_path / "pager.keys").read_bytes() == keys.encode()
+    assert len(made.server.requests) == 1 and "hello" in sent(made)
 
 
 def test_the_project_is_not_touched_by_looking(repl: Opens) -> None:

@@ -123,7 +123,7 @@ class ReplCommandContext:
             self._repl.renderer.forget()
             if options.resume and not copied:
                 self._repl.show("last", last_exchange(made))
-            else:
+            elif not copied:  # who asked for a copy says so
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()
 

@@ -27,6 +27,8 @@ from nexus_cli.ui.screen.rows import RESET, fit_row
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
+ROOMY = 60
+"""Columns from which on the names of the keys stand in a column of their own."""
 MOST_QUEUED = 3
 """Lines of the queue that are shown one by one."""
 _WHOLE = Char("", "")
@@ -238,8 +240,8 @@ class ScreenLayout(Container):
 
 def key_rows(columns: int) -> list[str]:
     """Return the list of keys in rows of at most `columns` columns, in two columns where they fit."""
-    size = max(len(keys) for keys, _ in KEYS) + 2
-    shown = [f"{keys:<{size}}{what}" for keys, what in KEYS]
+    size = max(len(keys) for keys, _ in KEYS) + 2 if columns >= ROOMY else 0
+    shown = [f"{keys + '  ':<{size}}{what}" for keys, what in KEYS]
     half = (len(shown) + 1) // 2
     left = max(map(len, shown[:half])) + 3
     if left + max(map(len, shown[half:])) > columns:

@@ -789,3 +789,33 @@ def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path
         await stage.idle()
 
     stage.play(scene())
+
+
+def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "looked")
+
+    async def scene() -> None:
+        stage.type("!echo seen-$((40+2))")
+        await stage.idle()
+        stage.type("/init see @no.py")
+        await stage.until(lambda: "looked" in stage.text)
+        await stage.idle()
+
+    stage.play(scene())
+    said = _said(stage.provider)[-1]
+    assert "NEXUS.md at the root" in said and "see @no.py" in said and "seen-42" in said
+    assert "/init see @no.py" in stage.text and "at the root" not in stage.text and "No file" not in stage.text
+
+
+def test_words_of_ours_that_never_reached_the_session_do_not_stand_in_the_box(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "never")
+
+    async def scene() -> None:
+        stage.repl.start_next("words of ours")
+        stage.type("/help")
+        await stage.until(lambda: stage.repl.jobs.kind == "turn")
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())
+    assert "words of ours" not in stage.view.box + stage.text

@@ -630,6 +630,36 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
     assert asyncio.run(play()) == (answer, "ords")
 
 
+def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(key_bindings, "MEANT", 0.0)
+
+    async def play() -> list[str]:
+        async with stand() as on:
+            app = on.screen._app
+            app.editing_mode = EditingMode.VI
+            on.controller.running = True
+            on.type("words\x1b")
+            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+            assert not on.controller.said
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said == ["stopped"])
+            on.controller.running = False
+            on.box.fill("")
+            app.vi_state.input_mode = InputMode.INSERT
+            on.type("\x1b")
+            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+            assert (await on.still())[1] == STATUS
+            on.type("\x1b")
+            await on.until("press Esc again")
+            on.type("\x1b")
+            await on.until(lambda: len(on.controller.said) == 2)
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["stopped", "edits"]
+
+
 def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:
     async def play() -> tuple[str | None, list[str]]:
         async with stand() as on:
