@@ -8,6 +8,7 @@ configuration names, as far as git allows.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,44 @@ def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
         "unread": unread,
         "untracked_count": len(names),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeText:
+    """A change as it is given to a reviewer."""
+
+    command: str
+    text: str = ""
+    problem: str = ""
+    """Why there is nothing to review."""
+
+
+async def changes_to_review(folder: Path, revision: str) -> ChangeText:
+    """Return the diff of `revision`, or the uncommitted one with new files; names of those that are no text."""
+    if revision.startswith("-"):
+        return ChangeText("", problem="a range does not begin with a dash")
+    command = f"git diff {revision or 'HEAD'}"
+    try:
+        if not revision:
+            value = await run_in_thread(lambda stop: _by_git(folder, stop))
+            names = value["unread"]
+            more = f"\nUntracked files, not in the diff:\n{chr(10).join(names)}\n" if names else ""
+            text = str(value["text"]) + more
+        else:
+            text = await run_in_thread(lambda stop: _range_diff(folder, revision, stop))
+    except _Unable as reason:
+        return ChangeText(command, problem=str(reason))
+    return ChangeText(command, text, "" if text.strip() else "nothing has changed")
+
+
+def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
+    found = find_program("git")
+    if found is None:
+        raise _Unable("git is not installed")
+    text, status = _git(found, folder, stop, *DIFF, revision, "--")
+    if status:
+        raise _Unable(f"git does not know `{revision}` here")
+    return text[:MOST].decode("utf-8", "replace")
 
 
 def _new_files(folder: Path, names: list[str], room: int) -> tuple[str, list[str]]:

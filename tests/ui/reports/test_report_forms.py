@@ -287,6 +287,10 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
         "session": {**session, "entries": [entry] * many},
         "sessions": {"sessions": [session] * many},
+        "settings": {
+            "settings": [{"key": text, "value": value, "origin": text} for value in (text, many, True, 0.5)],
+            "path": text,
+        },
         "skills": {
             "untrusted": many,
             "skills": [{"name": text, "origin": "personal", "description": text, "problem": text if many % 2 else "",
