@@ -174,7 +174,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         r"Killed: process \d+ got SIGKILL .* 10 orders",
         r"outcome unknown: the process ended while this ran",
         r"Done, and none was booked twice: \d+ booked now, \d+ before: all 10 are booked",
-        r"2\. What the model sees .*> /context .*\d\d% of the newest request began exactly as the one before it",
+        r"2\. What the model sees .*▌ /context .*\d\d% of the newest request began exactly as the one before it",
         r"7\. Your turn .*nexus login PROVIDER.* Type next, .* nexus and then",
     ):
         assert re.search(evidence, seen.flat), f"{evidence!r} is not in it:\n{seen.out}"
