@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.unified_diff import count_changes, diff_lines
+from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
 from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -169,8 +169,7 @@ def _facts(done: FinishedCall) -> list[tuple[str, str]]:
     result = done.result
     facts: list[tuple[str, str]] = []
     if result.diff:
-        added, removed = count_changes(result.diff)
-        facts.append((f"+{added:,} -{removed:,}", "dim"))
+        facts.append((describe_changes(result.diff), "dim"))
     elif not result.error and (counted := describe_counts(result.counts, result.more)):
         facts.append((counted, "dim"))
     if done.call.name in SAID and not result.error:
