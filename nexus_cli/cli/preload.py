@@ -6,7 +6,6 @@ Nothing here may depend on a setting, a folder, or a variable that `nexus_cli.wa
 from __future__ import annotations
 
 import pkgutil
-import platform
 from importlib import import_module
 from typing import Any
 
@@ -53,8 +52,7 @@ def import_run() -> None:
     for name in FIRST_REQUEST:
         _import_if_there(name)
     if distro := _import_if_there("distro"):
-        distro.id()  # for a header of the model library, like the next: they start `uname`, and keep its answer
-    platform.uname().processor  # noqa: B018
+        distro.id()  # for a header of the model library; it keeps the answer
     model_table.keep_table()
     app.build(completion=False)
     app.load_command("ask")

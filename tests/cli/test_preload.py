@@ -13,7 +13,12 @@ RUN = """
 import os, sys
 from nexus_cli.cli import app, preload, process
 from nexus_cli.provider import model_table
+from nexus_cli.warm.server import EnvironmentReads
+reads = EnvironmentReads()
+reads.start()
 preload.import_run()
+reads.stop()
+of_a_call = sorted({"PATH", "PWD", "TMPDIR", "NEXUS_HOME", "NEXUS_MODEL", "OPENAI_API_KEY", "NO_PROXY"} & reads.names)
 missing = [name for name in preload.FIRST_REQUEST if name not in sys.modules]
 before, started, table = set(sys.modules), [], []
 def note(event, arguments):
@@ -24,7 +29,7 @@ def note(event, arguments):
 sys.addaudithook(note)
 status = app.run(["ask", "-f", "a.txt", "--no-save", "hi"])
 late = sorted(set(sys.modules) - before)
-process.exit_process(status, repr((missing, late, started, table)))
+process.exit_process(status, repr((missing, late, started, table, reads.all, of_a_call)))
 """
 
 
@@ -39,6 +44,7 @@ def test_after_the_preload_a_run_imports_and_starts_next_to_nothing(tmp_path: Pa
             [sys.executable, "-c", RUN], cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True
         )
     assert done.returncode == 0, done
-    missing, late, started, table = eval(done.stdout.decode().splitlines()[-1])
-    assert (missing, started, table) == ([], [], [])
+    missing, late, started, table, *reads = eval(done.stdout.decode().splitlines()[-1])
+    assert (missing, table, reads) == ([], [], [False, []])
+    assert len(started) <= 1, started
     assert len(late) < 10, late
