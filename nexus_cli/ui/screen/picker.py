@@ -48,6 +48,16 @@ class PickerPanel:
         """True if a list is on the screen; it has the keys."""
         return self._answer is not None
 
+    @property
+    def asking(self) -> bool:
+        """True if it waits for an answer."""
+        return self.open
+
+    @property
+    def field(self) -> int:
+        """Rows of the search field."""
+        return 1
+
     def begin(self, title: str, choices: Sequence[Choice], answer: asyncio.Future[str | None]) -> None:
         """Show `choices`; `answer` becomes the key of the one that is taken, None for none."""
         self._title, self._choices, self._answer = title, choices, answer
