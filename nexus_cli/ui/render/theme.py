@@ -7,7 +7,7 @@ colour says is always said by a sign or a word too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 RESET = "\x1b[0m"
 
@@ -31,9 +31,12 @@ class Signs:
     tab: str = "→"
     space: str = "·"
     """A blank at the end of a line."""
-    full: str = "█"
-    """A filled cell of a bar."""
-    empty: str = "░"
+    levels: str = " ▁▂▃▄▅▆▇█"
+    """A cell of a plot, from empty to full."""
+    shades: str = "█▓▒░"
+    """Cells of a bar of four parts."""
+    below: str = "▔"
+    """Marks a cell of the bar above it."""
     frames: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     """The spinner, one character after the other."""
 
@@ -50,8 +53,9 @@ ASCII = Signs(
     dot="|",
     tab=">",
     space="~",
-    full="#",
-    empty=".",
+    levels=" .:#",
+    shades="#+-.",
+    below="^",
     frames="|/-\\",
 )
 
@@ -67,6 +71,9 @@ DARK: Mapping[str, str] = {
     "tool": "1",
     "accent": "36",
     "bold": "1",
+    "system": "36",
+    "tools": "35",
+    "history": "32",
 }
 LIGHT: Mapping[str, str] = {
     **DARK,
@@ -76,6 +83,7 @@ LIGHT: Mapping[str, str] = {
     "removed": "31",
     "hunk": "34",
     "accent": "34",
+    "system": "34",
 }
 """Role to SGR parameters. Yellow, white, cyan and everything bright is hard to read on white."""
 
@@ -127,9 +135,12 @@ class Theme:
 
 def choose_theme(setting: str, environ: Mapping[str, str], colour: bool) -> Theme:
     """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else
-    dark."""
+    dark. A dumb terminal gets bars of ASCII."""
     name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
-    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII)
+    signs = UNICODE if _utf_8(environ) else ASCII
+    if environ.get("TERM") == "dumb":
+        signs = replace(signs, levels=ASCII.levels, shades=ASCII.shades, below=ASCII.below)
+    return Theme(name, colour, signs)
 
 
 def _background(value: str) -> str:

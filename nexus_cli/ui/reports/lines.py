@@ -59,6 +59,13 @@ def short_dollars(cost: float | None) -> str:
     return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"
 
 
+def known_dollars(cost: float | None, known: float) -> str:
+    """Return a price for a person, `$0.0070+` where only so much of it is known, "" where none is."""
+    if cost is not None:
+        return short_dollars(cost)
+    return f"{short_dollars(known)}+" if known else ""
+
+
 def share(part: Any, whole: Any) -> str:
     """Return `part` of `whole` in percent, `-` where there is no whole."""
     return f"{part / whole:.1%}" if whole and part is not None else "-"

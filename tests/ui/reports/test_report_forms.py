@@ -171,7 +171,8 @@ ODD = (
 def values(form: str, text: str, many: int) -> dict[str, Any]:
     """A value of each form in which every text is `text` and every list has `many` elements."""
     cost = None if many else 0.5
-    figures = {"input": 12_345_678, "output": 9, "cache_read": many, "cost_usd": cost, "requests": many}
+    figures = {"input": 12_345_678, "output": 9, "cache_read": many, "cost_usd": cost, "requests": many,
+               "known_usd": 0.5 * (many % 2), "unpriced": int(cost is None)}  # fmt: skip
     drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
     session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": many, "name": text,
                "first_text": text, "folder": text, "model": text}  # fmt: skip
@@ -247,6 +248,12 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "cost": {
             "total": {**figures, "requests": many, "estimated": many}, "models": [{"name": text, **figures}] * many,
             "kinds": [{"name": text, **figures}] * many, "turns": [{"turn": 1, "text": text, **figures}] * many,
+            "series": [{"tokens": 10**6, "cost_usd": cost}, {"tokens": 9, "cost_usd": 0.0}] * many * 50,
+        },
+        "usage": {
+            "total": {**figures, "sessions": many}, "since": None,
+            "days": [{"day": "2026-01-02", **figures}] * many * 9,
+            "models": [{"model": text, **figures}] * many, "projects": [{"project": text, **figures}] * many * 9,
         },
         "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
         "reflection": {"text": text},
