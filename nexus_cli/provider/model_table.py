@@ -300,8 +300,8 @@ def window_command(info: ModelInfo, window: int) -> str:
 
 
 def price_command(name: str) -> str:
-    """Return the command that sets the price of a model, and what else has to be set."""
-    return f"nexus config set 'models.\"{name}\".input_price' DOLLARS_PER_MILLION, and output_price likewise"
+    """Return the command that sets the price of a model's input; `output_price` is set likewise."""
+    return f"nexus config set 'models.\"{name}\".input_price' DOLLARS_PER_MILLION"
 
 
 def check_model(name: str) -> None:

@@ -98,5 +98,5 @@ def left_over(model: ModelInfo, expected: int) -> int:
 
 def unknown_price(model: str) -> NexusError:
     """Return the error for `--max-cost` without a known price."""
-    hint = f"Set it: {price_command(model)}"
+    hint = f"Set it: {price_command(model)}, and output_price likewise"
     return NexusError("usage", "--max-cost cannot be kept", f"the price of {model} is unknown", hint)

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from nexus_cli.ui.reports import compaction, context, diff, memory, plan, sessions, status, usage
+from nexus_cli.ui.reports import compaction, context, context_summary, diff, memory, plan, sessions, status, usage
 from nexus_cli.ui.reports.lines import Value
 from nexus_cli.ui.reports.look import Look
 
-_MODULES = (compaction, context, diff, memory, plan, sessions, status, usage)
+_MODULES = (compaction, context, context_summary, diff, memory, plan, sessions, status, usage)
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}
 )
 """Every form by the name under which a command shows it: that of its function, without `_text`."""
-PAINTED: Mapping[str, Callable[[Value, int, Look], str]] = MappingProxyType({"cost": usage.cost_text})
+PAINTED: Mapping[str, Callable[[Value, int, Look], str]] = MappingProxyType(
+    {"context_summary": context_summary.context_summary_text, "cost": usage.cost_text}
+)
 """Forms whose text is sanitized, with the codes of a look in it."""

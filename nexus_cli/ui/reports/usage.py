@@ -141,7 +141,8 @@ def cost_text(value: Value, width: int, look: Look = PLAIN) -> str:
     lines = filled(_used(total, _sent(total)), width)
     lines += _plot_requests(value.get("series", []), width, look)
     lines += block("by model", _rows("model", value["models"]), width)
-    lines += block("by kind", _rows("kind", value["kinds"]), width)
+    if len(value["kinds"]) > 1:
+        lines += block("by kind", _rows("kind", value["kinds"]), width)
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
     lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", _rows("turn", turns), width)
     lines += _price_hint([row["name"] for row in value["models"] if row["unpriced"]], width)
@@ -160,7 +161,7 @@ def usage_text(value: Value, width: int) -> str:
     lines = filled(_used(total, requests), width)
     days = value["days"]
     shown = days if since else days[-DAYS:]
-    lines += block("by day", _rows("day", _with_bars(shown) if width >= WITH_BARS else shown), width)
+    lines += block("by day", _rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width)
     if len(days) > len(shown):
         earlier = plural(len(days) - len(shown), "earlier day")
         lines += filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
@@ -205,17 +206,17 @@ def _plot_requests(series: Sequence[Value], width: int, look: Look) -> list[str]
 def _with_bars(days: Sequence[Value]) -> list[Value]:
     """Return days with a bar behind each: its share of the dearest, or of the one with the most tokens."""
     key = "known_usd" if any(day["known_usd"] for day in days) else "input"
-    most = max((day[key] for day in days), default=0) or 1
+    most = max(day[key] for day in days) or 1
     return [{**day, "day": f"{day['day']}  {'#' * math.ceil(BAR * day[key] / most)}"} for day in days]
 
 
 def _price_hint(models: Sequence[str], width: int) -> list[str]:
-    """Return how to set the price of models that have no known one."""
+    """Return how to set the price of models that have no known one; the command has a line of its own."""
     if not models:
         return []
     others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
-    text = f"The price of {models[0]}{others} is unknown. To set it: {price_command(models[0])}"
-    return ["", *filled(text, width)]
+    text = f"The price of {models[0]}{others} is unknown; to set it (and output_price likewise):"
+    return ["", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 
 def _rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:

@@ -76,7 +76,7 @@ def test_the_report_of_a_person_says_what_is_known_and_how_to_set_a_price(ledger
     value = usage_report(ledger, local=True)
     text = usage_text(value, 100)
     assert text.startswith("$0.7500+ for 5 requests of 3 sessions: 3,500 tokens in (68.6% cached), 350 out")
-    assert """nexus config set 'models."local/odd".input_price' DOLLARS_PER_MILLION""" in " ".join(text.split())
+    assert """\n  nexus config set 'models."local/odd".input_price' DOLLARS_PER_MILLION""" in text
     assert "?" not in text and "####" in text and "####" not in usage_text(value, 60)
     row = next(line for line in text.splitlines() if line.endswith("local/odd"))
     assert row.split()[-2:] == ["-", "local/odd"]

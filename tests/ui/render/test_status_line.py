@@ -109,5 +109,5 @@ def test_tokens_are_told_in_few_characters(tokens: int, shown: str) -> None:
 
 
 def test_dollars_have_the_decimals_that_matter() -> None:
-    shown = [short_dollars(cost) for cost in (None, 0.0, 0.0123, 1.5, 12.345)]
-    assert shown == ["$?", "$0.00", "$0.0123", "$1.50", "$12.35"]
+    shown = [short_dollars(cost) for cost in (0.0, 0.0123, 1.5, 12.345)]
+    assert shown == ["$0.00", "$0.0123", "$1.50", "$12.35"]

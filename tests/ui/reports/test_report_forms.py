@@ -203,6 +203,11 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "limits": [{"name": text, "value": text, "bound_by": text}],
             "largest": [{"what": text, "tokens": 10**9, "entry": 10**6}] * many,
         },
+        "context_summary": {
+            **CONTEXT, "notices": [text] * many, "drops": [drop] * many, "cached": {"tokens": 9, "expected": 41_000},
+            "largest": [{"what": text, "tokens": 10**9}] * many, "waiting": {"texts": many, "tokens": 10**6},
+            "rewrite": {"by": "epoch" if many % 2 else "summary", "at": 10**6, "why": text},
+        },
         "between": {
             "step": 2, "before": 1, "tokens": {"before": 10**7, "after": many}, "model": {"before": text, "after": "m"},
             "epoch": {"before": 0, "after": 1, "cause": text},
@@ -373,7 +378,7 @@ def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
 
 def test_prices_below_a_dollar_have_the_same_decimals_in_every_row() -> None:
     assert [dollars(cost) for cost in (None, 0.0, 0.03, 0.0123, 0.99999, 1.5, 1234.5)] == [
-        "?", "$0.0000", "$0.0300", "$0.0123", "$1.00", "$1.50", "$1,234.50"
+        "-", "$0.0000", "$0.0300", "$0.0123", "$1.00", "$1.50", "$1,234.50"
     ]  # fmt: skip
 
 
