@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from nexus_cli.ui.reports.look import PLAIN, Look
+
 RESET = "\x1b[0m"
 
 
@@ -53,9 +55,9 @@ ASCII = Signs(
     dot="|",
     tab=">",
     space="~",
-    levels=" .:#",
-    shades="#+-.",
-    below="^",
+    levels=PLAIN.levels,
+    shades=PLAIN.shades,
+    below=PLAIN.below,
     frames="|/-\\",
 )
 
@@ -108,6 +110,11 @@ class Theme:
         return "\n".join(
             start + line.replace(RESET, RESET + start) + RESET if line else line for line in text.split("\n")
         )
+
+    @property
+    def look(self) -> Look:
+        """Colours and bars of reports."""
+        return Look(self.paint, self.signs.levels, self.signs.shades, self.signs.below)
 
     @property
     def markdown_styles(self) -> Mapping[str, str]:

@@ -32,8 +32,7 @@ from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.forms import FORMS, PAINTED
-from nexus_cli.ui.reports.look import Look
+from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -236,12 +235,8 @@ class Repl:
         """Show a report."""
         if form == "last":  # its text is sanitized, and the codes in it are the theme's
             text = last_text(value, self.view.width, self._render_markdown)
-        elif form in PAINTED:
-            signs = self.theme.signs
-            look = Look(self.theme.paint, signs.levels, signs.shades, signs.below)
-            text = PAINTED[form](value, self.view.width, look)
         else:
-            text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
+            text = draw_report(form, value, self.view.width, self.theme.look)
         self.view.put(f"\n{paint_diff(text, self.theme) if form == 'diff' else text}\n")
 
     def _render_markdown(self, text: str, width: int) -> list[str]:

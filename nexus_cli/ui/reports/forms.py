@@ -12,6 +12,7 @@ from types import MappingProxyType
 from nexus_cli.ui.reports import compaction, context, context_summary, diff, memory, plan, sessions, status, usage
 from nexus_cli.ui.reports.lines import Value
 from nexus_cli.ui.reports.look import Look
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _MODULES = (compaction, context, context_summary, diff, memory, plan, sessions, status, usage)
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
@@ -22,3 +23,9 @@ PAINTED: Mapping[str, Callable[[Value, int, Look], str]] = MappingProxyType(
     {"context_summary": context_summary.context_summary_text, "cost": usage.cost_text}
 )
 """Forms whose text is sanitized, with the codes of a look in it."""
+
+
+def draw_report(form: str, value: Value, width: int, look: Look) -> str:
+    """Return a report as text that cannot harm a terminal, without a newline at its end."""
+    text = PAINTED[form](value, width, look) if form in PAINTED else sanitize(FORMS[form](value, width))
+    return text.rstrip("\n")

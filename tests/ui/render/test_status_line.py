@@ -66,6 +66,7 @@ def test_a_cost_is_what_is_known_of_it_and_a_pressed_window_has_a_sign() -> None
     assert "70k of 100k ! ·" in line(120, replace(STATUS, used=70_000, budget=100_000))
     assert "90k of 100k !!" in line(20, replace(STATUS, used=90_000, budget=100_000))
     assert line(8, replace(STATUS, used=90_000, budget=100_000)) == "90% !!"
+    assert "\x1b[33mall\x1b[0m" in line(120, replace(STATUS, allow="all"), Theme()), "nothing is asked then"
     bare = line(120, replace(STATUS, drops=0, cached=None, saved=True))
     assert not any(words in bare for words in ("left out", "cached", "not saved"))
     assert line(120, theme=Theme(colour=False, signs=ASCII)).isascii()

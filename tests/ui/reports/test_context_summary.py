@@ -27,7 +27,7 @@ VALUE: dict[str, Any] = {
 
 
 def look(signs: Signs = UNICODE, colour: bool = True) -> Look:
-    return Look(Theme(colour=colour).paint, signs.levels, signs.shades, signs.below)
+    return Theme(colour=colour, signs=signs).look
 
 
 def drawn(width: int, how: Look = PLAIN, **changed: Any) -> list[str]:

@@ -10,8 +10,6 @@ from nexus_cli.ui.render.theme import UNICODE, Theme
 from nexus_cli.ui.reports.forms import PAINTED
 from nexus_cli.ui.reports.look import PLAIN, Look, plot
 
-SIGNS = UNICODE
-FANCY = Look(Theme().paint, SIGNS.levels, SIGNS.shades, SIGNS.below)
 FIGURES: dict[str, Any] = {"requests": 3, "input": 900, "output": 90, "cache_read": 450}
 COST: dict[str, Any] = {
     "total": {**FIGURES, "cost_usd": 0.06, "known_usd": 0.06, "unpriced": 0}, "kinds": [], "turns": [],
@@ -36,7 +34,7 @@ def test_the_cost_of_a_session_has_a_plot_of_its_requests() -> None:
     text = PAINTED["cost"](COST, 80, PLAIN)
     assert text.startswith("$0.0600 for 3 requests: 900 tokens in (50.0% cached), 90 out")
     assert "\ndollars of each request, $0.0400 at most:\n   #\n   #\n  :# :\n\nby model:\n" in text and "?" not in text
-    painted = PAINTED["cost"](COST, 80, FANCY)
+    painted = PAINTED["cost"](COST, 80, Theme().look)
     assert "█" in painted and "\x1b[36m" in painted
 
 
