@@ -123,7 +123,7 @@ def _cached(value: Value, width: int) -> list[str]:
 def describe_rewrite(rewrite: Value) -> str:
     """Return when the window is rewritten next, and how."""
     if rewrite["by"] == "epoch":
-        return f"with your next message: {rewrite['why']}"
+        return f"with your next message, which misses the cache: {rewrite['why']}"
     at = f"at {number(rewrite['at'])} tokens"
     if rewrite["by"] == "truncation":
         return f"{at} the oldest messages are left out"

@@ -106,12 +106,14 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
         texts = plural(int(waiting["texts"]), "text")
         yield "Waiting", [f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message"]
     yield "Left out", _left_out([drop for drop in value.get("drops", []) if not drop.get("back")])
-    if value.get("rewrite"):
-        text = describe_rewrite(value["rewrite"])
-        now = [f"{text}; /compact does it now"] if value["rewrite"]["by"] == "summary" else []
+    notices, rewrite = list(value.get("notices", [])), value.get("rewrite")
+    if rewrite:
+        text = describe_rewrite(rewrite)
+        now = [f"{text}; /compact does it now"] if rewrite["by"] == "summary" else []
+        notices = notices[:-1] if rewrite["by"] == "epoch" else notices  # the last one says the same in more words
         yield "Next", [*now, text]
     yield "More", ["/context all: sections, tools, drops, limits"]
-    for notice in value.get("notices", []):
+    for notice in notices:
         yield "Note", [str(notice)]
 
 

@@ -85,7 +85,9 @@ def test_each_case_has_its_words() -> None:
     cut = {"by": "truncation", "at": 9, "why": ""}
     assert row("Next", rewrite=cut) == "at 9 tokens the oldest messages are left out"
     epoch = {"by": "epoch", "at": None, "why": "another model"}
-    assert row("Next", rewrite=epoch) == "with your next message: another model"
+    told: dict[str, Any] = {"rewrite": epoch, "notices": ["a guess", "a switch begins an epoch"]}
+    assert row("Next", **told) == "with your next message, which misses the cache: another model"
+    assert row("Note", **told) == "a guess" and "switch" not in "".join(drawn(100, PLAIN, **told))
     assert row("Waiting", waiting={"texts": 1, "tokens": 30}) == "1 text of 30 tokens goes with your next message"
     assert row("Note", notices=["the window is a guess"]) == "the window is a guess"
     assert row("Context", basis="estimate").startswith("about 36,000 of")
