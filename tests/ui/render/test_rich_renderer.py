@@ -512,7 +512,7 @@ def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: 
         (DONE, ""),
         (replace(DONE, steps=3, seconds=12.4, usage=Usage(5120, 310, cost_usd=0.0123)),
          "· 3 steps · 12 s · 5.1k in · 310 out · $0.0123\n"),
-        (replace(DONE, seconds=75.0), "· 1 step · 1 min 15 s · 0 in · 0 out · $?\n"),
+        (replace(DONE, seconds=75.0), "· 1 step · 1 min 15 s · 0 in · 0 out\n"),
         (replace(DONE, ok=False, error={"kind": "aborted", "message": "stopped", "hint": ""}),
          "· Interrupted. Completed steps are kept.\n"),
         (replace(DONE, ok=False, error={"kind": "network", "message": "it failed: no.", "hint": "Try again"}),
