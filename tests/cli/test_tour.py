@@ -59,7 +59,7 @@ STAYS = """
 from nexus_cli.session.acts import compaction
 compaction.restored_head = lambda old, window, since: tuple(window)
 """
-ASKED = r"and a reason: "
+ASKED = r"what\s+to\s+do\s+instead"
 ON = "q to leave: "
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.commands import discover, find, parse
-from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
@@ -187,22 +186,6 @@ class Repl:
         if self.jobs.current is None:
             self.jobs.start("command", "/edit", self._run(find("edit", self.commands), ""))
 
-    def cycle_level(self) -> None:
-        """Let edits run without asking, or ask for them again; `all` is set by its name alone."""
-        if self.jobs.current is None:
-            self.jobs.start("command", "Shift+Tab", self._set_level("edit" if self._level() == "read" else "read"))
-        else:
-            self.show_note("The permission level can be changed when this has ended.")
-
-    def _level(self) -> str:
-        return self.session.status().allow
-
-    async def _set_level(self, level: str) -> None:
-        assert self.desk is not None, "keys come when the REPL is put together"
-        await self.desk.reopen(resume_options(self.desk, allow=level, allow_from="Shift+Tab"))
-        if self._level() != level:
-            self.show_note(f"{level} is more than the recipe or the settings allow.")
-
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop what runs: first gently, then with every child process, then nexus itself."""
         work = self.jobs.current
@@ -245,6 +228,13 @@ class Repl:
             return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
         except NexusError:
             return False
+
+    def cycle_level(self) -> None:
+        """Change the permission level, also while a turn runs or asks."""
+        level = self.session.cycle_level()
+        if self.session.status().allow != level:
+            self.show_note(f"{level} is more than the recipe or the settings allow.")
+        self.refresh_status()
 
     def toggle_thinking(self) -> None:
         """Show or hide thinking."""
