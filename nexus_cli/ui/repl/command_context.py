@@ -49,7 +49,9 @@ class ReplCommandContext:
 
     @property
     def options(self) -> Options:
-        return replace(self._options, resume=self._repl.session.id, newest=False)
+        now = self.session.state.options or self._options
+        where = replace(self._options, resume=self.session.id, newest=False)
+        return replace(where, allow=now.allow, allow_from=now.allow_from)
 
     @property
     def settings(self) -> Settings:
@@ -105,22 +107,23 @@ class ReplCommandContext:
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
         before = self._repl.session
-        if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
+        copied = _is_copy(options.resume, before)
+        if options.resume != before.id and not copied:  # the level was set for a session, not for the next one
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
+        if made.id != before.id:
+            self._left_behind()
         self._repl.share_attachments()
         for notice in made.take_notices():
             self._repl.show_note(f"nexus: {notice}", "warn")
         state = made.status()
         if made.id != before.id:
             self._repl.renderer.forget()
-            self._left_behind()
-            copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
                 self._repl.show("last", last_exchange(made))
-            else:
+            elif not copied:  # who asked for a copy says so
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()
 
@@ -153,3 +156,8 @@ class ReplCommandContext:
 
     def leave(self) -> None:
         self._repl.request_exit()
+
+
+def _is_copy(session_id: str, before: Session) -> bool:
+    """True if the session of this id was forked from `before`."""
+    return bool(session_id) and before.ledger is not None and before.ledger.session(session_id).parent == before.id
