@@ -93,6 +93,19 @@ def test_the_configuration_of_nexus_is_protected_inside_a_project_too(project: P
     assert _asks(verdict, "protected")
 
 
+@pytest.mark.parametrize("tool", [READ, GREP, WRITE], ids=lambda tool: tool.name)
+def test_stored_keys_are_protected_in_a_project_that_is_the_home_of_the_person(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
+) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(project / "home"))
+    (project / "link").symlink_to(project / "home")
+    for path in ("home/data/keys", "home/data/keys/A_KEY", "link/data/keys/A_KEY"):
+        for allow in ("read", "edit"):
+            verdict = decide(tool, {"path": path, "pattern": "x"}, allow=allow, cwd=project, project=project)
+            assert _asks(verdict, "protected") and "stored keys" in verdict.why
+    assert decide(READ, {"path": "home/data/other"}, allow="read", cwd=project, project=project) == Grant()
+
+
 def test_commands_ask_until_the_level_all_and_recall_never_does(project: Path) -> None:
     for allow in ("read", "edit"):
         assert _asks(decide(BASH, {"command": "ls"}, allow=allow, cwd=project, project=project), "run")
