@@ -83,9 +83,10 @@ class TerminalQuestions:
 
     async def question(self, text: str, prompt: str) -> str | None:
         """Print both and return the next line; None at the end of input."""
-        # What stands in the terminal's queue was typed before the question could be read.
+        self._stream.write(f"{text}\n")
+        # What is in the terminal's queue was typed before the question could be read.
         termios.tcflush(self._descriptor, termios.TCIFLUSH)
-        self._stream.write(f"{text}\n{prompt}")
+        self._stream.write(prompt)
         line = await read_terminal_line(self._descriptor)
         if not line:
             self._stream.write("\n")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
+import select
 import sys
 from pathlib import Path
 
@@ -73,6 +75,24 @@ def test_always_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[a]lways (every bash command this session)" in screen.text
     os.close(reader)
     os.close(writer)
+
+
+def test_what_is_typed_while_the_question_is_still_written_is_no_answer() -> None:
+    master, terminal = pty.openpty()
+    question = Question(ToolCall("c1", "bash", {}), "bash ls", "a command", "ls")
+
+    class Slow(Screen):
+        def write(self, text: str) -> None:
+            super().write(text)
+            for shown, typed in (("THE QUESTION", b"y\n"), ("Allow bash?", b"no, later\n")):
+                if shown in text:
+                    os.write(master, typed)
+                    select.select([terminal], [], [], 5)
+
+    approver = PersonApprover(TerminalQuestions(Slow(), terminal), lambda _: "THE QUESTION")
+    assert asyncio.run(approver.ask(question)) == Deny("later")
+    os.close(master)
+    os.close(terminal)
 
 
 def asked(*arguments: str, before: str = "") -> pexpect.spawn:
