@@ -107,28 +107,28 @@ class ReplCommandContext:
         before = self._repl.session
         if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
+        stored = self._repl.store_attachments()
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
+        left = list(self._repl.input_queue.attached) if made.id != before.id else []
+        if left:  # they do not go to another session
+            self._repl.input_queue.attached.clear()
         self._repl.share_attachments()
         for notice in made.take_notices():
             self._repl.show_note(f"nexus: {notice}", "warn")
         state = made.status()
         if made.id != before.id:
             self._repl.renderer.forget()
-            self._left_behind()
+            for one in left:
+                what = "kept for when you resume the session before" if stored else "not sent to the new session"
+                self._repl.show_note(f"{what}: {one.what}", "warn")
             copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
                 self._repl.show("last", last_exchange(made))
             else:
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()
-
-    def _left_behind(self) -> None:
-        """What was to go along with the next message of the session before does not go to another one."""
-        for one in self._repl.input_queue.attached:
-            self._repl.show_note(f"not sent to the new session: {one.what}", "warn")
-        self._repl.input_queue.attached.clear()
 
     def start(self, text: str = "") -> None:
         self._repl.start_next(text)

@@ -163,7 +163,7 @@ class Repl:
             text = self.input_queue.take_back(waiting[-1])
         elif self.input_queue.attached:
             self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
-            self._store_attachments()
+            self.store_attachments()
         self.refresh_status()
         return text
 
@@ -192,7 +192,7 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
-        stored = self._store_attachments()
+        stored = self.store_attachments()
         for one in self.input_queue.attached:
             self.show_note(f"{'kept for when you resume' if stored else 'not sent'}: {one.what}", "warn")
         if self.jobs.current is not None:
@@ -200,7 +200,7 @@ class Repl:
         else:
             self.view.leave()
 
-    def _store_attachments(self) -> bool:
+    def store_attachments(self) -> bool:
         """Store what waits for the next message; False if the session cannot be resumed."""
         try:
             return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
@@ -345,7 +345,7 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-            self._store_attachments()
+            self.store_attachments()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
