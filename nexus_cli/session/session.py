@@ -332,7 +332,7 @@ class Session:
             async for event_ in self.act(compaction(instructions)):
                 events.append(event_)
         except NexusError as error:
-            why = "interrupted" if error.kind == "aborted" else error.message
+            why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
             tokens = next_request(self.state.lane_state).tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
