@@ -97,7 +97,8 @@ def _remove_from_keyring(variable: str) -> None:
         keyring.delete_password(SERVICE, variable)
     except Exception as error:  # whatever a backend raises: the person can look there
         why = f"nexus does not use the key any more, but it may still be in the keyring ({type(error).__name__})"
-        raise NexusError("internal", variable, why, f"Remove {SERVICE}/{variable} with the system's own tool") from error
+        hint = f"Remove {SERVICE}/{variable} with the system's own tool"
+        raise NexusError("internal", variable, why, hint) from error
 
 
 def _in_file(variable: str) -> str | None:

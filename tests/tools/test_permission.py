@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.tool import Tool
 from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
 
