@@ -153,11 +153,13 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert value["level"] == "read" and not value["allowed"] and [one["name"] for one in value["levels"]]
     context.run("permissions edit")
     assert context.session.status().allow == "edit" and "editing files" in context.said[-1]
-    context.session.state.dispatcher.always |= {("bash", "run"), ("read_file", "outside", "/etc/hosts")}
+    always = context.session.state.dispatcher.always
+    always |= {("bash", "run", "make"), ("edits", "edit"), ("read_file", "outside", "/etc/hosts")}
     context.run("permissions READ").run("permissions")
     value = context.shown[-1][1]
-    assert value["level"] == "read" and value["allowed"] == ["every bash command", "read_file of /etc/hosts"]
-    assert "every bash command" in FORMS["permissions"](value, 80)
+    assert value["level"] == "read"
+    assert value["allowed"] == ["bash: make", "edits in this project", "read_file of /etc/hosts"]
+    assert "bash: make" in FORMS["permissions"](value, 80)
     with pytest.raises(NexusError, match="one of read, edit, all"):
         context.run("permissions everything")
 
@@ -322,8 +324,12 @@ def test_diff_is_git_against_the_last_commit(context: FakeContext, tmp_path: Pat
         value["source"] == "git" and "-one\n+two [/bold] \x1b[31m" in value["text"] and value["text"].count("\x1b") == 1
     )
     assert value["untracked"] == [".gitignore", "new {}.txt"] and not (tmp_path / "ran").exists()
-    text = FORMS["diff"](value, 80)
-    assert "2 untracked files:" in text and "+two" in text
+    assert "--- /dev/null\n+++ b/new {}.txt\n@@ -0,0 +1 @@\n+x\n" in value["text"] and "+ignored\n" in value["text"]
+    (tmp_path / "large.log").write_text("x" * 80_000)
+    (tmp_path / "odd.bin").write_bytes(b"\0" * 9)
+    (tmp_path / "elsewhere").symlink_to("/etc/hostname")
+    context.run("diff")
+    assert context.shown[-1][1]["unread"] == ["elsewhere", "large.log", "odd.bin"]
     (tmp_path / "a.txt").write_text("x" * 79 + "\n" + "many lines\n" * 200_000)
     context.run("diff")
     value = context.shown[-1][1]
@@ -341,7 +347,6 @@ def test_diff_without_git_names_what_the_session_changed(
     context.run("diff")
     value = context.shown[-1][1]
     assert value["why"] == "git is not installed" and value["files"] == ["made.txt"]
-    assert "made.txt" in FORMS["diff"](value, 80)
 
 
 def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeContext) -> None:

@@ -88,7 +88,7 @@ def test_a_key_that_the_keyring_keeps_is_used_no_more_and_never_called_removed(
     if gone:
         monkeypatch.setitem(sys.modules, "keyring", None)
     else:
-        sys.modules["keyring"].kept.clear()  # type: ignore[attr-defined]
+        sys.modules["keyring"].kept.clear()
     with pytest.raises(NexusError) as raised:
         remove_key("A_KEY")
     assert "may still be in the keyring" in raised.value.line and "nexus/A_KEY" in raised.value.line

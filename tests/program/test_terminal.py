@@ -44,11 +44,11 @@ def approved(root: Path) -> dict[str, Any]:
         {"text": f"# Done\n\nIt **works** {HOSTILE}\n", "chunk": 1},
     ]
     with stage(root, script) as place, terminal(place, "ask", "do it") as child:
-        child.expect(r"\[y\][^\n]*: ?")
+        child.expect("what to do instead")
         first = str(child.before)
-        child.send("y\n")
-        child.expect(r"\[y\][^\n]*: ?")
-        child.send("n\n")
+        child.send("y")
+        child.expect("what to do instead")
+        child.send("n")
         rest = whole(child)
         return {
             "first": first, "rest": rest, "status": child.exitstatus,
@@ -75,7 +75,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_it_asks_before_a_command_and_does_what_it_is_told(seen: Seen) -> None:
     shown = seen["approved"]
     assert shown["status"] == 0 and shown["left"] == ["made"], shown
-    assert "the person said no" in shown["sent"]
+    assert "Declined" in shown["sent"]
 
 
 def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
-from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, ctrl
+from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, UP, ctrl
+from ui.screen.test_key_table import bytes_of, rows_of_table
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
 """A second and a half."""
@@ -69,13 +70,13 @@ def test_alt_enter_queues_for_afterwards(repl: Opens) -> None:
     assert made.times("and then this") == 1
 
 
-def test_escape_on_an_empty_box_takes_queued_words_back(repl: Opens) -> None:
+def test_up_on_an_empty_box_takes_queued_words_back(repl: Opens) -> None:
     made = repl([TALK, "never"])
     made.say("go", ends=False)
     made.wait_for("word")
     made.send("not this" + ALT_ENTER)
     made.wait_for("queued: not this")
-    made.send(ESCAPE)
+    made.send(UP)
     made.wait_for(lambda terminal: "queued: not this" not in terminal.text and "not this" in terminal.text)
     made.idle()
     assert len(made.server.requests) == 1
@@ -90,8 +91,8 @@ def test_steering_that_was_not_delivered_can_be_taken_back(repl: Opens) -> None:
     made.wait_for("word")
     made.send("steer it\r")
     made.wait_for("sending after this step: steer it")
-    made.send(ESCAPE)
-    made.wait_for(lambda terminal: "steers:" not in terminal.text)
+    made.send(UP)
+    made.wait_for(lambda terminal: "sending after" not in terminal.text)
     made.idle()
     assert len(made.server.requests) == 1
 
@@ -106,6 +107,32 @@ def test_ctrl_c_keeps_what_was_said_and_the_model_learns_of_it(repl: Opens) -> N
     made.say("and now?")
     made.wait_for("answer (2)")
     assert "half of an answer" in sent(made) and "[interrupted]" in sent(made)
+
+
+def test_escape_stops_the_turn_then_enter_sends_and_twice_edits_the_last_message(repl: Opens) -> None:
+    made = repl([{"text": "half of an answer that never ends, " * 40, "pace": 0.05}, "second", "third"])
+    made.say("first words", ends=False)
+    made.wait_for("half of an answer")
+    made.wait_for("esc to stop")
+    made.send("typed meanwhile" + ESCAPE)
+    stopped(made, 1)
+    assert any(line.endswith("> typed meanwhile") for line in made.lines())
+    made.send(ESCAPE)
+    time.sleep(0.2)
+    made.say("")
+    made.wait_for("second")
+    time.sleep(1.5)
+    made.send(ESCAPE)
+    made.wait_for("press Esc again to edit your last message")
+    made.send(ESCAPE)
+    made.wait_for("> typed meanwhile")
+    made.wait_for("Files stay as they are")
+    made.say(" or later")
+    made.wait_for("third")
+    messages = [
+        message["content"] for message in made.server.requests[-1].body["messages"] if message["role"] == "user"
+    ]
+    assert [text.split("\n")[-1] for text in messages] == ["first words", "typed meanwhile or later"]
 
 
 def test_ctrl_c_twice_leaves_no_child_and_no_half_written_file(repl: Opens) -> None:
@@ -159,10 +186,10 @@ def test_what_was_typed_ahead_never_answers_a_question(repl: Opens) -> None:
     made.send("\r")
     time.sleep(0.3)
     made.asked_about("bash")
-    made.send(ESCAPE)
+    made.send("leave it\r")
     made.wait_for("well then")
     made.idle()
-    assert not (made.folder / "made").exists()
+    assert not (made.folder / "made").exists() and "Declined: leave it" in sent(made)
     assert any("yyyyyyyy" in line for line in made.lines())
 
 
@@ -180,12 +207,12 @@ def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None
     assert not (made.folder / "made").exists()
 
 
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str) -> None:
+@pytest.mark.parametrize(("term", "key"), [("xterm-256color", ESCAPE), ("dumb", ctrl("c"))])
+def test_esc_or_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str, key: str) -> None:
     made = repl([call("bash", command="touch made"), "well then"], env={"TERM": term})
     made.say("go", ends=False)
     made.asked_about("bash")
-    made.send(ctrl("c"))
+    made.send(key)
     made.idle()
     assert len(made.server.requests) == 1 and not (made.folder / "made").exists()
     assert "Interrupted" in made.text, made.picture()
@@ -203,12 +230,47 @@ def test_an_answer_of_no_with_words_reaches_the_model(repl: Opens) -> None:
 
 
 def test_always_is_asked_once(repl: Opens) -> None:
-    made = repl([call("bash", command="echo one >> made"), call("bash", command="echo two >> made"), "well then"])
+    made = repl([call("bash", command="echo one >> made"), call("bash", command="echo one >> made"), "well then"])
     made.say("go", ends=False)
     made.asked_about("bash")
-    made.send("a\r")
+    made.send("a")
     made.wait_for("well then")
-    assert (made.folder / "made").read_text() == "one\ntwo\n"
+    assert (made.folder / "made").read_text() == "one\none\n"
+
+
+@pytest.mark.parametrize(("columns", "term"), [(60, "xterm-256color"), (100, "dumb"), (160, "xterm-256color")])
+def test_several_calls_of_a_step_are_one_list_and_a_level_answers_what_it_allows(
+    repl: Opens, columns: int, term: str
+) -> None:
+    calls = [
+        {"name": "bash", "arguments": {"command": "echo one > made"}},
+        {"name": "write_file", "arguments": {"path": "b.txt", "content": "two\n"}},
+        {"name": "bash", "arguments": {"command": "cat made"}},
+        {"name": "bash", "arguments": {"command": "echo never > never"}},
+    ]
+    made = repl([{"calls": calls}, "well then"], columns=columns, rows=40, env={"TERM": term})
+    made.say("go", ends=False)
+    made.asked_about("1 of 4  bash echo one > made" if columns > 60 else "1 of 4")
+    assert [made.times(f"{number} {name}") for number, name in ((1, "bash"), (2, "write"), (3, "bash"))] == [1] * 3
+    assert made.times("+ two") == 1
+    dumb = term == "dumb"
+    made.send("y\r" if dumb else "\x1b[Z")
+    if not dumb:
+        made.wait_for("edit")
+        made.send("y")
+    made.asked_about("2 of 4" if dumb else "3 of 4")
+    if dumb:
+        made.send("y\r")
+        made.asked_about("3 of 4")
+    made.send("y\r")
+    made.asked_about("4 of 4")
+    assert not (made.folder / "made").exists(), "nothing runs before all is answered"
+    made.send("not that one\r")
+    made.wait_for("well then")
+    made.idle()
+    assert sorted(path.name for path in made.folder.iterdir()) == ["b.txt", "made"]
+    assert "Declined: not that one" in sent(made) and "one\\n" in sent(made)
+    assert made.times("+ two") == 1
 
 
 def test_words_entered_at_the_very_end_of_a_turn_are_answered(repl: Opens) -> None:
@@ -258,6 +320,24 @@ def test_in_a_dumb_terminal_an_empty_enter_sends_what_the_editor_left(repl: Open
     made.say("")
     assert "well then" in made.text
     assert "a message\\nof words" in str(made.server.requests[-1].body["messages"])
+
+
+def test_in_the_pager_every_key_of_the_table_is_the_pagers(repl: Opens, tmp_path: Path) -> None:
+    keys = "".join(bytes_of(name) for name, _ in rows_of_table())
+    pager = tmp_path / "pager"
+    reads = f"dd bs=1 count={len(keys)} if=/dev/tty of=$0.keys 2>/dev/null"
+    pager.write_text(f"#!/bin/sh\nstty raw -echo </dev/tty\necho paging\n{reads}\n")
+    pager.chmod(0o755)
+    made = repl(env={"PAGER": str(pager)})
+    made.send("!seq 200\r")
+    made.wait_for("200")
+    made.idle()
+    made.send(ctrl("o"))
+    made.wait_for("paging")
+    made.send(keys)
+    made.say("hello")
+    assert (tmp_path / "pager.keys").read_bytes() == keys.encode()
+    assert len(made.server.requests) == 1 and "hello" in sent(made)
 
 
 def test_the_project_is_not_touched_by_looking(repl: Opens) -> None:

@@ -60,8 +60,12 @@ def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_
     monkeypatch.setitem(sys.modules, f"nexus_cli.tools.builtin.{name}", None)
     tool = discover_tools()[name]
     assert tool.preview is not None and tool.preview(SOUND[name], tmp_path) == ""
-    with pytest.raises(ImportError):  # `dispatch` makes it a tool result
-        asyncio.run(tool.run(SOUND[name], ToolContext(tmp_path, tmp_path, 8000, "c1", print)))
+
+    async def call() -> None:
+        with pytest.raises(ImportError):  # `dispatch` makes it a tool result
+            await tool.run(SOUND[name], ToolContext(tmp_path, tmp_path, 8000, "c1", print))
+
+    asyncio.run(call())
 
 
 @each

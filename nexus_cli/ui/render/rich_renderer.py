@@ -6,23 +6,31 @@ it are the theme's own.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import assert_never
 
 from nexus_cli.core import event as e
+from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.ui.cells import wrap
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.ui.cells import PROSE, wrap
 from nexus_cli.ui.render import event_texts, live_area
+from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_finished_call, main_argument
+from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+ASKED = ("person", "unanswered")
+"""Who refused a call where the person was asked: its own line has just said so."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -38,20 +46,32 @@ class RichRenderer:
         *,
         asks: bool = True,
         drawn: bool = True,
+        folder: Path | None = None,
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
-        With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
-        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of.
+        With `asks` whoever is asked is shown what it is about, so that it stands there once: a call that was asked
+        about alone has only its outcome afterwards, one of several no diff.
+        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Files
+        become links if the `folder` is given that their paths are relative to.
         """
         self._asks, self._drawn = asks, drawn
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
+        self._live_theme = replace(theme, links=False)
+        """Rows of the live area are cut, and hold nothing but SGR codes."""
+        self._folder = folder
         self._clock = clock
-        self._scrollback = Scrollback(put, self._width, theme)
+        self._scrollback = Scrollback(put, self._width, theme, self._show_group)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
+        """In call order; one that has ended stays until those before it have."""
+        self._asked: dict[str, str] = {}
+        """What the person was shown of calls when they were asked, by id."""
+        self._asked_alone = ""
+        """The id of the call whose block was put last."""
+        self._group = CallGroup()
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
@@ -67,7 +87,11 @@ class RichRenderer:
     @property
     def moving(self) -> bool:
         """True if the spinner moves."""
-        return self._spinner.moving(self._calls.values())
+        return self._spinner.moving(self._open_calls)
+
+    @property
+    def _open_calls(self) -> list[live_area.OpenCall]:
+        return [call for call in self._calls.values() if call.done is None]
 
     @property
     def last_output(self) -> tuple[str, str] | None:
@@ -87,7 +111,12 @@ class RichRenderer:
 
     def spinner(self) -> str:
         """Return what is waited for, on one line; "" when nothing is."""
-        return self._spinner.line(self._width(), self._calls.values())
+        return self._spinner.line(self._width(), self._open_calls)
+
+    def show_held(self) -> None:
+        """Put what was held back: something else is about to be put."""
+        self._show_held_drops()
+        self._show_group()
 
     def show_user_message(self, text: str) -> None:
         """The person's words, from who reads them: `TurnStart` is silent, `SteeringMessage` shows its own."""
@@ -131,7 +160,7 @@ class RichRenderer:
                 self._spinner.retry(event.attempt, event.wait, event.why)
                 self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
             case e.Notice():
-                self._scrollback.add_note(event.text, "warn")
+                self._scrollback.add_note(event.text, "warn" if event.warning else "dim")
             case e.ContextPlan():
                 self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
             case e.CacheExpectation():
@@ -144,6 +173,19 @@ class RichRenderer:
         for text in self._drop_batch.release(event):
             self._scrollback.add_note(text, "warn")
 
+    def _show_group(self) -> None:
+        """Put the calls that were held together, if there are any."""
+        group, self._group = self._group, CallGroup()
+        if not group:
+            return
+        if group.folds:
+            self._output = group.output()
+        for piece in group.pieces(self._width(), self._theme, ", Ctrl+O shows all" if self._drawn else ""):
+            if isinstance(piece, HeldNote):
+                self._scrollback.add_note(piece.text, piece.role)
+            else:
+                self._scrollback.add_lines(piece)
+
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
         now, width = self._clock(), self._width() - 1
@@ -154,18 +196,21 @@ class RichRenderer:
         return list(self._seen[1])
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
-        paint = self._theme.paint
-        if self._calls:
-            lines, kind = live_area.call_lines(self._calls.values(), now, rows, width, self._theme), "line"
+        paint, prose = self._theme.paint, min(width, PROSE)
+        calls = [call for call in self._calls.values() if not call.asked]
+        if calls or (self._group and not self._markdown.open):
+            held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
+            running = live_area.call_lines(calls, now, max(1, rows - len(held)), width, theme)
+            lines, kind = [*held[: rows - len(running)], *running], "line"
         elif self._markdown.open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),
                 live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
             )
-            lines, kind = shape(tail, rows, width), "text"
+            lines, kind = shape(tail, rows, width if self._markdown.in_fence else prose), "text"
         elif self._thought and self._show_thinking:
             tail = self._thought.tail[-live_area.KEPT :]
-            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, width)]
+            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)]
             kind = "thought"
         elif self._thought and self._thought.words:
             lines = [paint("dim", line) for line in wrap(f"thinking ... {self._thought.words:,} words", width)]
@@ -176,8 +221,9 @@ class RichRenderer:
         return ["", *lines] if len(lines) < rows and parted and any(lines) else lines
 
     def _text(self, text: str) -> None:
-        if self._thought and text.strip():
+        if text.strip():
             self._end_thought()
+            self._show_group()
         self._spinner.phase("writing")
         self._spinner.wrote(len(text))
         self._scrollback.add_text(self._markdown.feed(text))
@@ -201,7 +247,11 @@ class RichRenderer:
             self._scrollback.add_thought(lines)
         elif thought.words:
             self._folded = thought
-            self._scrollback.add_note(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
+            note = HeldNote(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
+            if self._group:
+                self._group.add(note)
+            else:
+                self._scrollback.add_note(note.text, note.role)
 
     def _close(self) -> None:
         """The model has said what it had to say for now: nothing of it stays open."""
@@ -225,8 +275,8 @@ class RichRenderer:
             case e.ToolResultEvent():
                 self._resulted(event)
             case e.ApprovalRequest():
-                if asked := self._calls.get(event.question.call.id):
-                    asked.asked, asked.shown = True, event.question.detail if self._asks else ""
+                self._show_group()
+                self._ask(event.question)
             case e.ApprovalAnswer():
                 if event.call_id in self._calls:
                     self._calls[event.call_id].asked = False
@@ -234,16 +284,50 @@ class RichRenderer:
             case _:
                 assert_never(event)
 
+    def _ask(self, question: Question) -> None:
+        """The person is shown a call, and asked: it does not run yet."""
+        if call := self._calls.get(question.call.id):
+            call.asked = True
+        if self._asks:
+            self._asked_alone = "" if self._asked else question.call.id
+            if call and self._asked_alone:
+                call.what = call_verb(question.call.name)  # the rest stands right above
+            self._asked[question.call.id] = question.detail
+
     def _resulted(self, event: e.ToolResultEvent) -> None:
-        call, result = self._calls.pop(event.call.id, None), event.result
+        call, result = self._calls.get(event.call.id), event.result
         subject = call.subject if call else main_argument(event.call)
-        if not self._calls:
-            self._spinner.phase(PREPARING if self._in_turn else "", again=True)
-        self._output = format_call(event.call, subject), result.text if result.full is None else result.full
-        known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
+        shown = self._asked.pop(event.call.id, None)
+        alone, self._asked_alone = event.call.id == self._asked_alone, ""
+        known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
         whole = ", Ctrl+O shows all" if self._drawn else ""
-        done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole)
-        self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
+        done = FinishedCall(
+            event.call, subject, result, event.seconds, known, self._address(event.call, result), whole, alone
+        )
+        if call is None:
+            self._finish(done)
+            return
+        call.done = done
+        while self._calls and (first := next(iter(self._calls.values()))).done is not None:
+            del self._calls[first.call.id]
+            self._finish(first.done)
+        if not self._open_calls:
+            self._spinner.phase(PREPARING if self._in_turn else "", again=True)
+
+    def _address(self, call: ToolCall, result: ToolResult) -> str:
+        """Return the address of the file or folder that a call is about; "" where there is none to open."""
+        path = call.arguments.get("path")
+        if self._folder is None or result.error or call.arguments.get("pattern") or not isinstance(path, str):
+            return ""
+        return (self._folder / os.path.expanduser(path)).as_uri()
+
+    def _finish(self, done: FinishedCall) -> None:
+        """Put the outcome of a call, or hold it with others like it."""
+        self._output = format_call(done.call, done.subject), done.text
+        if self._drawn and CallGroup.fits(done):
+            self._group.add(done)
+        else:
+            self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
 
     def _went_on(
         self, event: e.SessionStart | e.TurnStart | e.SteeringMessage | e.StepStart | e.StepEnd | e.TurnEnd
@@ -265,18 +349,24 @@ class RichRenderer:
                 assert_never(event)
 
     def _ended(self, outcome: e.Outcome) -> None:
-        for call in self._calls.values():
-            self._scrollback.add_note(f"{call.what}: no result yet", "warn")
-        self._calls.clear()
+        calls, self._calls = list(self._calls.values()), {}
+        self._asked.clear()
+        for call in calls:
+            if call.done is not None:
+                self._finish(call.done)
+            else:
+                self._scrollback.add_note(f"{call.what}: no result yet", "warn")
+        self._show_group()
         self._in_turn = False
         self._spinner.phase("")
         if outcome.text:
             self.last_answer = outcome.text
         if outcome.error and outcome.error.get("kind") == "aborted":
-            self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
+            self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
         else:
             self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
-        self._scrollback.add_note(event_texts.describe_denials(outcome.denied, "/permissions"), "warn")
+        others = [call for call in outcome.denied if call.get("by") not in ASKED]
+        self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
         self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
 
     def _context(

@@ -49,7 +49,9 @@ class ReplCommandContext:
 
     @property
     def options(self) -> Options:
-        return replace(self._options, resume=self._repl.session.id, newest=False)
+        now = self.session.state.options or self._options
+        where = replace(self._options, resume=self.session.id, newest=False)
+        return replace(where, allow=now.allow, allow_from=now.allow_from)
 
     @property
     def settings(self) -> Settings:
@@ -105,30 +107,33 @@ class ReplCommandContext:
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
         before = self._repl.session
-        if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
+        copied = _is_copy(options.resume, before)
+        if options.resume != before.id and not copied:  # the level was set for a session, not for the next one
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         stored = self._repl.store_attachments()
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
-        left = list(self._repl.input_queue.attached) if made.id != before.id else []
-        if left:  # they do not go to another session
-            self._repl.input_queue.attached.clear()
+        if made.id != before.id:
+            self._left_behind(stored)
         self._repl.share_attachments()
         for notice in made.take_notices():
             self._repl.show_note(f"nexus: {notice}", "warn")
         state = made.status()
         if made.id != before.id:
             self._repl.renderer.forget()
-            for one in left:
-                what = "kept for when you resume the session before" if stored else "not sent to the new session"
-                self._repl.show_note(f"{what}: {one.what}", "warn")
-            copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
                 self._repl.show("last", last_exchange(made))
-            else:
+            elif not copied:  # who asked for a copy says so
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()
+
+    def _left_behind(self, stored: bool) -> None:
+        """What was to go along with the next message of the session before does not go to another one."""
+        what = "kept for when you resume the session before" if stored else "not sent to the new session"
+        for one in self._repl.input_queue.attached:
+            self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
+        self._repl.input_queue.attached.clear()
 
     def start(self, text: str = "") -> None:
         self._repl.start_next(text)
@@ -153,3 +158,8 @@ class ReplCommandContext:
 
     def leave(self) -> None:
         self._repl.request_exit()
+
+
+def _is_copy(session_id: str, before: Session) -> bool:
+    """True if the session of this id was forked from `before`."""
+    return bool(session_id) and before.ledger is not None and before.ledger.session(session_id).parent == before.id

@@ -15,23 +15,32 @@ from terminal.emulator import Emulator
 from ui.screen.screen_driver import PlainBox, PlainController
 
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.screen import Screen
 
 
 class Stand:
     """A running screen with what belongs to it."""
 
-    def __init__(self, keys: PipeInput, columns: int, rows: int, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        keys: PipeInput,
+        columns: int,
+        rows: int,
+        environ: Mapping[str, str],
+        theme: Theme | None = None,
+        box: InputArea | None = None,
+    ) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
         self.read = 0
         self.raw = b""
         self.columns, self.rows = columns, rows
         self.terminal = Emulator(columns, rows)
         self.keys = keys
-        self.box, self.controller = PlainBox(), PlainController()
+        self.box, self.controller = box or PlainBox(), PlainController()
         self.screen = self.controller.screen = Screen(
             self.box,
-            Theme(),
+            theme or Theme(),
             environ=environ,
             stdout=self.file.fileno(),
             keys=keys,
@@ -85,10 +94,16 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(columns: int = 60, rows: int = 12, environ: Mapping[str, str] | None = None) -> AsyncIterator[Stand]:
+async def stand(
+    columns: int = 60,
+    rows: int = 12,
+    environ: Mapping[str, str] | None = None,
+    theme: Theme | None = None,
+    box: InputArea | None = None,
+) -> AsyncIterator[Stand]:
     """A running screen; it has left afterwards."""
     with create_pipe_input() as keys:
-        made = Stand(keys, columns, rows, {"TERM": "xterm"} if environ is None else environ)
+        made = Stand(keys, columns, rows, {"TERM": "xterm"} if environ is None else environ, theme, box)
         task = asyncio.ensure_future(made.screen.run(made.controller))
         await made.until("model")
         try:

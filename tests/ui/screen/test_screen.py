@@ -14,7 +14,9 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
-from nexus_cli.ui.screen import key_bindings
+from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.screen import key_bindings, question
 
 STATUS = "model  edit  ~/work  12 of 184k  $0.02"
 
@@ -135,6 +137,7 @@ def test_nothing_is_drawn_while_nothing_moves() -> None:
         ("words\x1b\r", True, ["queued 'words'"]),
         ("one\ntwo\r", True, ["entered 'one\\ntwo'"]),
         ("\x03", True, ["interrupted"]),
+        ("\x1b[Z", False, ["level"]),
         ("words\x03more\r", False, ["entered 'more'"]),
         ("\x14\x0f", False, ["thinking", "output"]),
         ("ab\x01\x04\r", False, ["entered 'b'"]),
@@ -154,18 +157,85 @@ def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[st
     assert all(one.startswith(expected) for one, expected in zip(heard, said, strict=True))
 
 
-def test_escape_on_an_empty_box_takes_back_what_waits() -> None:
+@pytest.mark.parametrize(("key", "running"), [("\x1b[A", True), ("\x1b[A", False), ("\x1b", False)])
+def test_what_waits_is_taken_back_into_an_empty_box(key: str, running: bool) -> None:
     async def play() -> list[str]:
         async with stand() as on:
-            on.controller.running, on.controller.waiting = True, ["earlier words"]
-            on.type("\x1b")
+            on.controller.running, on.controller.waiting = running, ["earlier words"]
+            on.type(key)
             await on.until("> earlier words")
-            on.controller.waiting = ["more"]
-            on.type("\x1b")
+            on.controller.waiting, on.controller.running = ["more"], False
+            on.type(key)
             await on.still()
             return on.controller.said
 
     assert asyncio.run(play()) == ["taken back"]
+
+
+@pytest.mark.parametrize("draft", ["", "draft"])
+def test_escape_stops_what_runs_and_keeps_what_was_typed_however_often_it_comes(draft: str) -> None:
+    async def play() -> tuple[list[str], str, list[str]]:
+        async with stand() as on:
+            on.controller.running = True
+            on.type(draft)
+            await on.still()
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said)
+            on.type("\x1b\x1b")
+            await on.until(lambda: len(on.controller.said) == 3)
+            on.controller.running = False
+            on.type("\x1b")
+            await on.still()
+            on.type("\x1b")
+            return on.controller.said, on.box.buffer.text, _text(await on.still())
+
+    said, text, rows = asyncio.run(play())
+    assert said == ["stopped"] * 3 and text == draft and rows[-1] == STATUS
+
+
+def test_escape_and_then_enter_sends_and_both_at_once_make_a_line() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.type("one\x1b\rtwo")
+            await on.still()
+            on.type("\x1b")
+            await on.still()
+            on.type("\r")
+            await on.until(lambda: on.controller.said)
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["entered 'one\\ntwo'"]
+
+
+def test_escape_twice_on_an_empty_box_edits_the_last_message_and_the_first_says_so() -> None:
+    async def play() -> tuple[list[str], list[str]]:
+        async with stand() as on:
+            on.type("\x1b")
+            await on.until("press Esc again to edit your last message")
+            first = list(on.controller.said)
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said)
+            return first, [*on.controller.said, (await on.still())[1]]
+
+    assert asyncio.run(play()) == ([], ["edits", STATUS])
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 24), (110, 16), (20, 8)])
+def test_a_question_mark_on_an_empty_box_lists_the_keys_until_the_next_one(columns: int, rows: int) -> None:
+    async def play() -> tuple[list[str], list[str], str]:
+        async with stand(columns, rows) as on:
+            on.type("?")
+            await on.until("Enter ")
+            listed = _text(await on.still())
+            on.type("?")
+            await on.until("> ?")
+            on.type("?")
+            return listed, _text(await on.still()), on.box.buffer.text
+
+    listed, after, text = asyncio.run(play())
+    assert text == "??" and after == ["> ??", STATUS[: columns - 1].rstrip()]
+    assert listed[0] == ">" and listed[1].startswith("Enter") and max(map(len, listed)) < columns
+    assert rows < 16 or any("Shift+Tab" in row for row in listed)
 
 
 def test_alt_enter_on_an_empty_box_takes_nothing_back() -> None:
@@ -260,11 +330,14 @@ def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollbac
     assert asyncio.run(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
 
 
-def test_without_colours_no_code_of_colour_or_attribute_is_written() -> None:
+@pytest.mark.parametrize(("attributes", "codes"), [(False, set()), (True, {b"\x1b[1m", b"\x1b[0m", b"\x1b[0;1m"})])
+def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes: set[bytes]) -> None:
+    theme = Theme(colour=False, attributes=attributes)
+
     async def play() -> bytes:
-        async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}) as on:
-            on.controller.lines = ["\x1b[31mlive\x1b[0m"]
-            on.screen.put("\x1b[1mput\x1b[0m\n")
+        async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}, theme=theme) as on:
+            on.controller.lines = [theme.paint("error", "live") + theme.paint("bold", "live")]
+            on.screen.put(theme.paint("bold", "put") + "\n")
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
             await on.until(lambda: on.screen._panel.open)
             on.type("x")
@@ -273,7 +346,7 @@ def test_without_colours_no_code_of_colour_or_attribute_is_written() -> None:
             await on.still()
             return on.raw
 
-    assert re.findall(rb"\x1b\[[0-9;]*m", asyncio.run(play())) == []
+    assert set(re.findall(rb"\x1b\[[0-9;]*m", asyncio.run(play()))) <= codes
 
 
 def test_nothing_is_asked_of_the_terminal() -> None:
@@ -328,16 +401,12 @@ def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> 
 # -- questions
 
 
-LONG = "Allow bash? [y]es once, [a]lways (every call of bash this session), [n]o (words after it are told): "
+KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), AnswerKey("n", "no"))
 
 
 @pytest.mark.parametrize(
     ("prompt", "columns", "rows", "shown"),
     [
-        (LONG, 120, 12, [LONG.strip()]),
-        (LONG, 40, 7, ["Allow bash? y/a/n"]),
-        (LONG, 20, 5, ["Allow bash? y/a/n"]),
-        (LONG, 14, 5, ["Allow bash?\u2026"]),
         ("Where shall the notes of this go to", 20, 5, ["Where shall the\u2026"]),
         ("Where shall the notes of this go to", 20, 6, ["Where shall the", "notes of this go to"]),
     ],
@@ -355,6 +424,123 @@ def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
 
     seen = asyncio.run(play())
     assert seen[: len(shown) + 1] == [*shown, ">"]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question takes keys soon after it is seen."""
+    monkeypatch.setattr(question, "QUIET", 0.05)
+
+
+async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | None]:
+    """A question with answer keys that takes them; `keys` were typed, one after the other."""
+    on.box.fill(box)
+    asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+    await on.until(lambda: on.screen._panel.open)
+    for key in keys:
+        on.type(key)
+        await on.still()
+    return asking
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["y"], "y"),
+        (["a"], "a"),
+        (["N"], "n"),
+        (["\r"], "y"),
+        (["\x1b[C", "\r"], "a"),
+        (["\x1b[D", "\r"], "n"),
+        (["\x1b[B", "\t", "\x1b[A", "\r"], "a"),
+        (["\t", "\t", "\t", "\r"], "y"),
+        ([*"no, use make", "\r"], "no, use make"),
+        ([*"add a test", "\r"], "add a test"),
+        (["y\r"], "y"),
+        (["n use make\r"], "n use make"),
+        (["u", "\x7f", "n"], "n"),
+        (["\x04"], None),
+    ],
+)
+def test_one_key_answers_and_letters_that_follow_one_another_are_words(keys: list[str], answer: str | None) -> None:
+    async def play() -> tuple[str | None, list[str]]:
+        async with stand(90) as on:
+            given = await (await _asked(on, *keys))
+            return given, _text(await on.still())
+
+    given, after = asyncio.run(play())
+    assert given == answer
+    assert after == ["bash  ls", ">", STATUS], "the command stands there once, and the box is back"
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_after() -> None:
+    async def play() -> list[list[str]]:
+        async with stand(90, theme=Theme(colour=False)) as on:
+            asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+            await on.until("Run this?")
+            before = _text(on.seen())
+            await on.until(lambda: on.screen._panel.open)
+            opened = _text(await on.still())
+            on.type("\x1b[C")
+            await on.still()
+            moved = _text(on.seen())
+            asking.cancel()
+            return [before, opened, moved]
+
+    before, opened, moved = asyncio.run(play())
+    row = "Run this?  y yes   a always this exact command   n no   Esc stop"
+    assert before == ["bash  ls", row, ">", STATUS]
+    assert opened == ["bash  ls", row.replace(" y yes ", "[y yes]"), "> or type what to do instead", STATUS]
+    assert moved[1] == row.replace(" a always this exact command ", "[a always this exact command]")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_who_was_typing_does_not_answer_with_enter() -> None:
+    async def play() -> tuple[bool, str | None, str]:
+        async with stand(90) as on:
+            asking = await _asked(on, "\r", "\r", box="words")
+            await asyncio.sleep(0.3)
+            open_ = not asking.done()
+            on.type("\x1b[C\r")
+            return open_, await asking, on.box.buffer.text
+
+    assert asyncio.run(play()) == (True, "y", "words")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_paste_is_words_and_never_a_key() -> None:
+    async def play() -> bool:
+        async with stand(90) as on:
+            asking = await _asked(on, "\x1b[200~y\r\x1b[201~")
+            await asyncio.sleep(0.4)
+            return asking.done()
+
+    assert not asyncio.run(play())
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
+    async def play() -> tuple[list[str], str | None]:
+        async with stand(90) as on:
+            on.controller.running = True
+            asking = await _asked(on, "\x1b[Z", "words", "\x1b[Z", key)
+            return on.controller.said, await asking
+
+    stopped = "stopped" if key == "\x1b" else "interrupted"
+    assert asyncio.run(play()) == (["level", "level", stopped], None)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("columns", "rows"), [(160, 24), (60, 12), (33, 8), (20, 6), (8, 4)])
+def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
+    async def play() -> str | None:
+        async with stand(columns, rows) as on:
+            return await (await _asked(on, "\x1b[C", "n"))
+
+    assert asyncio.run(play()) == "n"
 
 
 def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
@@ -442,6 +628,36 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
             return said, on.box.buffer.text
 
     assert asyncio.run(play()) == (answer, "ords")
+
+
+def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(key_bindings, "MEANT", 0.0)
+
+    async def play() -> list[str]:
+        async with stand() as on:
+            app = on.screen._app
+            app.editing_mode = EditingMode.VI
+            on.controller.running = True
+            on.type("words\x1b")
+            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+            assert not on.controller.said
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said == ["stopped"])
+            on.controller.running = False
+            on.box.fill("")
+            app.vi_state.input_mode = InputMode.INSERT
+            on.type("\x1b")
+            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+            assert (await on.still())[1] == STATUS
+            on.type("\x1b")
+            await on.until("press Esc again")
+            on.type("\x1b")
+            await on.until(lambda: len(on.controller.said) == 2)
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["stopped", "edits"]
 
 
 def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:
