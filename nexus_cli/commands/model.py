@@ -29,7 +29,7 @@ async def set_model(context: CommandContext, rest: str) -> None:
         return
     try:
         check_model(name)
-        resolve_endpoint(name, os.environ)
+        await asyncio.to_thread(resolve_endpoint, name, os.environ)  # a keyring may wait until a person unlocks it
     except NexusError as error:
         raise usage_error("model", name, f"it cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:

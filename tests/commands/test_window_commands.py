@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from commands.conftest import FakeContext, answering
 from ledger.conftest import fail_writes
 from session.played import MODEL, Played, the_ledger
 
+from nexus_cli.commands import model
 from nexus_cli.config.paths import places
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
@@ -105,6 +107,16 @@ def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name
     with pytest.raises(NexusError, match="cannot be used"):
         context.run(f"model {name}")
     assert context.session.model == MODEL and context.turn("words").outcome.ok
+
+
+def test_a_switch_of_model_never_waits_for_a_keyring_in_the_event_loop(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[threading.Thread]()
+    monkeypatch.setattr(model, "resolve_endpoint", lambda *_: asked.append(threading.current_thread()))
+    context.run("model fast")
+    assert context.session.model == "openai/quick" and len(asked) == 1
+    assert asked[0] is not threading.main_thread()
 
 
 def test_models_are_offered_with_window_price_and_cache(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:

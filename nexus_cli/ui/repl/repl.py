@@ -177,7 +177,7 @@ class Repl:
         if not self.input_queue.attached:
             return False
         self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
-        self._store_attachments()
+        self.store_attachments()
         self.refresh_status()
         return True
 
@@ -211,7 +211,7 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
-        stored = self._store_attachments()
+        stored = self.store_attachments()
         for one in self.input_queue.attached:
             if stored:
                 self.show_note(f"kept for when you resume: {one.what}")
@@ -222,7 +222,7 @@ class Repl:
         else:
             self.view.leave()
 
-    def _store_attachments(self) -> bool:
+    def store_attachments(self) -> bool:
         """Store what waits for the next message; False if the session cannot be resumed."""
         try:
             return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
@@ -379,7 +379,7 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-            self._store_attachments()
+            self.store_attachments()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)

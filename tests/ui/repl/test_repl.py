@@ -328,18 +328,21 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
         stage.type("!echo taken back")
         await stage.idle()
         assert stage.repl.take_back() == "" and stage.repl.detach()
-        stage.type("/new")
-        await stage.idle()
-        stage.type(f"/resume {session}")
-        await stage.idle()
-        assert len(stage.repl.queued()) == 1 and stage.repl.session.id == session
+        for other in ("/clear", "/fork"):
+            stage.type(other)
+            await stage.idle()
+            assert stage.repl.queued() == [] and stage.repl.session.id != session
+            stage.type(f"/resume {session}")
+            await stage.idle()
+            assert len(stage.repl.queued()) == 1 and stage.repl.session.id == session
         stage.type("look")
         await stage.idle()
         memos = stage.repl.session.context.lane.timeline.memos(COMMAND)
         assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
 
     stage.play(go_on())
-    assert "seen-42" in _said(stage.provider)[-1] and "kept for" not in stage.text
+    assert "seen-42" in _said(stage.provider)[-1] and "not sent" not in stage.text
+    assert stage.text.count("kept for when you resume the session before: ! echo seen") == 2
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async def look() -> None:
@@ -657,7 +660,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
         await stage.idle()
 
     stage.play(scene())
-    assert "not sent to the new session: ! echo of-the-first-too" in stage.text
+    assert "kept for when you resume the session before: ! echo of-the-first-too" in stage.text
     assert "of-the-first" not in str(stage.provider.seen[-1])
 
 
