@@ -90,9 +90,11 @@ def _turns(info: SessionInfo) -> str:
 
 
 def _cost(info: SessionInfo) -> str:
-    if info.cost_usd is None:
-        return "$?"
-    return f"${info.cost_usd:.2f}" if info.cost_usd >= 0.005 or not info.cost_usd else "<$0.01"
+    """Return dollars; `+` behind them where a price is unknown."""
+    more, known = "+" * (info.cost_usd is None), info.known_usd
+    if not known:
+        return "$?" if more else "$0.00"
+    return f"${known:.2f}{more}" if known >= 0.005 else f"<$0.01{more}"
 
 
 def _complete_resume(context: CommandContext) -> Sequence[str]:

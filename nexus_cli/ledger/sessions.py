@@ -35,7 +35,7 @@ _NEAREST_AMONG = 500
 
 _COLUMNS = (
     "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
-    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, front, main"
+    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, front, main, ROUND(cost, 8)"
 )
 
 LAST_USED = "used DESC, updated DESC, key DESC"
@@ -69,6 +69,8 @@ class SessionInfo:
     front: str
     """The front end that it belongs to: `ask` for a run of `nexus ask`, `chat` once the REPL began or opened it."""
     main_lane: int
+    known_usd: float
+    """Dollars of its requests with a known price."""
 
 
 def ulid(at: str) -> str:
