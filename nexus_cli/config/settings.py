@@ -61,6 +61,8 @@ class UiSettings:
 
     theme: str = "auto"
     keys: str = "emacs"
+    title_model: str = ""
+    """The model that names a session after its first turn; "" leaves it its first words."""
 
 
 @dataclass(frozen=True, slots=True)
