@@ -29,11 +29,12 @@ LONG = "".join(f"line {number} of something long\n" for number in range(9000))
 def test_context_shows_the_window_with_its_largest_items(context: FakeContext) -> None:
     context.run("context")
     form, value = context.shown[-1]
-    assert form == "context" and value["session"] is None and value["cached"] == {"tokens": 0}
+    assert form == "context_summary" and value["session"] is None and value["cached"]["tokens"] == 0
     context.turn("a message of " + "many words " * 300)
     context.turn("short")
-    context.run("context")
-    value = context.shown[-1][1]
+    context.run("context").run("context all")
+    (short, summary), (form, value) = context.shown[-2:]
+    assert (short, form) == ("context_summary", "context") and summary == value
     assert value["session"] == context.session.id and value["pending"]
     sizes = [item["tokens"] for item in value["largest"]]
     assert sizes == sorted(sizes, reverse=True) and 0 < len(sizes) <= 10
@@ -92,7 +93,7 @@ def test_after_a_switch_of_model_nothing_is_cached(context: FakeContext) -> None
     context.run("model fast")
     assert context.session.model == "openai/quick" and "misses the cache" in context.said[-1]
     context.run("context")
-    assert context.shown[-1][1]["cached"] == {"tokens": 0}
+    assert context.shown[-1][1]["cached"] == {"tokens": 0, "expected": 0}
     context.run("model openai/quick")
     assert "already" in context.said[-1]
     session = context.session.id

@@ -33,7 +33,7 @@ from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -268,7 +268,7 @@ class Repl:
         elif form == "diff":
             text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
         else:
-            text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
+            text = draw_report(form, value, self.view.width, self.theme.look)
         self.view.put(f"\n{text}\n")
 
     def _render_markdown(self, text: str, width: int) -> list[str]:
