@@ -66,6 +66,9 @@ class FakeSession:
     def cancel(self) -> None:
         self.cancelled.set()
 
+    def passed_limit(self) -> None:
+        """No limit passes here."""
+
     async def run(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         yield e.SessionStart(self.id, self.model, self.options.recipe, False)
         yield e.TurnStart(trigger.text)
