@@ -19,7 +19,8 @@ PASTED = "pasted"
 COMMAND = "command"
 """Memo: `command`, `status` and `error` of a command that the person ran, which the message of its entry tells of."""
 ATTACHED = "attached"
-"""Memo: `texts` that wait for the person's next message: `text`, `what` it is, `command` as in `COMMAND` or None."""
+"""Memo: `texts` that wait for the person's next message in `session`: `text`, `what` it is, `command` as in `COMMAND`
+or None."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 

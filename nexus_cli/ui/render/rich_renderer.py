@@ -29,6 +29,8 @@ from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
+"""Causes of drops that are no warning: a long output, a compaction that was asked for or announced."""
 ASKED = ("person", "unanswered")
 """Who refused a call where the person was asked: its own line has just said so."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
@@ -375,7 +377,8 @@ class RichRenderer:
         match event:
             case e.ContextDrop():
                 if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one line
-                    self._scrollback.add_note(_describe_drop(event.drop), "warn")
+                    role = "dim" if event.drop.cause in USUAL else "warn"
+                    self._scrollback.add_note(_describe_drop(event.drop), role)
             case e.ContextRecall():
                 self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
             case e.CompactionStart():

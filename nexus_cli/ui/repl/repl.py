@@ -33,7 +33,7 @@ from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -177,7 +177,7 @@ class Repl:
         if not self.input_queue.attached:
             return False
         self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
-        self._store_attachments()
+        self.store_attachments()
         self.refresh_status()
         return True
 
@@ -211,7 +211,7 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
-        stored = self._store_attachments()
+        stored = self.store_attachments()
         for one in self.input_queue.attached:
             if stored:
                 self.show_note(f"kept for when you resume: {one.what}")
@@ -222,7 +222,7 @@ class Repl:
         else:
             self.view.leave()
 
-    def _store_attachments(self) -> bool:
+    def store_attachments(self) -> bool:
         """Store what waits for the next message; False if the session cannot be resumed."""
         try:
             return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
@@ -268,7 +268,7 @@ class Repl:
         elif form == "diff":
             text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
         else:
-            text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
+            text = draw_report(form, value, self.view.width, self.theme.look)
         self.view.put(f"\n{text}\n")
 
     def _render_markdown(self, text: str, width: int) -> list[str]:
@@ -379,7 +379,7 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-            self._store_attachments()
+            self.store_attachments()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
