@@ -202,6 +202,10 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
     def _answer(event: KeyPressEvent) -> None:
         panel.enter()
 
+    @made.add("escape", "enter", filter=here)
+    def _alt_enter(event: KeyPressEvent) -> None:
+        """Do nothing: as two keys it would stop the turn and then answer."""
+
     @made.add("left", filter=choosing)
     @made.add("up", filter=choosing)
     def _before(event: KeyPressEvent) -> None:
