@@ -339,7 +339,8 @@ def _address(links: Sequence[BaseException]) -> str:
     """
     for link in (link for link in reversed(links) if not type(link).__module__.startswith("litellm")):
         try:
-            url = urlsplit(str(link.request.url))  # type: ignore[attr-defined]  (httpx raises where it has none)
+            request: Any = getattr(link, "request", None)  # httpx raises RuntimeError where it has none
+            url = urlsplit(str(request.url))
             host, port = url.hostname or "", url.port
         except (AttributeError, RuntimeError, ValueError):
             host, port = getattr(link, "host", None) or "", getattr(link, "port", None)

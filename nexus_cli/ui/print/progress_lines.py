@@ -30,6 +30,7 @@ from nexus_cli.core.event import (
     Thinking,
     ToolCallEvent,
     ToolOutput,
+    ToolQueue,
     ToolResultEvent,
     TurnEnd,
     TurnStart,
@@ -138,7 +139,7 @@ class ProgressLines:
                 self._step(f"  {describe_told_facts(event.plan)}")
             case CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens sent anew: {event.why}")
-            case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text():
+            case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text() | ToolQueue():
                 pass
             case ApprovalRequest() | ApprovalAnswer() | ContextDrop() | CacheExpectation() | CacheResult():
                 pass

@@ -22,10 +22,12 @@ KEPT = 4096
 class OpenCall:
     """A call without a result."""
 
-    def __init__(self, call: ToolCall, subject: str, now: float) -> None:
+    def __init__(self, call: ToolCall, subject: str, now: float, *, waiting: bool = False) -> None:
         self.call = call
         self.subject = subject
         self.began = now
+        self.waiting = waiting
+        """An earlier call of the step has to end first."""
         self.asked = False
         """The person is asked first: it does not run yet."""
         self.shown = ""
@@ -39,8 +41,8 @@ class OpenCall:
         self._end = (self._end + self._door.feed(text[-KEPT:]))[-KEPT:]
 
     def seconds(self, now: float) -> float | None:
-        """Return how long it has run; None while the person is asked."""
-        return None if self.asked else max(0.0, now - self.began)
+        """Return how long it has run; None while it waits or the person is asked."""
+        return None if self.asked or self.waiting else max(0.0, now - self.began)
 
     @property
     def last_line(self) -> str:
@@ -61,9 +63,9 @@ def tail_of_code(text: str, rows: int, width: int) -> list[str]:
 
 
 def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, theme: Theme) -> list[str]:
-    """Return one line for each call and below it the last line of its output, as far as there is room."""
-    every = list(open_)
-    lines = [format_running_call(call.what, call.seconds(now), width, theme) for call in every]
+    """Return one line for each call, waiting ones last; below it the last line of its output where there is room."""
+    every = sorted(open_, key=lambda call: call.waiting)
+    lines = [format_running_call(call.what, call.seconds(now), width, theme, call.waiting) for call in every]
     if len(lines) > rows:
         more = cut(f"... and {len(lines) - rows + 1} more", width, theme.signs.cut)
         return [*lines[: rows - 1], theme.paint("dim", more)]

@@ -21,6 +21,7 @@ from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_finished_call, main_argument
+from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 WAITING, PREPARING = "waiting for the model", "preparing the request"
@@ -55,6 +56,8 @@ class RichRenderer:
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
+        self._retried: tuple[e.Retry, float] | None = None
+        """The newest of the retries of a request, and when the first one came."""
         self._drop_batch = DropBatcher(_describe_drop, lambda: "/drops")
         self._in_turn = False
         self._caches = False
@@ -116,11 +119,17 @@ class RichRenderer:
         if self._drop_batch.hold(event):
             return
         self._show_held_drops(event)
+        if self._retried and not isinstance(event, e.Retry):
+            self._show_retries(event)
         match event:
             case e.Text():
                 self._text(event.text)
             case e.Thinking():
                 self._think(event.text)
+            case e.ToolQueue():
+                self._close()
+                for call, subject in zip(event.calls, event.subjects, strict=True):
+                    self._calls[call.id] = live_area.OpenCall(call, subject, self._clock(), waiting=True)
             case e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent() | e.ApprovalRequest() | e.ApprovalAnswer():
                 self._tool(event)
             case e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.TurnEnd():
@@ -128,8 +137,7 @@ class RichRenderer:
             case e.ContextDrop() | e.ContextRecall() | e.CompactionStart() | e.CompactionDone() | e.CacheResult():
                 self._context(event)
             case e.Retry():
-                self._spinner.retry(event.attempt, event.wait, event.why)
-                self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
+                self._retry(event)
             case e.Notice():
                 self._scrollback.add_note(event.text, "warn")
             case e.ContextPlan():
@@ -144,8 +152,27 @@ class RichRenderer:
         for text in self._drop_batch.release(event):
             self._scrollback.add_note(text, "warn")
 
+    def _retry(self, event: e.Retry) -> None:
+        """Count the attempts in the spinner; in lines where there is none."""
+        self._spinner.retry(event.attempt, event.wait, event.why)
+        if self._drawn:
+            began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
+            self._retried = event, began
+        else:
+            self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
+
+    def _show_retries(self, event: e.Event) -> None:
+        """Show how often a request was sent again, before `event`: why is not said twice where that failed too."""
+        assert self._retried is not None, "shown after a retry"
+        (last, began), self._retried = self._retried, None
+        error = event.outcome.error if isinstance(event, e.TurnEnd) else None
+        why = "" if error and last.why in error.get("message", "") else f": {last.why}"
+        took = event_texts.format_duration(self._clock() - began)
+        self._scrollback.add_note(f"{plural(last.attempt, 'retry', 'retries')} in {took}{why}", "dim")
+
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
+        self._spinner.lists_calls = rows > 0
         now, width = self._clock(), self._width() - 1
         seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
         key = (self._version, rows, width, seconds)

@@ -18,6 +18,7 @@ class Signs:
 
     person: str = ">"
     running: str = "●"
+    waiting: str = "○"
     ok: str = "✓"
     error: str = "✗"
     warn: str = "!"
@@ -41,6 +42,7 @@ class Signs:
 UNICODE = Signs()
 ASCII = Signs(
     running="*",
+    waiting="-",
     ok="ok",
     error="x",
     bullet="*",

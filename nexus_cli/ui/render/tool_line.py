@@ -50,14 +50,16 @@ def format_call(call: ToolCall, subject: str) -> str:
     return f"{one_line(call.name)} {one_line(subject)}".rstrip()
 
 
-def format_running_call(what: str, seconds: float | None, width: int, theme: Theme) -> str:
+def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
     """Return the line of a call that runs (None: not yet), in at most `width` cells; `what` is sanitized."""
-    sign = theme.signs.running + " "
+    sign = (theme.signs.waiting if waiting else theme.signs.running) + " "
     time = "" if seconds is None else f"  {seconds:.0f} s"
     room = width - cells(sign) - len(time)
     if room < 4:
         return cut(sign + what, width, theme.signs.cut)
     name, gap, rest = cut(what, room, theme.signs.cut).partition(" ")
+    if waiting:
+        return theme.paint("dim", sign + name + gap + rest)
     return theme.paint("accent", sign) + theme.paint("tool", name) + gap + rest + theme.paint("dim", time)
 
 

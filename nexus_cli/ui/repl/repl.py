@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
@@ -99,7 +101,7 @@ class Repl:
 
     def live(self, rows: int) -> list[str]:
         output = self.shell.output
-        if not output:
+        if not output or not rows:
             return self.renderer.live(rows)
         width = max(4, self.view.width - 1)
         return [self.theme.paint("dim", line[:width]) for line in sanitize(output).splitlines()[-rows:]]
@@ -351,9 +353,19 @@ class Repl:
             self.input_queue.given.pop(event.text, None)
             event = e.SteeringMessage(shown)
         self.renderer.feed(event)
+        if isinstance(event, e.TurnEnd):
+            self._offer_continue(event.outcome)
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()
+
+    def _offer_continue(self, outcome: e.Outcome) -> None:
+        """Name the command that resumes a turn which failed, if its words are in the session."""
+        if outcome.error is None or outcome.error.get("kind") == "aborted" or not self._begun:
+            return
+        with suppress(NexusError):  # the ledger has failed: that is said where it matters
+            if self.session.is_open() or not last_exchange(self.session)["finished"]:
+                self.show_note("This turn was cut short. /continue to resume it.")
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:

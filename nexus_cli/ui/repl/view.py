@@ -47,7 +47,7 @@ class ReplController(Protocol):
 
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines with SGR codes only; [] when there is
-        nothing."""
+        nothing. 0 rows say that nothing of it is to be seen."""
 
     def spinner(self) -> str:
         """Return what is waited for, on one line; "" when nothing is."""

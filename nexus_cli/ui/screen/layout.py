@@ -111,9 +111,10 @@ class ScreenLayout(Container):
 
     def ask(self, controller: ReplController, columns: int) -> None:
         """Ask `controller` what is to be seen."""
-        live = self.live_rows()
+        rows = self.live_rows()
+        live = controller.live(rows)
         self.shown = LayoutContent(
-            tuple(controller.live(live)[-live:]) if live else (),
+            tuple(live[-rows:]) if rows else (),
             controller.spinner(),
             tuple(controller.queued()),
             controller.status(columns) if columns > 0 else "",

@@ -24,6 +24,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.ContextPlan({"sections": []}),
     e.Text("a\ud800"),
     e.Thinking("b"),
+    e.ToolQueue((ToolCall("c2", "bash", {"command": "ls"}),), ("ls",)),
     e.ToolCallEvent(CALL, "ls"),
     e.ToolOutput("c1", "out"),
     e.ToolResultEvent(CALL, ToolResult("out", full="everything"), 3, 0.1),

@@ -85,6 +85,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.Text(ANSWER),
     e.CacheResult(100, 90, 0),
     e.StepEnd(1, "tool_calls", Usage(1, 2)),
+    e.ToolQueue((EDIT,), ("a",)),
     e.ToolCallEvent(BASH, "pytest -q"),
     e.ApprovalRequest(Question(BASH, "what", "why")),
     e.ApprovalAnswer("c1", Allow()),
@@ -105,7 +106,7 @@ def test_every_event_of_the_union_is_taken() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     seen = Seen().feed(*EVENTS)
     for part in ("thought (", "Title", "✓ bash pytest -q", "left out as d1", "recalled d1", "> and tests too",
-                 "compacted: 100 -> 30 tokens", "retry 1 in 2 s: busy", "! note"):  # fmt: skip
+                 "compacted: 100 -> 30 tokens", "1 retry in 0.0 s: busy", "! note"):  # fmt: skip
         assert part in seen.text, part
     assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
     assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
@@ -379,7 +380,7 @@ def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
         ([*step, *asked], 9, "waiting for your answer", False),
         ([*step, *asked, e.ApprovalAnswer("c1", Deny())], 9, "bash ls 9 s", True),
         ([*step, e.Retry(2, 4.0, "rate limited")], 1, "retry 2 in 3 s: rate limited", True),
-        ([*step, e.Retry(2, 4.0, "rate limited")], 5, "waiting for the model 5 s", True),
+        ([*step, e.Retry(2, 4.0, "rate limited")], 5, "attempt 3, waiting for the model 5 s", True),
         ([e.CompactionStart("x", 81_204)], 3, "compacting 81,204 tokens 3 s", True),
         ([e.CompactionStart("x", 1), e.CompactionDone(True, 2, 1)], 3, "", False),
         ([*step, e.TurnEnd(DONE)], 3, "", False),
@@ -402,6 +403,30 @@ def test_the_spinner_says_what_is_waited_for(
         assert seen.renderer.spinner()[0] != line[0]
     for seen.width in (1, 4, 20, 23):
         assert cells(without_codes(seen.renderer.spinner())) < max(4, seen.width)
+
+
+def test_a_call_that_runs_and_one_that_waits_stand_once_with_the_time_of_what_runs() -> None:
+    seen = Seen().feed(
+        e.TurnStart(""), e.StepStart(1), e.ToolQueue((EDIT,), ("a.py",)), e.ToolCallEvent(BASH, "pytest -q")
+    )
+    seen.now += 4
+    assert seen.live() == ["● bash pytest -q  4 s", "○ edit_file a.py"]
+    assert seen.renderer.spinner()[2:] == "running"
+    assert seen.live(0) == [] and seen.renderer.spinner()[2:] == "bash pytest -q +1 4 s"
+    seen.feed(resulted(ToolResult("out")), e.ToolCallEvent(EDIT, "a.py"))
+    assert seen.live() == ["● edit_file a.py  0 s"]
+
+
+def test_retries_of_a_request_are_one_line_that_counts() -> None:
+    retries = [e.Retry(number, 1.0, "the server is busy") for number in (1, 2, 3)]
+    seen = Seen().feed(e.TurnStart(""), e.StepStart(1), *retries, every=2.0)
+    assert seen.text == ""
+    assert seen.feed(e.Text("well\n\n"), every=2.0).text == "· 3 retries in 6.0 s: the server is busy\n\nwell\n"
+    error = {"kind": "overloaded", "message": "the request failed: the server is busy", "hint": ""}
+    seen.feed(e.StepStart(2), e.Retry(1, 1.0, "the server is busy"), e.TurnEnd(replace(DONE, error=error)))
+    assert seen.text.count("the server is busy") == 2 and "· 1 retry in 0.0 s\n" in seen.text
+    lines = Seen(drawn=False).feed(*retries).text.splitlines()
+    assert lines == [f"· retry {number} in 1 s: the server is busy" for number in (1, 2, 3)]
 
 
 def test_our_own_notes_have_a_sign_for_their_role() -> None:

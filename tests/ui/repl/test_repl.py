@@ -14,7 +14,8 @@ from session.played import MODEL, Answer, Played
 
 from nexus_cli.commands.command import Choice
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.request import Request
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.compaction import record_sources
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -147,6 +148,32 @@ def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
     stage.play(scene())
     assert "the question" in stage.text and "the answer" in stage.text and "**" not in stage.text
     assert stage.repl.outcome is not None and stage.repl.outcome.ok
+
+
+def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    whole = stage.provider.stream
+    lost = [ProviderError("network", "the connection was lost", "Check the connection", started=True)]
+
+    async def breaks(request: Request) -> AsyncIterator[Delta]:
+        if lost:
+            yield TextDelta("half of it")
+            raise lost.pop()
+        async for delta in whole(request):
+            yield delta
+
+    stage.provider.stream = breaks  # type: ignore[method-assign]
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        assert "half of it" in stage.text and "the connection was lost" in stage.text
+        assert stage.text.endswith("· This turn was cut short. /continue to resume it.\n")
+        stage.type("/continue")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "fine" in stage.text and stage.text.count("/continue") == 2  # the offer, and what was typed
 
 
 def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
