@@ -69,7 +69,7 @@ from nexus_cli.session.acts import compaction
 compaction.restored_head = lambda old, window, since: tuple(window)
 """
 ASKED = r"and a reason: "
-ON = "leaves: "
+ON = "q to leave: "
 
 
 @dataclass(frozen=True)
