@@ -39,13 +39,15 @@ class RichRenderer:
         *,
         asks: bool = True,
         drawn: bool = True,
+        commands: bool = True,
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
         With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
-        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of.
+        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Without
+        `commands` no slash command is either.
         """
-        self._asks, self._drawn = asks, drawn
+        self._asks, self._drawn, self._commands = asks, drawn, commands
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
         self._clock = clock
@@ -228,7 +230,7 @@ class RichRenderer:
             self._scrollback.add_thought(lines)
         elif thought.words:
             self._folded = thought
-            self._scrollback.add_note(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
+            self._scrollback.add_note(thought.summary("Ctrl+T shows" if self._drawn and self._commands else ""), "dim")
 
     def _close(self) -> None:
         """The model has said what it had to say for now: nothing of it stays open."""
@@ -268,7 +270,7 @@ class RichRenderer:
             self._spinner.phase(PREPARING if self._in_turn else "", again=True)
         self._output = format_call(event.call, subject), result.text if result.full is None else result.full
         known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
-        whole = ", Ctrl+O shows all" if self._drawn else ""
+        whole = ": /transcript" if self._commands else ""
         done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole)
         self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
 

@@ -36,7 +36,7 @@ class FinishedCall:
     known: bool = False
     """The person has seen the diff of it already, when they were asked."""
     whole: str = ""
-    """How the person sees all of its output: `, Ctrl+O shows all`, "" where there is no way."""
+    """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
 
 
 def main_argument(call: ToolCall) -> str:

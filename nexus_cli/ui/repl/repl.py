@@ -7,6 +7,7 @@ comes afterwards. Nothing typed is lost: what was not delivered when a turn is s
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
@@ -38,6 +40,8 @@ from nexus_cli.ui.reports.forms import FORMS
 from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+SHELL_OUTPUTS = 100
+"""Outputs of `!` lines that are kept for the transcript."""
 SOON = 0.5
 """Seconds after which what runs is worth a line."""
 
@@ -56,7 +60,7 @@ class Repl:
         """What stands in the input box."""
         self.input_queue = InputQueue()
         """What comes after the running turn, and with the next message."""
-        self.shell = Shell(view, renderer.keep_output, self.input_queue.attached.append)
+        self.shell = Shell(view, self._keep_output, self.input_queue.attached.append)
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
@@ -67,6 +71,10 @@ class Repl:
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
+        self._shown_output: tuple[str, str] | None = None
+        """The output that Ctrl+O has shown last."""
+        self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
+        """Outputs of `!` lines for the transcript, each with the newest entry then."""
         self._begun = False
         """The words of the newest turn are in the session."""
 
@@ -215,13 +223,27 @@ class Repl:
         self.view.invalidate()
 
     def show_last_output(self) -> None:
-        """Show the last tool output whole."""
+        """Show the newest output whole; the transcript where that was shown before, or is none."""
         last = self.renderer.last_output
-        if last is None:
-            self.show_note("no tool has run yet")
+        if last is None or last == self._shown_output:
+            self.jobs.start_background(self._show_transcript())
             return
+        self._shown_output = last
         title, text = last
         self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
+
+    def _keep_output(self, title: str, text: str) -> None:
+        """Keep the output of a `!` line, for Ctrl+O and the transcript."""
+        self.renderer.keep_output(title, text)
+        record = self.session.record
+        after = record.last_id() if record is not None else 0
+        self._shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
+
+    async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
+        made = await asyncio.to_thread(session_transcript, self.session) if value is None else value
+        shell = [one for one in self._shell_outputs if one["session"] == self.session.id]
+        text = await asyncio.to_thread(FORMS["transcript"], {**made, "shell": shell}, self.view.width - 1)
+        await show_in_pager(self.view, text, at_end=bool(made["entries"] or shell))
 
     # What it becomes
 
@@ -235,6 +257,9 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
+        if form == "transcript":
+            self.jobs.start_background(self._show_transcript(value))
+            return
         if form == "last":  # its text is sanitized, and the codes in it are the theme's
             text = last_text(value, self.view.width, self._render_markdown)
         else:

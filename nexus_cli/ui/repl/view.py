@@ -43,7 +43,7 @@ class ReplController(Protocol):
         """Ctrl+T: show or hide thinking."""
 
     def show_last_output(self) -> None:
-        """Ctrl+O: show the last tool output whole."""
+        """Ctrl+O: show the newest output whole, again: the transcript."""
 
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines with SGR codes only; [] when there is

@@ -133,9 +133,10 @@ def test_where_nothing_is_drawn_no_key_is_spoken_of() -> None:
     wrong = ToolResult(error="\n".join("abcdefghij"))
     events: list[e.Event] = [e.Thinking("some thought"), e.Text("Yes\n\n")]
     events += [e.ToolCallEvent(BASH, "ls"), resulted(long), e.ToolCallEvent(BASH, "ls"), resulted(wrong)]
-    assert Seen().feed(*events).text.count("Ctrl+") == 3
+    text = Seen().feed(*events).text
+    assert text.count("Ctrl+") == 1 and "lines before: /transcript\n" in text and "more lines: /transcript\n" in text
     told = Seen(drawn=False).feed(*events).text
-    assert "Ctrl+" not in told and "(2 words)" in told and "lines before\n" in told and "more lines\n" in told
+    assert "Ctrl+" not in told and "(2 words)" in told and told.count(": /transcript") == 2
 
 
 def test_finished_blocks_are_put_once_and_the_open_one_is_live() -> None:
@@ -187,7 +188,7 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     output = "0\n1\n2\n3\n\x1b[31m4\n5\n[exit status 1]"
     seen.feed(resulted(ToolResult(output, status=1), tokens=1234, seconds=3.21))
     assert seen.text == "! bash pytest -q · 3.2 s · 1.2k tokens · exit 1\n" + "".join(
-        f"    {line}\n" for line in ("... 2 lines before, Ctrl+O shows all", "2", "3", "␛[31m4", "5")
+        f"    {line}\n" for line in ("... 2 lines before: /transcript", "2", "3", "␛[31m4", "5")
     )
     assert seen.live() == []
     assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
@@ -215,7 +216,7 @@ def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
     error = "no such file\n" + "".join(f"line {n}\n" for n in range(20))
     text = put(e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult(error=error), EDIT))
     assert text.startswith("✗ edit_file a.py\n    no such file\n    line 0\n")
-    assert text.endswith("    line 4\n    ... 15 more lines, Ctrl+O shows all\n")
+    assert text.endswith("    line 4\n    ... 15 more lines: /transcript\n")
     coloured = Seen(colour=True).feed(resulted(ToolResult(error="bad"), EDIT)).text
     assert "\x1b[91m✗" in coloured and "\x1b[91mbad" in coloured
 

@@ -659,8 +659,46 @@ def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> N
         await stage.idle()
 
     stage.play(scene())
-    assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "Ctrl+O shows them" in stage.text
+    assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "lines in all: /transcript" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
+
+
+def test_control_o_shows_the_newest_output_and_then_the_transcript(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pager, paged = tmp_path / "pager", tmp_path / "paged"
+    pager.write_text(f"#!/bin/sh\ncat >> {paged}; echo PAGE >> {paged}\n")
+    pager.chmod(0o755)
+    monkeypatch.setenv("PAGER", str(pager))
+    monkeypatch.setenv("TERM", "xterm")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    def pages() -> list[str]:
+        return paged.read_text().split("PAGE\n")[:-1] if paged.exists() else []
+
+    async def scene() -> None:
+        stage.repl.show_last_output()
+        await stage.until(lambda: "Nothing was said in this session yet." in stage.text)
+        stage.type("!!seq 100 200")
+        await stage.idle()
+        stage.type("hello")
+        await stage.idle()
+        for number in (1, 2, 3):
+            stage.repl.show_last_output()
+            await stage.until(lambda number=number: len(pages()) == number)  # type: ignore[misc]
+        stage.type("!!seq 300 400")
+        await stage.idle()
+        stage.repl.show_last_output()
+        await stage.until(lambda: len(pages()) == 4)
+        stage.type("/transcript")
+        await stage.until(lambda: len(pages()) == 5)
+
+    stage.play(scene())
+    first, again, more, newest, command = pages()
+    assert "\n150\n" in first and "hello" not in first
+    assert again == more and "    150\n" in again and "> hello\n\nfine" in again
+    assert "\n350\n" in newest and "hello" not in newest
+    assert "    150\n" in command and "> hello" in command and "    350\n" in command
 
 
 def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> None:
