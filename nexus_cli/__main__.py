@@ -1,4 +1,5 @@
-"""The entry point: takes the process in hand, answers `--version` by itself, and hands everything else to the app.
+"""The entry point: takes the process in hand, answers `--version` by itself, gives a one-shot to the warm process if
+there is one, and hands everything else to the app.
 
 Nothing is imported from the working folder, and a signal ends the program cleanly while it still starts.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from nexus_cli import __version__
-from nexus_cli.cli import process
+from nexus_cli.cli import process, signal_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,15 +18,38 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line and end the process; never returns."""
-    process.exit_on_signals(sys.argv[1:])
-    process.disable_gc()
-    process.block_imports_from_cwd()
-    process.reopen_descriptors()
+    process.take_in_hand(sys.argv[1:])
     if sys.argv[1:] == ["--version"]:
         process.exit_process(0, f"nexus {__version__}\n")
-    from nexus_cli.cli import app  # noqa: PLC0415  (`--version` does without it)
+    if not signal_result.is_one_shot(sys.argv[1:]):
+        _run_app()
+    from nexus_cli.warm import caller  # noqa: PLC0415  (only a one-shot needs it)
 
-    process.exit_process(app.run(sys.argv[1:]))
+    why = caller.try_warm(sys.argv[1:])
+    process.exit_process(_app_status(), before_exit=lambda: caller.leave_warm_process(why))
+
+
+def serve_warm() -> None:
+    """Be the warm process of the folder and the minutes in the arguments."""
+    from nexus_cli.cli.preload import import_run  # noqa: PLC0415  (no other process wants it)
+    from nexus_cli.warm import server  # noqa: PLC0415  (as above)
+
+    server.serve(sys.argv[1], float(sys.argv[2]), import_run, _run_forked)
+
+
+def _run_forked() -> NoReturn:
+    process.take_in_hand(sys.argv[1:])
+    _run_app()
+
+
+def _run_app() -> NoReturn:
+    process.exit_process(_app_status())
+
+
+def _app_status() -> int:
+    from nexus_cli.cli import app  # noqa: PLC0415  (`--version` and a warm start do without it)
+
+    return app.run(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ FLOOR = {
     "session": 3,
     "commands": 4,
     "ui": 5,
+    "warm": 5,
     "cli": 6,
     "__main__": 7,
 }
@@ -53,6 +54,7 @@ LAZY = {
     "ledger/sessions.py": {"difflib"},
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read
     "tools/listing.py": {"pathspec"},
+    "warm/place.py": {"nexus_cli", "tomllib"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""
 

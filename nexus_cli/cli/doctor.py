@@ -22,6 +22,7 @@ from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Json
 from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
@@ -29,7 +30,7 @@ from nexus_cli.config.settings import Settings, build_settings, load_settings, r
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.session.available_models import keys_present
-from nexus_cli.ui.reports.status import doctor_text
+from nexus_cli.ui.reports.status import doctor_text, warm_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -182,6 +183,10 @@ def _terminal(look: CheckInput) -> Check:
     return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
 
 
+def _warm(look: CheckInput) -> Check:
+    return Check("warm start", "ok", warm_line(warm_report()))
+
+
 def _program(name: str, without: str) -> Callable[[CheckInput], Check]:
     def look_for(look: CheckInput) -> Check:
         found = shutil.which(name)
@@ -202,6 +207,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _model,
     _local,
     _terminal,
+    _warm,
     _program("git", "Ignore rules are then read by nexus itself"),
     _program("rg", "Searching is slower without ripgrep"),
 )

@@ -25,6 +25,14 @@ SIGNALS = (SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 """The signals that end a run."""
 
 
+def take_in_hand(arguments: Sequence[str]) -> None:
+    """Set this process up for a command line: signals, garbage collection, import path, descriptors."""
+    exit_on_signals(arguments)
+    disable_gc()
+    block_imports_from_cwd()
+    reopen_descriptors()
+
+
 def disable_gc() -> None:
     """Turn garbage collection off during start-up: it takes a tenth of the time, and there is no garbage yet."""
     gc.disable()
@@ -131,8 +139,10 @@ def reopen_descriptors() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def exit_process(status: int, text: str = "") -> NoReturn:
+def exit_process(status: int, text: str = "", before_exit: Callable[[], object] = lambda: None) -> NoReturn:
     """Write `text` to stdout, flush both streams and end the process without the interpreter's teardown.
+
+    `before_exit` is called when everything is written.
 
     A closed pipe is no error. Output that cannot be written is reported on stderr and makes the status 1.
     """
@@ -153,4 +163,7 @@ def exit_process(status: int, text: str = "") -> NoReturn:
         sys.stderr.flush()
     except (OSError, ValueError, RuntimeError):
         pass
-    os._exit(status)
+    try:
+        before_exit()
+    finally:
+        os._exit(status)

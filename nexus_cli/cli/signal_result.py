@@ -29,6 +29,20 @@ RESULT = (
 
 def json_form(arguments: Sequence[str]) -> str:
     """Return the option that asks for JSON, `--json` or `--stream-json`; "" for none or both."""
+    words = _words(arguments)
+    command = _command(words)
+    wanted = [option for option in ("--json", "--stream-json") if option in words]
+    return wanted[0] if command == "ask" and len(wanted) == 1 else ""
+
+
+def is_one_shot(arguments: Sequence[str]) -> bool:
+    """Return True for `nexus ask`, and for plain `nexus`, which is the same when stdin is piped."""
+    words = _words(arguments)
+    return _command(words) in ("ask", "") and not {"--help", "-h", "--version"} & set(words)
+
+
+def _words(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments before `--`, without the values of options."""
     words = []
     rest = iter(arguments)
     for word in rest:
@@ -38,9 +52,11 @@ def json_form(arguments: Sequence[str]) -> str:
             next(rest, None)
         else:
             words.append(word)
-    command = next((word for word in words if word[:1] != "-"), "")
-    wanted = [option for option in ("--json", "--stream-json") if option in words]
-    return wanted[0] if command == "ask" and len(wanted) == 1 else ""
+    return words
+
+
+def _command(words: Sequence[str]) -> str:
+    return next((word for word in words if word[:1] != "-"), "")
 
 
 def signal_result(form: str, status: int, name: str) -> bytes:

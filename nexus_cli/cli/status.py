@@ -9,6 +9,7 @@ import typer
 
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
+from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
@@ -34,7 +35,7 @@ def status(
         value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, tools)}
         text = capability_forms(value)[0]
     else:
-        value = reports.status(folder, settings, os.environ, tools)
+        value = {**reports.status(folder, settings, os.environ, tools), "warm": warm_report()}
         text = ""
     if json:
         print_json(value)

@@ -76,6 +76,7 @@ RULES: Mapping[str, Rule] = {
     "provider.retry_seconds": SECONDS,
     "ui.theme": _one_of(THEMES),
     "ui.keys": _one_of(KEYS),
+    "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
 }
 """Every fixed key."""
 
@@ -96,4 +97,4 @@ OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME}
 FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
-TABLES = ("limits", "compact", "truncation", "provider", "ui", "alias", "models", "default_models")
+TABLES = ("limits", "compact", "truncation", "provider", "ui", "warm", "alias", "models", "default_models")

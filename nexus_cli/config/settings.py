@@ -64,6 +64,14 @@ class UiSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WarmSettings:
+    """The process that is left behind for one-shots. `nexus_cli.warm.place` reads this before there are settings."""
+
+    minutes: int = 0
+    """Idle minutes after which it ends; 0: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings in force, before the command line."""
 
@@ -75,6 +83,7 @@ class Settings:
     truncation: TruncationSettings = TruncationSettings()
     provider: ProviderSettings = ProviderSettings()
     ui: UiSettings = UiSettings()
+    warm: WarmSettings = WarmSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """Model name to what is known of it; prices are US dollars per million tokens."""
@@ -280,6 +289,7 @@ def build_settings(values: Mapping[str, Scalar]) -> Settings:
         "truncation": TruncationSettings,
         "provider": ProviderSettings,
         "ui": UiSettings,
+        "warm": WarmSettings,
     }
     for f in fields(Settings):
         if f.name in tree:

@@ -150,7 +150,7 @@ def test_version_and_help_load_none_of_the_heavy_libraries(tmp_path: Path) -> No
     code = (
         "import sys; sys.argv = ['nexus', *{0}]\n"
         "from nexus_cli.cli import process\n"
-        "def end(*given): sys.stderr.write('MODULES ' + ' '.join(sys.modules) + chr(10)); sys.exit()\n"
+        "def end(*given, **named): sys.stderr.write('MODULES ' + ' '.join(sys.modules) + chr(10)); sys.exit()\n"
         "process.exit_process = end\n"
         "from nexus_cli.__main__ import main; main()"
     )

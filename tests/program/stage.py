@@ -32,6 +32,15 @@ PRICED = f'[models."{MODEL}"]\nwindow = 128000\nmax_output = 8192\ninput_price =
 QUICK = "[provider]\nretries = 1\nretry_seconds = 60.0\nstall_seconds = 30.0\n"
 """Long enough for a machine that does other things too: a try that stalls there is one try less."""
 
+PATIENT = """#!{python}
+import sys
+from nexus_cli.warm import caller
+caller.PATIENCE = caller.FORK_PATIENCE = 20.0  # a machine that does other things too
+from nexus_cli.__main__ import main
+main()
+"""
+"""The program, if it shall wait for the warm process however long that takes."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -75,6 +84,8 @@ class Stage:
     folder: Path
     server: ScriptedServer
     environment: dict[str, str] = field(default_factory=dict)
+    warm: WarmProcess | None = None
+    """From which every run starts, except for those with a `bug`."""
 
     @property
     def nexus_home(self) -> Path:
@@ -90,7 +101,7 @@ class Stage:
         """Writes the personal config.toml."""
         path = self.nexus_home / "config" / "config.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(f"{text}\n[warm]\nminutes = 60\n" if self.warm else text)
         return path
 
     def script(self, source: Source) -> None:
@@ -102,12 +113,18 @@ class Stage:
         merged: dict[str, str | None] = {**self.environment, **(changes or {})}
         return {name: value for name, value in merged.items() if value is not None}
 
+    @property
+    def program(self) -> str:
+        """The file that is run as `nexus`."""
+        return str(self.warm.program) if self.warm else NEXUS
+
     def begin(
         self,
         *arguments: str,
         bug: str = "",
         env: dict[str, str | None] | None = None,
         installed: bool = False,
+        program: str = "",
         **more: Any,
     ) -> subprocess.Popen[bytes] | Child:
         """The program, started; whoever starts it ends it (`end`). `bug` is Python that breaks it before it starts.
@@ -117,8 +134,10 @@ class Stage:
         streams: dict[str, Any] = {
             "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder,
         }  # fmt: skip
-        if installed:
-            return subprocess.Popen([NEXUS, *arguments], env=self.env(env), **{**streams, **more})
+        if self.warm and not bug and arguments[:1] == ("ask",):
+            self.warm.begun.append(arguments[0])
+        if program or installed or (self.warm and not bug):
+            return subprocess.Popen([program or self.program, *arguments], env=self.env(env), **{**streams, **more})
         return born(list(arguments), env=self.env(env), code=bug, **{**streams, **more})
 
     def run(self, *arguments: str, stdin: bytes | None = None, **more: Any) -> Done:
@@ -137,7 +156,7 @@ class Stage:
 
     def shell(self, line: str, **more: Any) -> Done:
         """A line of bash in which `nexus` is the program."""
-        path = f"{Path(NEXUS).parent}{os.pathsep}{self.environment['PATH']}"
+        path = f"{Path(self.program).parent}{os.pathsep}{self.environment['PATH']}"
         env = self.env({"PATH": path, **more.pop("env", {})})
         streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         child = subprocess.Popen(
@@ -163,6 +182,60 @@ def end(child: subprocess.Popen[bytes] | Child, *, group: bool = False) -> None:
             stream.close()
 
 
+@dataclass(frozen=True)
+class WarmProcess:
+    """One warm process that stages share: each has its own home, which leads to the folder of this one's socket."""
+
+    folder: Path
+    program: Path
+    place: Stage
+    begun: list[str] = field(default_factory=list)
+    """A command for each run that should start from it."""
+
+    def known(self) -> dict[str, Any]:
+        """What `nexus warm status` says of it."""
+        return self.place.run("warm", "status", "--json", installed=True).result
+
+    def begin(self) -> None:
+        """Starts it."""
+        done = self.place.run("warm", "start", installed=True)
+        assert done.status == 0, done
+
+    def end(self) -> None:
+        """Ends it."""
+        self.place.run("warm", "stop", installed=True)
+
+
+@contextmanager
+def warm_process(root: Path) -> Iterator[WarmProcess]:
+    """A warm process in folders of its own."""
+    program = root / "bin" / "nexus"
+    program.parent.mkdir(parents=True)
+    program.write_text(PATIENT.format(python=sys.executable))
+    program.chmod(0o755)
+    with stage(root / "first") as place:
+        place.warm = WarmProcess(place.nexus_home / "cache" / "warm", program, place)
+        place.settings(QUICK + PRICED)
+        place.warm.begin()
+        try:
+            yield place.warm
+        finally:
+            place.warm.end()
+
+
+_warm: list[WarmProcess | None] = [None]
+
+
+@contextmanager
+def runs(warm: WarmProcess | None) -> Iterator[None]:
+    """Lets every stage that is made within the block start its runs from this warm process, or cold."""
+    _warm.append(warm)
+    try:
+        yield
+    finally:
+        _warm.pop()
+
+
 @contextmanager
 def stage(root: Path, source: Source = None, **options: Any) -> Iterator[Stage]:
     """A stage below `root`, with a model that answers from `source`."""
@@ -182,7 +255,10 @@ def stage(root: Path, source: Source = None, **options: Any) -> Iterator[Stage]:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        made = Stage(home, folder, server, environment)
+        made = Stage(home, folder, server, environment, _warm[-1])
+        if made.warm:
+            (home / "nexus" / "cache").mkdir(parents=True)
+            (home / "nexus" / "cache" / "warm").symlink_to(made.warm.folder)
         made.settings(QUICK + PRICED)
         yield made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Done, Seen, Stage, calls, clean, end, play, stage, until
+from program.stage import Done, Seen, Stage, WarmProcess, calls, clean, end, play, stage, until
 from server.blocks import first_difference, is_prefix
 
 BROKEN = "def add(a, b):\n    return a - b\n"
@@ -141,8 +141,13 @@ def flipped(root: Path) -> dict[str, Done]:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, failing_test, review, ten_megabytes, killed_in_a_batch, flipped)
+def seen(way: WarmProcess | None, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, failing_test, review)
+
+
+@pytest.fixture(scope="module")
+def seen_cold(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, ten_megabytes, killed_in_a_batch, flipped)
 
 
 def test_a_failing_test_is_read_edited_run_and_fixed(seen: Seen) -> None:
@@ -209,15 +214,15 @@ def test_a_review_in_a_pipeline_comes_out_whole(seen: Seen) -> None:
     assert "review this\n\n<stdin>\ndiff --git" in shown["sent"] and shown["sent"].endswith("</stdin>")
 
 
-def test_what_a_huge_diff_could_not_send_comes_back_byte_for_byte(seen: Seen) -> None:
-    shown = seen["ten_megabytes"]
+def test_what_a_huge_diff_could_not_send_comes_back_byte_for_byte(seen_cold: Seen) -> None:
+    shown = seen_cold["ten_megabytes"]
     assert shown["done"].status == 0 and clean(shown["done"])
     assert shown["diff"].encode() in shown["back"]
     assert shown["joined"] == shown["back"]
 
 
-def test_a_huge_diff_is_told_to_the_model_and_to_the_person(seen: Seen) -> None:
-    shown = seen["ten_megabytes"]
+def test_a_huge_diff_is_told_to_the_model_and_to_the_person(seen_cold: Seen) -> None:
+    shown = seen_cold["ten_megabytes"]
     result = shown["done"].result
     assert [drop["cause"] for drop in result["drops"]] == ["input_cap"] and result["drops"][0]["tokens"] > 1_000_000
     assert shown["drop"] in shown["sent"] and "recall" in shown["sent"] and "review this" in shown["sent"]
@@ -228,8 +233,8 @@ def test_a_huge_diff_is_told_to_the_model_and_to_the_person(seen: Seen) -> None:
     assert result["usage"]["input"] <= result["context"]["budget"]
 
 
-def test_a_session_killed_in_a_batch_goes_on_with_the_same_bytes(seen: Seen) -> None:
-    shown = seen["killed_in_a_batch"]
+def test_a_session_killed_in_a_batch_goes_on_with_the_same_bytes(seen_cold: Seen) -> None:
+    shown = seen_cold["killed_in_a_batch"]
     assert (shown["done"].status, shown["done"].text) == (0, "went on\n") and clean(shown["done"])
     assert (shown["more"].status, shown["more"].text) == (0, "and on\n")
     requests = shown["requests"]
@@ -239,8 +244,8 @@ def test_a_session_killed_in_a_batch_goes_on_with_the_same_bytes(seen: Seen) -> 
     assert requests[3].offered == requests[0].offered
 
 
-def test_confirmed_results_are_kept_and_nothing_runs_twice(seen: Seen) -> None:
-    shown = seen["killed_in_a_batch"]
+def test_confirmed_results_are_kept_and_nothing_runs_twice(seen_cold: Seen) -> None:
+    shown = seen_cold["killed_in_a_batch"]
     messages = shown["requests"][2].body["messages"]
     batch = [message for message in messages if message["role"] == "tool"][1:]
     called = [call["id"] for message in messages for call in message.get("tool_calls") or ()][1:]
@@ -251,13 +256,13 @@ def test_confirmed_results_are_kept_and_nothing_runs_twice(seen: Seen) -> None:
     assert shown["ran"] == ["0", "1", "2", "3"]
 
 
-def test_every_session_made_here_can_be_rebuilt(seen: Seen) -> None:
-    for name in ("failing_test", "ten_megabytes", "killed_in_a_batch"):
-        for done in seen[name]["replays"]:
-            assert (done.status, done.stderr) == (0, b"") and "every line is as it was sent" in done.text, done
+def test_every_session_made_here_can_be_rebuilt(seen: Seen, seen_cold: Seen) -> None:
+    scenes = (seen["failing_test"], seen_cold["ten_megabytes"], seen_cold["killed_in_a_batch"])
+    for done in (done for scene in scenes for done in scene["replays"]):
+        assert (done.status, done.stderr) == (0, b"") and "every line is as it was sent" in done.text, done
 
 
-def test_one_flipped_byte_is_found_and_its_line_is_named(seen: Seen) -> None:
-    for line, done in seen["flipped"].items():
+def test_one_flipped_byte_is_found_and_its_line_is_named(seen_cold: Seen) -> None:
+    for line, done in seen_cold["flipped"].items():
         assert done.status == bool(line) and done.stderr == b"", done
         assert not line or f"differs from what was sent: request {2 if '5' in line else 1}, {line}" in done.text

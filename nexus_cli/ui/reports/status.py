@@ -57,6 +57,7 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value["memory"] is not None:
         yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
+    yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
     yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
@@ -64,6 +65,20 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
 
 def _names(names: list[str]) -> str:
     return ", ".join(names) or "none"
+
+
+def warm_line(value: Value) -> str:
+    """Return whether one-shots start from a warm process, in one line."""
+    if not value["running"]:
+        return "none runs" + ("; the next nexus ask leaves one behind" if value["minutes"] else ", warm.minutes is 0")
+    size = f", {number(round(value['memory'] / 1e6))} MB" if value["memory"] else ""
+    calls = plural(value["calls"], "call")
+    return f"process {value['pid']}{size}, {calls}; ends after {value['minutes']:g} idle minutes"
+
+
+def warm_text(value: Value, width: int) -> str:
+    """Return the same as a report of its own."""
+    return "\n".join(filled(f"Warm start: {warm_line(value)}", width))
 
 
 def doctor_text(value: Value, width: int) -> str:

@@ -301,6 +301,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "skills": [{"name": text, "description": text}] * many, "recipes": [text] * many, "notices": [text] * many,
             "servers": [{"name": text, "state": "not started"}] * many, "memory": {"user": many, "proposed": 0},
             "project": {"folder": text, "trust": "changed", "skills_not_trusted": many},
+            "warm": {"running": False, "minutes": many},
         },
         "transcript": {
             **session, "id": text, "subjects": {"bash": "command"},
@@ -318,6 +319,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "level": "read",
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
         },
+        "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }  # fmt: skip
     return made[form]
 

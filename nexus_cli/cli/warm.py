@@ -1,0 +1,86 @@
+"""`nexus warm`: starts, shows and ends the process that has everything imported and forks for each `nexus ask`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from nexus_cli.cli.command_options import Json
+from nexus_cli.cli.print_report import print_report, print_text
+from nexus_cli.config.paths import private_dir
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.reports.status import warm_text
+from nexus_cli.warm import caller, place
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+START_SECONDS = 30.0
+"""Seconds that the imports may take on a slow machine."""
+END_SECONDS = 5.0
+
+
+def warm_report() -> dict[str, Any]:
+    """Return what is known of the warm process, as JSON; `running` is False if there is none."""
+    settings, _ = place.own_folders()
+    report = {"version": 1, "minutes": place.wanted_minutes(settings), "running": False}
+    known = caller.ask_warm_process("status")
+    if not known:
+        return report
+    return report | known | {"running": True, "memory": _memory(known["pid"])}
+
+
+def _memory(pid: int) -> int | None:
+    """Return the bytes of a process in memory; None where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@app.command("status")
+def status(json: Json = False) -> int:
+    """Show whether a warm process runs, since when, for whom, and what it takes."""
+    return print_report(warm_report(), warm_text, json=json)
+
+
+@app.command("start")
+def start() -> int:
+    """Start the warm process now instead of after the next `nexus ask`. Needs warm.minutes above 0."""
+    settings, folder = place.own_folders()
+    minutes = place.wanted_minutes(settings)
+    if not minutes:
+        raise NexusError(
+            "config", "no warm process was started", "warm.minutes is 0", "Set it: nexus config set warm.minutes 10"
+        )
+    try:
+        problem = place.folder_problem(str(private_dir(Path(folder))))
+    except OSError as error:
+        problem = f"{folder}: {error.strerror}"
+    if problem:
+        raise NexusError("config", "no warm process was started", problem, f"Look at {folder}")
+    if not caller.launch(folder, minutes):
+        limits = ", ".join(caller.FINITE_NEVER)
+        raise NexusError("config", "no warm process was started", f"one of {limits} is set", "Raise it: ulimit -v")
+    end = time.monotonic() + START_SECONDS
+    while not (report := warm_report())["running"]:
+        if time.monotonic() > end:
+            raise NexusError("internal", "the warm process", "it does not answer", "See nexus doctor")
+        time.sleep(0.05)
+    print_text(warm_text(report, 1000))
+    return 0
+
+
+@app.command("stop")
+def stop() -> int:
+    """End the warm process. What runs in its children goes on."""
+    known = caller.ask_warm_process("stop")
+    end = time.monotonic() + END_SECONDS
+    while known and os.path.exists(place.socket_path(place.own_folders()[1])) and time.monotonic() < end:
+        time.sleep(0.01)
+    print_text("The warm process has ended." if known else "No warm process is running.")
+    return 0

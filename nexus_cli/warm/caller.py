@@ -1,0 +1,227 @@
+"""The caller's side: whether a run goes to the warm process, and the wait for its end.
+
+`try_warm` returns only if the run has to be a cold one, and then nothing of it has happened yet.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # built in; `signal` would import enum
+import _socket  # built in; `socket` would import enum and selectors
+import marshal
+import os
+import resource
+import struct
+import sys
+
+from nexus_cli.warm import call as form
+from nexus_cli.warm import place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any, NoReturn
+
+PATIENCE = 0.05
+"""Seconds from the connection to the first sign of the warm process."""
+FORK_PATIENCE = 1.0
+"""Seconds from there to each further step of its fork, until GO."""
+COMMAND_PATIENCE = 5.0
+"""Seconds that `nexus warm` waits for an answer."""
+FORWARDED = (
+    _signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGTSTP, _signal.SIGCONT,
+)  # fmt: skip
+KEEP_IGNORED = (_signal.SIGHUP, _signal.SIGQUIT, _signal.SIGTSTP)
+"""Signals that a run leaves ignored if they were ignored at its start."""
+NOT_RUNNING = "no warm process is running"
+CODE = "import sys; sys.path[:] = sys.argv.pop().split(':'); from nexus_cli.__main__ import serve_warm; serve_warm()"
+"""The program of the warm process. Its import path is that of the caller, where the project's folder is blocked."""
+FINITE_NEVER = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_CPU")
+"""Limits with which no warm process is started: its forks could not get rid of them."""
+
+
+class ColdRunError(Exception):
+    """The run has to be a cold one; the message says why."""
+
+
+def is_switched_off() -> bool:
+    """Return True if `NEXUS_WARM` says that this call has nothing to do with a warm process."""
+    return os.environ.get("NEXUS_WARM") == "0"
+
+
+def try_warm(arguments: list[str]) -> str:
+    """Run `nexus ask` with these arguments in a child of the warm process and end as it ended.
+
+    Return the reason if there is a warm process that cannot be used, otherwise "".
+    """
+    if is_switched_off() or os.isatty(0) or "_NEXUS_COMPLETE" in os.environ:
+        return ""
+    why = ""
+    try:
+        settings, folder = place.own_folders()
+        os.stat(place.socket_path(folder))
+        if not place.wanted_minutes(settings):
+            return ""
+        connection = connect(folder)
+        _negotiate(connection, arguments)
+    except FileNotFoundError:
+        return ""
+    except ColdRunError as error:
+        why = str(error)
+    except (OSError, EOFError, ValueError) as error:
+        why = f"the warm process cannot be reached ({error or 'it hung up'})"
+    else:
+        _wait(connection)
+    if not {"-v", "--verbose"}.isdisjoint(arguments):
+        os.write(2, f"nexus: cold start: {why}. See nexus warm status.\n".encode("utf-8", "replace"))
+    return why
+
+
+def leave_warm_process(why: str) -> None:
+    """Start a warm process after a cold run that imported the model library, if the settings want one.
+
+    `why` is what `try_warm` returned: one that runs, and did not fit this call, is left alone.
+    """
+    if is_switched_off() or "litellm" not in sys.modules or why not in ("", NOT_RUNNING, form.OUTDATED):
+        return
+    settings, folder = place.own_folders()
+    if minutes := place.wanted_minutes(settings):
+        try:
+            launch(folder, minutes)
+        except OSError:  # no process or no memory left: the next run is a cold one too
+            pass
+
+
+def launch(folder: str, minutes: float) -> bool:
+    """Start a warm process that listens in `folder`, beside the present one if there is one: then it ends at once.
+
+    Return False under limits that its forks would have too.
+    """
+    unlimited = resource.RLIM_INFINITY
+    for name in FINITE_NEVER:
+        if name in form.LIMITS and resource.getrlimit(getattr(resource, name))[0] != unlimited:
+            return False
+    kept = {name: value for name, value in os.environ.items() if name == "HOME" or form.is_read_at_start(name)}
+    if sys.flags.utf8_mode and "PYTHONUTF8" not in kept and kept.get("LC_CTYPE") == "C.UTF-8":
+        del kept["LC_CTYPE"]  # Python itself has set it, for lack of a locale
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    closed = [(os.POSIX_SPAWN_CLOSE, int(name)) for name in os.listdir("/dev/fd") if int(name) > 2 and _is_open(name)]
+    command = [sys.executable, "-P", "-c", CODE, folder, str(minutes), ":".join(sys.path)]
+    os.posix_spawn(sys.executable, command, kept, file_actions=[*null, *closed])
+    return True
+
+
+def _is_open(name: str) -> bool:
+    try:
+        os.fstat(int(name))
+    except OSError:  # that of the listing itself
+        return False
+    return True
+
+
+def ask_warm_process(kind: str) -> dict[str, Any] | None:
+    """Return what the warm process says of itself, after `stop` too; None if none is running."""
+    folder = place.own_folders()[1]
+    try:
+        connection = connect(folder)
+        answer = request(connection, form.own_call(kind, []), [], COMMAND_PATIENCE)
+    except (OSError, ColdRunError):
+        return None
+    known: dict[str, Any] = marshal.loads(answer[1:]) if answer[:1] == form.KNOWN else {}
+    return known
+
+
+def connect(folder: str) -> Any:
+    """Return a connection to the warm process that listens in `folder`, checked to be ours."""
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection.settimeout(PATIENCE)
+    before = open_working_folder()
+    try:
+        os.chdir(folder)
+        if problem := place.folder_problem("."):
+            raise ColdRunError(problem)
+        connection.connect(place.socket_name())
+    except ConnectionRefusedError:
+        raise ColdRunError(NOT_RUNNING) from None
+    finally:
+        os.fchdir(before)
+        os.close(before)
+    if form.peer_credentials(connection)[1] != os.getuid():
+        raise ColdRunError("the socket belongs to another user")
+    return connection
+
+
+def open_working_folder() -> int:
+    """Return a descriptor of the working folder, also of one that was deleted."""
+    return os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def request(connection: Any, call: dict[str, Any], descriptors: list[int], patience: float) -> bytes:
+    """Send a call and return the answer of the fork, which may take longer than that of the warm process itself."""
+    data = memoryview(form.encode_call(call, place.identity()))
+    packed = struct.pack(f"{len(descriptors)}i", *descriptors)
+    rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, packed)] if descriptors else []
+    connection.settimeout(patience)
+    answer = b""
+    try:
+        answer += connection.recv(1)
+        connection.settimeout(FORK_PATIENCE)
+        data = data[connection.sendmsg([data[:65536]], rights) :]
+        if data:
+            connection.sendall(data)
+        return bytes(connection.recv(65536))
+    except TimeoutError:
+        waited = FORK_PATIENCE if answer else patience
+        raise ColdRunError(f"the warm process did not answer in {waited * 1000:g} ms") from None
+
+
+def _negotiate(connection: Any, arguments: list[str]) -> None:
+    """Hand the run over. Signals are the child's from here on."""
+    folder = open_working_folder()
+    try:
+        answer = request(connection, form.own_call("run", arguments), [0, 1, 2, folder], PATIENCE)
+    finally:
+        os.close(folder)
+    if answer != form.READY:
+        raise ColdRunError(answer[1:].decode("utf-8", "replace") or "the warm process hung up")
+    connection.settimeout(None)
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, FORWARDED)
+    try:
+        connection.sendall(form.GO)
+        for number in FORWARDED:
+            if number not in KEEP_IGNORED or _signal.getsignal(number) != _signal.SIG_IGN:
+                _signal.signal(number, _forwarder(connection))
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+
+
+def _forwarder(connection: Any) -> Callable[[int, FrameType | None], None]:
+    def forward(number: int, frame: FrameType | None) -> None:
+        try:
+            connection.send(bytes([number]))
+            if number == _signal.SIGTSTP:
+                _signal.signal(number, _signal.SIG_DFL)
+                os.kill(os.getpid(), number)  # returns when this process is continued
+                _signal.signal(number, forward)
+                connection.send(bytes([_signal.SIGCONT]))
+        except OSError:  # the child has ended; its status is on its way
+            pass
+
+    return forward
+
+
+def _wait(connection: Any) -> NoReturn:
+    """Wait for the end of the child and end in the same way."""
+    try:
+        (status,) = form.STATUS.unpack(form.receive_exactly(connection, form.STATUS.size))
+    except (OSError, EOFError):
+        os.write(2, b"nexus: the run was lost: the process that watched it was killed. Look at nexus sessions list.\n")
+        os._exit(1)
+    if os.WIFEXITED(status):
+        os._exit(os.WEXITSTATUS(status))
+    number = os.WTERMSIG(status)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left one where it should
+    _signal.signal(number, _signal.SIG_DFL) if number != _signal.SIGKILL else None
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # a signal whose default is not to end a process
