@@ -20,8 +20,8 @@ from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 from nexus_cli.ui.cells import without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.rows import RESET, fit_row
 from nexus_cli.ui.screen.question import QuestionPanel
-from nexus_cli.ui.screen.rows import RESET, fit_row
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""

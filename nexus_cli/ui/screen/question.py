@@ -15,7 +15,7 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
 from nexus_cli.ui.cells import without_codes, wrap
-from nexus_cli.ui.screen.rows import RESET, fit_row, strip_ambiguous
+from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 QUIET = 0.5
 """Seconds without a key before the field takes the keys."""
