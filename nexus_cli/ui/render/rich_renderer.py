@@ -7,7 +7,7 @@ it are the theme's own.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from nexus_cli.core import event as e
@@ -40,18 +40,21 @@ class RichRenderer:
         asks: bool = True,
         drawn: bool = True,
         commands: bool = True,
+        text: bool = True,
+        put_text: Callable[[str], None] | None = None,
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
         With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
         Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Without
-        `commands` no slash command is either.
+        `commands` no slash command is either, and how a turn has failed is told by others. Without `text` what the
+        assistant says is only counted; `put_text` takes it if it goes elsewhere.
         """
-        self._asks, self._drawn, self._commands = asks, drawn, commands
+        self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
         self._clock = clock
-        self._scrollback = Scrollback(put, self._width, theme)
+        self._scrollback = Scrollback(put, self._width, theme, put_text)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
@@ -105,6 +108,11 @@ class RichRenderer:
         self._show_held_drops()
         self._version += 1
         self._scrollback.add_note(text, role)
+
+    def add_lines(self, lines: Sequence[str]) -> None:
+        """Lines of others that are ready."""
+        self._version += 1
+        self._scrollback.add_lines(lines)
 
     def toggle_thinking(self) -> None:
         """Show or fold thinking from now on; what was folded last is shown when it is switched on."""
@@ -209,7 +217,8 @@ class RichRenderer:
             self._end_thought()
         self._spinner.phase("writing")
         self._spinner.wrote(len(text))
-        self._scrollback.add_text(self._markdown.feed(text))
+        if self._shows_text:
+            self._scrollback.add_text(self._markdown.feed(text))
 
     def _think(self, text: str) -> None:
         if self._thought is None:
@@ -301,12 +310,16 @@ class RichRenderer:
         self._spinner.phase("")
         if outcome.text:
             self.last_answer = outcome.text
+        if self._commands:
+            self._show_failure(outcome)
+        self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
+
+    def _show_failure(self, outcome: e.Outcome) -> None:
         if outcome.error and outcome.error.get("kind") == "aborted":
             self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
         else:
             self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
         self._scrollback.add_note(event_texts.describe_denials(outcome.denied, "/permissions"), "warn")
-        self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
 
     def _context(
         self, event: e.ContextDrop | e.ContextRecall | e.CompactionStart | e.CompactionDone | e.CacheResult

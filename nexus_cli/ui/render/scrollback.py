@@ -16,8 +16,16 @@ _LOOKED_AT = 65_536
 class Scrollback:
     """What has been put last decides what comes before the next."""
 
-    def __init__(self, put: Callable[[str], None], width: Callable[[], int], theme: Theme) -> None:
+    def __init__(
+        self,
+        put: Callable[[str], None],
+        width: Callable[[], int],
+        theme: Theme,
+        put_text: Callable[[str], None] | None = None,
+    ) -> None:
+        """`put_text` takes what the assistant says, if that goes elsewhere."""
         self._put = put
+        self._put_text = put_text or put
         self._width = width
         self._theme = theme
         self._last = ""
@@ -84,5 +92,6 @@ class Scrollback:
         self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
 
     def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
-        self._put(("\n" if gap or self.needs_gap(kind) else "") + text)
+        put = self._put_text if kind == "text" else self._put
+        put(("\n" if gap or self.needs_gap(kind) else "") + text)
         self._last = kind
