@@ -48,6 +48,8 @@ COMMANDS = {
     "memory": "What is remembered over sessions: list, search, add, accept and forget facts.",
     "trust": "Let this project's configuration take effect: it can only tighten what you allowed.",
     "model": "The models that are usable now, with window, price and cache support.",
+    "login": "Store a provider's key: in the keyring, else in a file that only you can read.",
+    "logout": "Remove a stored key.",
     "warm": "A process with everything imported, from which one-shots start: start, status, stop.",
     "tour": "See it work with no key: the real engine, a scripted model, a folder of its own.",
     "doctor": "What works here, what does not, and what to do about it.",

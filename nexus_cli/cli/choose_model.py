@@ -1,4 +1,4 @@
-"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment.
+"""Choose the model: `--model` > `NEXUS_MODEL` > settings > the only key in the environment, else stored.
 
 Code is never sent to a provider that the person did not choose: local servers are suggested, never taken. Only the
 provider knows if the model exists.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.provider.local_servers import LocalServer, local_servers
-from nexus_cli.session.available_models import keys_present, resolve_alias
+from nexus_cli.session.available_models import keys_to_choose_from, resolve_alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +41,41 @@ def choose_model(
     named = named or settings.model.strip()
     if named:
         return ModelChoice(resolve_alias(named, settings))
-    present = keys_present(environ, settings)
+    present = keys_to_choose_from(environ, settings)
     if len(present) == 1:
         ((variable, model),) = present.items()
         model = resolve_alias(model, settings)
-        return ModelChoice(model, f"Using {model}, because {variable} is set; another one: --model NAME")
+        why = "set" if environ.get(variable, "").strip() else "stored"
+        return ModelChoice(model, f"Using {model}, because {variable} is {why}; another one: --model NAME")
     if present:
         usable = next((model for model in present.values() if model != REDACTED), "NAME")
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
         raise NexusError(
             "config",
             "no model",
-            f"several keys are in the environment: {found}",
+            f"there are several keys: {found}",
             f"Choose one: --model {usable}, NEXUS_MODEL=..., or nexus config set model ...",
         )
+    for variable, model in settings.default_models.items():
+        if model == REDACTED:
+            from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (seldom, and slow)
+
+            key = f"default_models.{variable}"
+            raise misplaced_key_error(key, f"`nexus config set --unset {key}` takes it out")
     found_servers = servers()
     if found_servers:
         where = ", ".join(f"{server.name} at {server.url}" for server in found_servers)
         raise NexusError(
             "config",
             "no model",
-            f"no key is in the environment, but a local server answers: {where}",
+            f"there is no key, but a local server answers: {where}",
             f"Use it: --model {found_servers[0].prefix.rstrip('/')}/NAME, or nexus config set model ...",
         )
     first = next(iter(settings.default_models), "OPENAI_API_KEY")
     raise NexusError(
         "config",
         "no model",
-        "none is named, no provider's key is in the environment, and no local server answers",
-        f"Set a key (export {first}=...), name a model (--model NAME, NEXUS_MODEL), or start a local server such as "
-        "Ollama; `nexus doctor` shows what is there",
+        "none is named, there is no key of a provider, and no local server answers",
+        f"`nexus login PROVIDER` stores a key (or export {first}=...); or name a model (--model NAME, NEXUS_MODEL), or "
+        "start a local server such as Ollama; `nexus doctor` shows what is there",
     )

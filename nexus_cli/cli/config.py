@@ -35,10 +35,6 @@ def _load() -> LoadedSettings:
     loaded = load_settings_in(project_root(working_folder()), places(), defaults_dir(), os.environ)
     for notice in loaded.settings.notices:
         write_stderr_line(f"nexus: {notice}")
-    for key in loaded.misplaced:
-        from nexus_cli.config.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
-
-        write_stderr_line(f"nexus: {misplaced_notice(key, loaded.origins[key])}")
     return loaded
 
 

@@ -27,6 +27,7 @@ from nexus_cli.config.child_environment import child_environment, own_environmen
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
+from nexus_cli.config.stored_keys import key_place
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.session.available_models import keys_present
@@ -87,7 +88,8 @@ def _path(look: CheckInput) -> Check:
     if not leads:
         return Check("path", "ok", "commands have your own programs")
     program = os.path.join(own_environment(), "bin", "nexus")
-    hint = f"Take it out and link the program alone into a folder on your PATH: ln -s {program} ~/.local/bin/nexus"
+    hint = "Take it out, and install with `uv tool install .` or `pipx install .`, or link the program alone: "
+    hint += f"ln -s {program} ~/.local/bin/nexus"
     return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, which commands run without", hint)
 
 
@@ -151,17 +153,21 @@ def _config(look: CheckInput) -> Check:
     if look.misplaced:
         notices = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
         return Check("settings", "broken", notices, "Make a new key where others could read that file")
+    if look.settings.notices:
+        return Check("settings", "note", "; ".join(look.settings.notices))
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
 
 
 def _keys(look: CheckInput) -> Check:
     present = keys_present(look.environ, look.settings)
     if present:
-        return Check("keys", "ok", ", ".join(present))
+        places = {name: "" if look.environ.get(name, "").strip() else key_place(name) for name in present}
+        rows = [f"{name} (in {place})" if place else name for name, place in places.items()]
+        return Check("keys", "ok", ", ".join(rows))
     names = ", ".join(look.settings.default_models)
     if not names:
         return Check("keys", "note", "not looked for", "The names of their variables are in the settings")
-    return Check("keys", "note", "none in the environment", f"A provider's key is one of {names}")
+    return Check("keys", "note", "none", f"`nexus login PROVIDER` stores one; in the environment it is one of {names}")
 
 
 def _model(look: CheckInput) -> Check:

@@ -1,6 +1,7 @@
-"""The first start in a terminal: find usable models, ask at most two questions, write the settings.
+"""The first start in a terminal: find usable models, ask for a key if there is none, for model and level, and write
+the settings.
 
-Only `config.toml` is written, and only when both answers are there. What is usable is found by
+A key is stored at once; `config.toml` is written only when both other answers are there. What is usable is found by
 `session.reports.models`; the REPL that follows is the business of `run_repl`.
 """
 
@@ -12,11 +13,15 @@ from typing import Any
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.edit_config import write_setting
+from nexus_cli.cli.login import ReadKey, ask_key, read_hidden_line
+from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import Places, defaults_dir, places
 from nexus_cli.config.settings import LoadedSettings, Settings
+from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.provider.endpoint import resolve_endpoint
+from nexus_cli.provider.endpoint import key_variable, resolve_endpoint
+from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
 from nexus_cli.session.available_models import keys_present, named_model, resolve_alias
@@ -49,44 +54,91 @@ def is_first_run(found: Places) -> bool:
 
 
 def first_run(
-    loaded: LoadedSettings, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]
+    loaded: LoadedSettings,
+    environ: Mapping[str, str],
+    stream: Writable,
+    read_line: Callable[[], str],
+    read_key: ReadKey = read_hidden_line,
 ) -> None:
     """Print what was found, ask for a model and a permission level, and write both to the settings.
+
+    If no model is usable it asks first for a provider and its key, and stores that.
 
     The first question is omitted if only one model is usable, unless a local server has it, which is never taken
     unasked. Enter takes the first answer. Raises the `NexusError("config", ...)` of `choose_model` if no model is
     usable, `NexusError("usage", ...)` after three invalid answers, and `SystemExit(0)` at the end of input; nothing is
     written then. Settings that cannot be written are reported and are no error.
     """
-    _First(loaded.settings, environ, stream, read_line).run()
+    _First(loaded.settings, environ, stream, read_line, read_key).run()
+
+
+def log_in(
+    settings: Settings,
+    environ: Mapping[str, str],
+    stream: Writable,
+    read_line: Callable[[], str],
+    read_key: ReadKey = read_hidden_line,
+) -> None:
+    """Ask for a provider and its key, and store it: for a start with settings, but no model.
+
+    Raises as `first_run` does; without a key the error of `choose_model`.
+    """
+    _First(settings, environ, stream, read_line, read_key).log_in(())
 
 
 class _First:
     def __init__(
-        self, settings: Settings, environ: Mapping[str, str], stream: Writable, read_line: Callable[[], str]
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        stream: Writable,
+        read_line: Callable[[], str],
+        read_key: ReadKey,
     ) -> None:
         self._settings = settings
         self._environ = environ
         self._stream = stream
         self._read_line = read_line
+        self._read_key = read_key
         self._width = min(stream.width, MOST_COLUMNS)
 
     def run(self) -> None:
         """See `first_run`."""
         servers = local_servers()
-        models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         self._say("This is the first start of nexus here. What was found:")
         self._print_found(servers)
+        models = self._usable(servers)
         if not models and not named_model(self._environ, self._settings):
-            self._say("A model is needed, and none is usable yet. One of these is enough:")
-            self._ways()
-            self._refuse(servers)
+            self.log_in(servers)
+            models = self._usable(servers)
         model = self._model(models)
         allow = self._level()
         self._write({"model": model, "allow": allow})
 
+    def _usable(self, servers: Sequence[LocalServer]) -> Sequence[Mapping[str, Any]]:
+        models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
+        return models
+
+    def log_in(self, servers: Sequence[LocalServer]) -> None:
+        """Ask for a provider and its key, and store it; without one raise the error of `choose_model`."""
+        known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
+        if known:
+            self._say("A model needs a key, and there is none yet. Whose key do you have?")
+            rows = [(str(place), SHAPES[name].title, SHAPES[name].page) for place, name in enumerate(known, 1)]
+            self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
+            self._say("Without a key:")
+            self._ways()
+            name = self._ask("Provider", known[0], lambda text: _provider(text, known))
+            if key := ask_key(name, self._environ, self._stream, self._read_key):
+                self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
+                return
+        else:
+            self._say("A model is needed, and none is usable yet. One of these is enough:")
+            self._ways()
+        self._refuse(servers)
+
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
-        keys = ", ".join(keys_present(self._environ, self._settings)) or "none in the environment"
+        keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
         answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none answers here"
         term = self._environ.get("TERM", "") or "TERM is not set"
         colours = "colours" if self._stream.colour else "no colours"
@@ -112,20 +164,19 @@ class _First:
     def _ways(self) -> None:
         names = list(self._settings.default_models) or ["OPENAI_API_KEY"]
         ways = [
-            f"export {names[0]}=... or the key of another provider: {', '.join(names[1:])}",
             "start a local server, such as Ollama, with a model",
+            f"keys in the environment are found too: export {names[0]}=...",
             "nexus --model PROVIDER/NAME for any other model that litellm knows",
         ]
         for way in ways:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
-        self._say("`nexus model list` shows what is usable, `nexus doctor` what works here and what does not.")
 
     def _model(self, models: Sequence[Mapping[str, Any]]) -> str:
         own = {named_model(self._environ, self._settings), *keys_present(self._environ, self._settings).values()}
         if len(models) == 1 and models[0]["name"] in own:
-            self._say(f"Model: {models[0]['name']} ({', '.join(models[0]['because'])}).")
+            self._say(f"Model: {models[0]['name']} ({models[0]['because'][-1]}).")
             return str(models[0]["name"])
-        self._say("Which model shall be used? Type its number, or the name of any model. $ is per million tokens.")
+        self._say("Which model? Type its number, or the name of any model. $ is per million tokens.")
         self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
             self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
@@ -155,7 +206,7 @@ class _First:
         self._say("What may run without asking you? You can change it at any time: /permissions.")
         rows = [("", "", ""), *((str(place), level, MEANINGS[level]) for place, level in enumerate(LEVELS, 1))]
         self._put("\n".join(f"  {line}" for line in table(rows, self._width - 2)[-len(LEVELS) :]))
-        return self._ask("Without asking", LEVELS[0], _level)
+        return self._ask("Permission level", LEVELS[0], _level)
 
     def _ask(self, what: str, default: str, meant: Meant) -> str:
         """Return the answer to one question; Enter is `default`."""
@@ -201,6 +252,17 @@ def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]
         because = sanitize(", ".join(model["because"]))
         rows.append((str(place), cut_line(sanitize(model["name"]), 60), window, *prices, because))
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
+
+
+def _provider(text: str, known: Sequence[str]) -> str:
+    """Return the provider of an answer: its number or a name of it."""
+    if looks_like_key(text):
+        raise NexusError("usage", "that is a key", "first the provider is asked for", "Type its number or its name")
+    if text.isascii() and text.isdigit():
+        if 1 <= int(text[:3]) <= len(known):
+            return known[int(text[:3]) - 1]
+        raise NexusError("usage", text[:20], f"there are {len(known)} providers", "Type one of the numbers, or a name")
+    return find_provider(text[:20])
 
 
 def _level(text: str) -> str:

@@ -32,7 +32,7 @@ def _settings() -> Settings:
 
 @app.command("list")
 def list_models(json: Json = False) -> int:
-    """List the chosen model, aliases, the models of keys in the environment, and those of local servers."""
+    """List the chosen model, aliases, the models of the keys there are, and those of local servers."""
     value = reports.list_models(_settings(), os.environ)
     return print_report(value, models_text, json=json)
 

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
-from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.choose_model import ModelChoice, choose_model
 from nexus_cli.cli.command_options import SharedOptions
-from nexus_cli.cli.first_run import first_run, is_first_run
+from nexus_cli.cli.first_run import first_run, is_first_run, log_in
 from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
 from nexus_cli.cli.stderr_line import write_stderr_line
@@ -30,6 +31,8 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.session.available_models import keys_present
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -60,11 +63,26 @@ def run_repl(shared: SharedOptions) -> int:
     if not os.isatty(1):
         raise NexusError("usage", "no terminal", "stdout is not one, so nobody can be shown a prompt", "Use nexus ask")
     settings = _load_settings(shared)
-    chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
+    chosen = _choose_model(shared, settings)
     if chosen.announce and not shared.quiet:
         write_stderr_line(f"nexus: {chosen.announce}")
+    if os.isatty(0) and chosen.model and not shared.no_save:
+        offer_login(chosen.model, os.environ, QuietStream(Stream(2)), read_hidden_line)
     options = session_options(shared, settings, folder, chosen.model, front="chat", interactive=True)
     return _ReplRun(shared, options, settings).run()
+
+
+def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
+    """Return the model; where there is neither a key nor a local server, ask for a key first."""
+    resumes = bool(shared.resume or shared.newest)
+    try:
+        return choose_model(shared.model, os.environ, settings, resumes=resumes)
+    except NexusError as error:
+        keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
+        if not keyless or shared.no_save or not os.isatty(0):
+            raise
+    log_in(settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
+    return choose_model(shared.model, os.environ, settings, resumes=resumes)
 
 
 def _load_settings(shared: SharedOptions) -> Settings:

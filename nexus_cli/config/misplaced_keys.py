@@ -41,14 +41,15 @@ def hide_key(text: str) -> str:
 def misplaced_notice(key: str, origin: str) -> str:
     """Return the notice about a setting `key` that already holds an API key."""
     unset = f"nexus config set --unset {key}" if REDACTED not in key else "nexus config edit"
-    return f"{key} in {origin} looks like a key and is not used: {unset} takes it out; keys go into the environment"
+    return f"{key} in {origin} looks like a key and is not used: {unset} takes it out, `nexus login PROVIDER` stores it"
 
 
 def misplaced_key_error(what: str, where: str = "") -> NexusError:
     """Return the error for a key that was given as `what`, a setting or an option; `where` ends the hint."""
     variable = what.rpartition(".")[2]
     variable = variable if _VARIABLE.fullmatch(variable) and not looks_like_key(variable) else "OPENAI_API_KEY"
-    why = "what was given looks like a key, and nexus keeps and shows none"
-    hint = f"Keys go into the environment (export {variable}=...); here belongs a model's name such as openai/gpt-5.6"
+    why = "what was given looks like a key"
+    hint = f"`nexus login PROVIDER` stores it, or it goes into the environment (export {variable}=...); here belongs a "
+    hint += "model's name such as openai/gpt-5.6"
     hint = f"{hint}; {where}" if where else hint
     return NexusError("config", what, why, hint)

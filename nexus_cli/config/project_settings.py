@@ -137,7 +137,7 @@ def apply_project(loaded: LoadedSettings, said: ProjectSettings, origin: str) ->
     mine = loaded.settings
     # The person's own limits stay apart from the project's, so that each can be named as what bound a value.
     settings = replace(build_settings(values), allow=mine.allow, limits=mine.limits, project=Limits(**limits))
-    return LoadedSettings(settings, origins, values)
+    return replace(loaded, settings=replace(settings, notices=mine.notices), origins=origins, values=values)
 
 
 def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> LoadedSettings:
@@ -158,7 +158,7 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
 
 
 def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
-    return replace(loaded, settings=replace(loaded.settings, notices=(notice,)))
+    return replace(loaded, settings=replace(loaded.settings, notices=(*loaded.settings.notices, notice)))
 
 
 def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:

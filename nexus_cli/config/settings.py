@@ -7,7 +7,7 @@ Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -92,7 +92,7 @@ class Settings:
     project: Limits = UNLIMITED
     """Limits that a trusted project asks for, see `nexus_cli.config.project_settings`."""
     notices: tuple[str, ...] = ()
-    """Notices about project files that have no effect."""
+    """Notices for the person: keys and former names in the personal file, project files that have no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +224,10 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
     return flat
 
 
-def read_values(path: Path) -> dict[str, Scalar]:
+def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Scalar]:
     """Return the settings of one file by dotted key; empty when there is no such file.
 
+    A table under a former name counts; `notices` gets a line that says so.
     Raises `NexusError("config", ...)` that names the file and the line: unreadable, no TOML, unknown key, wrong value.
     """
     try:
@@ -241,10 +242,10 @@ def read_values(path: Path) -> dict[str, Scalar]:
         _raise_broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
     except OSError as error:
         raise NexusError("config", str(path), f"cannot be read ({error.strerror})", "Check its permissions") from error
-    return parse_values(text, path)
+    return parse_values(text, path, notices)
 
 
-def parse_values(text: str, path: Path) -> dict[str, Scalar]:
+def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dict[str, Scalar]:
     """Return the settings in `text` by dotted key; `NexusError("config", ...)` that names `path` and the line."""
     import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
 
@@ -256,6 +257,11 @@ def parse_values(text: str, path: Path) -> dict[str, Scalar]:
         _raise_broken(
             path, int(line) if line else text.count("\n") + 1, f"is not valid TOML: {why[:1].lower()}{why[1:]}"
         )
+    for former, present in FORMER_TABLES.items():
+        if former in table and notices is not None:
+            line_number = _line_of(text, [former])
+            where = f"{path}, line {line_number}" if line_number else str(path)
+            notices.append(f"{where}: [{former}] is now called [{present}]; it still counts, rename it there")
     values: dict[str, Scalar] = {}
     flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
     flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
@@ -305,13 +311,19 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
     """
     values: dict[str, Scalar] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
-    personal, misplaced = hide_misplaced_keys(read_values(places.settings))
+    notices: list[str] = []
+    personal, misplaced = hide_misplaced_keys(read_values(places.settings, notices))
+    if misplaced:
+        from nexus_cli.config.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
+
+        notices += [misplaced_notice(key, str(places.settings)) for key in misplaced]
     values |= personal
     origins |= dict.fromkeys(personal, str(places.settings))
     if environ.get("NEXUS_MODEL", "").strip():
         values |= hide_misplaced_keys({"model": environ["NEXUS_MODEL"].strip()})[0]
         origins["model"] = "environment NEXUS_MODEL"
-    return LoadedSettings(check_consistency(build_settings(values), places.settings), origins, values, misplaced)
+    settings = check_consistency(build_settings(values), places.settings)
+    return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values, misplaced)
 
 
 def hide_misplaced_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], tuple[str, ...]]:

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.context.prompt_loader import FilePromptSource, personal_sources, project_sources, trim_text
+from nexus_cli.context.prompt_loader import (
+    FilePromptSource,
+    foreign_sources,
+    personal_sources,
+    project_sources,
+    trim_text,
+)
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
@@ -136,9 +142,10 @@ def instruction_layers(cwd: Path | None) -> list[ContextLayer]:
     """Return the layers of `cwd` that have instructions, or a notice why they have none; without settings, servers and
     environment.
 
-    A file that cannot be read is left out with a notice. A folder that has vanished leaves the global layer.
+    A folder without instructions for us has those for other agents (`FOREIGN_FILES`), and a notice that names them. A
+    file that cannot be read is left out with a notice. A folder that has vanished leaves the global layer.
     """
-    return [layer for layer in _load_instructions(cwd, skip=True) if layer.text or layer.notice]
+    return [layer for layer in _load_instructions(cwd, for_session=True) if layer.text or layer.notice]
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,23 +176,35 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _load_instructions(cwd: Path | None, *, skip: bool = False) -> list[ContextLayer]:
+def _load_instructions(cwd: Path | None, *, for_session: bool = False) -> list[ContextLayer]:
     """Return every layer of `cwd` from the outermost to the innermost, with its instructions.
 
-    `NexusError("config", ...)` for a file that cannot be read, unless it is to be skipped.
+    `NexusError("config", ...)` for a file that cannot be read; a session skips it.
     """
     config = places().config
-    layers = [_layer("global", config, personal_sources(), skip)]
+    layers = [_layer("global", config, personal_sources(), skip=for_session)]
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
     root, home, seen = project_root(local), _home(), {config.absolute().resolve()}
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     within = Path(os.path.realpath(root))
-    layers += [_layer("ancestor", one, project_sources(one), skip, within) for one in outer if one not in seen]
-    if local not in seen:
-        layers.append(_layer("local", local, project_sources(local), skip, within))
+    for folder in (one for one in (*outer, local) if one not in seen):
+        layer = _layer("local" if folder == local else "ancestor", folder, project_sources(folder), for_session, within)
+        if for_session and not layer.text and (foreign := foreign_sources(folder)):
+            layer = _with_file_notice(_layer(layer.name, folder, foreign, for_session, within))
+        layers.append(layer)
     return layers
+
+
+def _with_file_notice(layer: ContextLayer) -> ContextLayer:
+    """Return `layer` with a notice that names its file: instructions for other agents are read."""
+    if layer.path is None:
+        return layer
+    file = one_line(os.path.relpath(layer.path, layer.folder))
+    where = one_line(str(layer.folder))
+    notice = f"{file} in {where} is read as instructions; a NEXUS.md or AGENTS.md there takes its place"
+    return replace(layer, notice="; ".join(filter(None, (notice, layer.notice))))
 
 
 def _home() -> Path | None:
@@ -219,7 +238,8 @@ def _layer(
             continue
         if text:
             notice = "; ".join([*notices, *([source.notice] if source.notice else [])])
-            return ContextLayer(name, path.parent, path, text, notice, ignored=tuple(ignored), beyond=source.beyond)
+            home = path.parent if within is None else folder
+            return ContextLayer(name, home, path, text, notice, ignored=tuple(ignored), beyond=source.beyond)
         notices += [source.notice] if source.notice else []
     return ContextLayer(name, folder, notice="; ".join(notices), ignored=tuple(ignored))
 
@@ -233,8 +253,12 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
         return replace(layer, ignored=(*layer.ignored, *found))
     config = _parse_file(settings, _toml)
     table = _parse_file(servers, _mcp)
+    notices = [layer.notice] if layer.notice else []
+    if table == {} and "servers" in (_parse_file(servers, json.loads) or {}):
+        notices.append(f'{one_line(str(servers))} names "servers", the form of VS Code: nexus reads "mcpServers"')
     return replace(
         layer,
+        notice="; ".join(notices),
         config_path=settings if config is not None else None,
         config=config or {},
         mcp_path=servers if table is not None else None,

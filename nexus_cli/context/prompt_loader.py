@@ -21,6 +21,8 @@ __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "
 
 INSTRUCTION_FILES = ("NEXUS.md", "AGENTS.md")
 """In a project's folder; the first that exists and is not blank."""
+FOREIGN_FILES = ("CLAUDE.md", ".cursorrules", ".github/copilot-instructions.md")
+"""Instructions for other agents: a session reads the first that is not blank in a folder with none of the above."""
 
 
 class PromptSource(Protocol):
@@ -112,6 +114,13 @@ def personal_sources() -> list[FilePromptSource]:
 def project_sources(folder: Path | None) -> list[FilePromptSource]:
     """Return the instruction files of one folder, in the order in which they are looked for."""
     return [FilePromptSource(folder / name) for name in INSTRUCTION_FILES] if folder else []
+
+
+def foreign_sources(folder: Path) -> list[FilePromptSource]:
+    """Return instruction files for other agents; none where the folder has one for us, be it blank."""
+    if any(os.path.lexists(folder / name) for name in INSTRUCTION_FILES):
+        return []
+    return [FilePromptSource(folder / name) for name in FOREIGN_FILES]
 
 
 def first_prompt(sources: Sequence[PromptSource]) -> tuple[str, Path | None]:

@@ -1,10 +1,10 @@
 """Redact secrets in a text before a person, a log or another model sees it.
 
-Three kinds are recognized: values of key variables in the environment, values behind the name of a secret
-(`DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`, `<password>...`), and strings in the form of a key. A name alone
-is no secret: `password = get_password()`, `token: str` and `secret santa` stay. In a literal place (a shell variable,
-the query of an address, an option, a header) and in a quoted password the value counts as one; elsewhere the same word
-may be code or prose, and the rules are stricter. Time is linear: every repetition is bounded.
+Three kinds are recognized: known values (of key variables in the environment, and stored keys), values behind the name
+of a secret (`DB_PASSWORD=...`, `"token": "..."`, `--api-key ...`, `<password>...`), and strings in the form of a key. A
+name alone is no secret: `password = get_password()`, `token: str` and `secret santa` stay. In a literal place (a shell
+variable, the query of an address, an option, a header) and in a quoted password the value counts as one; elsewhere the
+same word may be code or prose, and the rules are stricter. Time is linear: every repetition is bounded.
 """
 
 from __future__ import annotations
@@ -247,6 +247,15 @@ OPAQUE = re.compile(
 """Further forms of keys in a line about a failure, where long words without meaning are no text."""
 
 
+_protected: set[str] = set()
+
+
+def protect_secret(value: str) -> None:
+    """Redact `value` in this process from now on, wherever it came from: a key that was stored or typed."""
+    if len(value) >= SHORTEST:
+        _protected.add(value)
+
+
 def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None = None) -> str:
     """Return `text` with keys replaced by `[redacted]`: values of key variables in `environ`, and strings that look
     like keys.
@@ -264,7 +273,7 @@ def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None
 
 
 def _without_values(text: str, environ: Mapping[str, str]) -> str:
-    values = {value.strip() for name, value in environ.items() if NAMED_SECRET.search(name.upper())}
+    values = {value.strip() for name, value in environ.items() if NAMED_SECRET.search(name.upper())} | _protected
     for value in sorted(values, key=lambda value: (-len(value), value)):
         if len(value) < SHORTEST or value not in text:
             continue

@@ -1,6 +1,7 @@
 """The address and key of a request, resolved before anything is sent.
 
-Owns the variables that hold keys and addresses; `local_servers` finds what runs here. litellm knows the addresses of
+Owns the variables that hold keys and addresses; `config.stored_keys` has the keys of `nexus login`, over which the
+environment wins; `local_servers` finds what runs here. litellm knows the addresses of
 hosted providers. A local server without an address gets the loopback one, not the hosted service that litellm would
 fall back to: code goes only to a provider that the person chose. Invalid values are refused by the name of their
 variable.
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from nexus_cli.config.stored_keys import stored_key
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.local_servers import PORTS
 from nexus_cli.provider.model_names import LOCAL, split_model_name
@@ -48,7 +50,8 @@ def key_variable(provider: str) -> str:
 
 def set_key_hint(provider: str) -> str:
     """Return the advice to set the key of `provider`."""
-    return f"Set {key_variable(provider)} to a valid key"
+    login = f"`nexus login {provider}` stores a key; or set" if provider in KEY_VARIABLES else "Set"
+    return f"{login} {key_variable(provider)} to a valid one"
 
 
 def base_variable(provider: str) -> str:
@@ -66,18 +69,19 @@ BEARERS = frozenset({"ANTHROPIC_AUTH_TOKEN"})
 class EnvValue:
     """The value of one variable."""
 
-    text: str
+    text: str = field(repr=False)
     exact: bool
     """It stands so in the environment, where litellm finds it."""
 
 
 def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
-    """Return the key that litellm would find for `provider`; None without any. `ProviderError` of kind `auth` where it
-    cannot be sent."""
+    """Return the key that litellm would find for `provider`, else the stored one; None without any. `ProviderError` of
+    kind `auth` where it cannot be sent."""
     names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
     name = next((name for name in names if environ.get(name)), "")
     if not name:
-        return None
+        stored = stored_key(key_variable(provider)) if provider in KEY_VARIABLES else ""
+        return EnvValue(stored, exact=False) if stored else None
     text = environ[name].strip()
     exact = text == environ[name]
     if not text:
@@ -123,7 +127,7 @@ class Endpoint:
     """As litellm wants it."""
     base: str | None
     """None: litellm's own address for the provider."""
-    key: str | None
+    key: str | None = field(repr=False)
     """None: litellm takes it from the environment."""
 
     @property

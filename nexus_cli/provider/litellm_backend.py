@@ -135,7 +135,8 @@ class LitellmBackend:
         A stream without progress for `request.stall_seconds` is a `ProviderError` of kind `network`. Closing the
         iterator or cancelling its task closes the socket.
         """
-        where = resolve_endpoint(request.model, os.environ, self._base, self._key)
+        # In a thread: a keyring may wait until a person unlocks it.
+        where = await asyncio.to_thread(resolve_endpoint, request.model, os.environ, self._base, self._key)
         info = self._info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds)

@@ -1,4 +1,4 @@
-"""Find usable models: keys in the environment, aliases, the model of a run that names none.
+"""Find usable models: keys in the environment or stored, aliases, the model of a run that names none.
 
 The command line explains a choice, and the provider knows if a model exists.
 """
@@ -8,13 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.core.errors import REDACTED
 
 
 def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """Return the key variables of the settings that are set in the environment, each with its model."""
-    models = settings.default_models.items()
-    return {name: _resolve_or_redact(model, settings) for name, model in models if environ.get(name, "").strip()}
+    """Return the key variables of the settings that are set in the environment, or whose key is stored, each with its
+    model."""
+    models, stored = settings.default_models.items(), stored_names()
+    present = {name: model for name, model in models if environ.get(name, "").strip() or name in stored}
+    return {name: _resolve_or_redact(model, settings) for name, model in present.items()}
+
+
+def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """Return the keys that give an unnamed model, as `keys_present` does: those in the environment, else the stored."""
+    present = keys_present(environ, settings)
+    return {name: model for name, model in present.items() if environ.get(name, "").strip()} or present
 
 
 def resolve_alias(name: str, settings: Settings) -> str:
@@ -41,7 +50,7 @@ def named_model(environ: Mapping[str, str], settings: Settings) -> str:
 
 
 def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:
-    """Return the model of a run that names none: `named_model`, else that of the only key in the environment, else
+    """Return the model of a run that names none: `named_model`, else that of the only key (`keys_to_choose_from`), else
     ""."""
-    present = keys_present(environ, settings)
+    present = keys_to_choose_from(environ, settings)
     return named_model(environ, settings) or (next(iter(present.values())) if len(present) == 1 else "")

@@ -20,8 +20,8 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.available_models import keys_present, unnamed_model
-from nexus_cli.session.recipes import folders, project_recipes
+from nexus_cli.session.available_models import keys_present, keys_to_choose_from, unnamed_model
+from nexus_cli.session.recipes import FRONTS, project_recipes
 
 
 def snapshot(
@@ -38,7 +38,8 @@ def snapshot(
             if not skill.shadowed and not skill.problem
         ],
         "servers": _servers(cwd)[0],
-        "credentials": sorted(keys_present(environ, settings)),
+        # Those that a command of the model has: a stored key is given to requests alone.
+        "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
     }
 
 
@@ -54,11 +55,12 @@ def status(
     return {
         "version": 1,
         **snapshot(cwd, settings, environ, model, tools),
+        "credentials": sorted(keys_present(environ, settings)),
         "model": model or None,
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings, environ),
         "servers": [{"name": name, "state": "not started"} for name in servers],
-        "recipes": sorted({*recipe_names(folders()), *(own.names() if own else ())}),
+        "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {"folder": str(root), "trust": trust_state(root), "skills_not_trusted": count_untrusted(cwd)},
         "memory": memory,
         "notices": [line for line in (problem, trouble) if line],
@@ -66,10 +68,10 @@ def status(
 
 
 def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
-    present = keys_present(environ, settings)
+    present = keys_to_choose_from(environ, settings)
     if present:
-        return f"none is named, and several keys are in the environment: {', '.join(present)}"
-    return "none is named, and no provider's key is in the environment"
+        return f"none is named, and there are several keys: {', '.join(present)}"
+    return "none is named, and there is no key of a provider"
 
 
 def _servers(cwd: Path) -> tuple[list[str], str]:
@@ -79,7 +81,8 @@ def _servers(cwd: Path) -> tuple[list[str], str]:
     if not any(os.path.lexists(folder / "mcp.json") for folder in around):
         return [], ""
     try:
-        return sorted(ContextLoader(cwd, trusted=trust_state(root) == "trusted").load().mcp_servers), ""
+        loaded = ContextLoader(cwd, trusted=trust_state(root) == "trusted").load()
+        return sorted(loaded.mcp_servers), "; ".join(notice for notice in loaded.notices if "mcp.json" in notice)
     except NexusError as error:
         return [], error.message
 

@@ -19,8 +19,11 @@ from nexus_cli.tools.files import ToolError, resolve_path
 PROTECTED_FOLDERS = frozenset({".git", ".nexus"})
 """Anything at or below a folder of these names, anywhere in the project."""
 INSTRUCTION_FILES = frozenset(
-    {"nexus.md", "agents.md", "soul.md", "identity.md", "agent.md", "preferences.md", "claude.md"}
-)
+    {
+        "nexus.md", "agents.md", "soul.md", "identity.md", "agent.md", "preferences.md", "claude.md", ".cursorrules",
+        "copilot-instructions.md",
+    }
+)  # fmt: skip
 SHELL_FILES = frozenset({
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
     ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",

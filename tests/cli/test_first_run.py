@@ -18,6 +18,7 @@ from nexus_cli.cli import first_run as module
 from nexus_cli.cli.first_run import first_run, is_first_run
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
+from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.local_servers import LocalServer
 
@@ -59,10 +60,15 @@ class Person:
         """One line."""
         return self.answers.pop(0) + "\n" if self.answers else ""
 
+    def read_key(self, prompt: str) -> str:
+        """One line that is not shown."""
+        self.write(prompt)
+        return self.read()
+
     def start(self, environ: Mapping[str, str]) -> None:
         """The first start."""
         loaded = load_settings(places(), defaults_dir(), environ)
-        first_run(loaded, environ, self, self.read)
+        first_run(loaded, environ, self, self.read, self.read_key)
 
 
 @pytest.fixture(autouse=True)
@@ -171,13 +177,22 @@ def test_keys_come_before_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written()["model"] == "anthropic/claude-sonnet-5" and "21 more" in person.text
 
 
+def test_without_any_key_it_asks_for_one_stores_it_and_goes_on() -> None:
+    person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "edit"])
+    person.start(NONE)
+    assert written() == {"model": "openai/gpt-5.6", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
+    assert "first the provider is asked for" in person.text and "there are 7 providers" in person.text
+    assert "nexus login anthropic" in " ".join(person.text.split()), "the key of another provider is not taken"
+    assert "0123456789" not in person.text
+
+
 def test_without_any_model_it_says_what_to_do_and_writes_nothing() -> None:
     person = Person(["", ""])
     with pytest.raises(NexusError) as caught:
         person.start(NONE)
     assert (caught.value.what, caught.value.exit_status) == ("no model", 2)
     assert "ways above" in caught.value.hint and "export" in person.text, "what helps is told once"
-    assert person.asked == 0 and is_first_run(places())
+    assert person.asked == 1 and is_first_run(places()) and not stored_names()
 
 
 @pytest.mark.parametrize("answers", [[], ["2"]])
@@ -210,9 +225,10 @@ def test_settings_that_cannot_be_written_are_told_and_no_error() -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 40])
-def test_narrow_terminals_are_kept_to(columns: int) -> None:
-    person = Person(["", ""], columns)
-    person.start(TWO)
+@pytest.mark.parametrize(("environ", "answers"), [(TWO, ("", "")), (NONE, ("", "sk-ant-0123456789", ""))])
+def test_narrow_terminals_are_kept_to(columns: int, environ: Mapping[str, str], answers: tuple[str, ...]) -> None:
+    person = Person(list(answers), columns)
+    person.start(environ)
     wide = [line for line in person.text.splitlines() if len(line) > columns and "]: " not in line]
     assert not wide
 

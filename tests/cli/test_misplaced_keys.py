@@ -128,8 +128,20 @@ def test_a_key_in_the_file_can_be_taken_out(nexus: Run, config: Path) -> None:
     assert nexus("doctor").returncode == 0
 
 
-def test_the_former_name_of_the_table_still_counts(nexus: Run, config: Path) -> None:
-    config.write_text('[keys]\nMY_KEY = "openai/former"\nOTHER_KEY = "openai/other"\n')
+@pytest.mark.parametrize("table", ["keys", "default_models"])
+def test_a_key_beside_its_variable_is_the_reason_that_there_is_no_model(nexus: Run, config: Path, table: str) -> None:
+    config.write_text(f'[{table}]\nOPENAI_API_KEY = "{KEY}"\n')
+    done = nexus("ask", "hi")
+    assert done.returncode == 2 and KEY.encode() not in done.stderr
+    for told in (b"default_models.OPENAI_API_KEY", b"nexus login", b"config set --unset default_models.OPENAI_API_KEY"):
+        assert told in done.stderr
+
+
+def test_the_former_name_of_the_table_still_counts_and_is_named_with_the_present_one(nexus: Run, config: Path) -> None:
+    config.write_text('# mine\n[keys]\nMY_KEY = "openai/former"\nOTHER_KEY = "openai/other"\n')
+    for words in (("config", "show"), ("doctor",)):
+        done = nexus(*words, env={"COLUMNS": "400"})
+        assert b"line 2: [keys] is now called [default_models]" in done.stdout + done.stderr and done.returncode == 0
     assert nexus("config", "get", "keys.MY_KEY").stdout == nexus("config", "get", "default_models.MY_KEY").stdout
     assert nexus("config", "set", "keys.MY_KEY", "openai/now").returncode == 0
     assert 'default_models]\nMY_KEY = "openai/now"' in config.read_text() and "former" not in config.read_text()

@@ -56,16 +56,16 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
     assert value["model"] == "openai/gpt-5.6"
     assert value["tools"] == TOOLS
     assert value["skills"] == [{"name": "deploy", "description": "Roll out", "origin": "personal"}]
-    assert {"ask", "chat"} <= set(value["recipes"])
+    assert value["recipes"] == ["ask", "chat"], "those that a person can start, not what nexus uses itself"
     assert value["project"] == {"folder": str(tmp_path), "trust": "nothing", "skills_not_trusted": 0}
     assert (value["servers"], value["memory"], value["notices"]) == ([], None, [])
     text = nexus("status", env={"COLUMNS": "40"}).stdout.decode()
     assert all(len(line) <= 40 for line in text.splitlines())
-    assert "deploy: Roll out" in text
+    assert "deploy: Roll out" in text and "MCP" not in text
 
 
 def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> None:
-    assert reported(tmp_path)["model_why"] == "none is named, and no provider's key is in the environment"
+    assert reported(tmp_path)["model_why"] == "none is named, and there is no key of a provider"
     both = reported(tmp_path, {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": "y"})
     assert both["model"] is None
     assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in both["model_why"]
@@ -94,6 +94,10 @@ def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_no
     trust(tmp_path)
     assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]
     assert "MCP servers, not started: mine, theirs." in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    (places().config / "mcp.json").write_text('{"servers": {"code": {}}}')
+    found = reported(tmp_path)
+    assert [one["name"] for one in found["servers"]] == ["theirs"]
+    assert len(found["notices"]) == 1 and all(word in found["notices"][0] for word in ("VS Code", "mcpServers"))
     (places().config / "mcp.json").write_text("{")
     found = reported(tmp_path)
     assert found["servers"] == []

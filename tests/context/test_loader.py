@@ -282,3 +282,38 @@ def test_what_is_no_file_is_named_and_the_next_one_counts(config: Path, repo: Pa
     layer = next(one for one in instruction_layers(repo) if one.name == "local")
     assert layer.text == "Rules." and named in layer.notice
     assert ContextLoader(repo).load().notices == (layer.notice,)
+
+
+FOREIGN = ("CLAUDE.md", ".cursorrules", ".github/copilot-instructions.md")
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_session_reads_the_instructions_for_other_agents_where_there_are_none_for_us_and_names_them(
+    config: Path, repo: Path, name: str
+) -> None:
+    put(repo / "pkg" / "NEXUS.md", "ours")
+    put(repo / "pkg" / "CLAUDE.md", "not read beside ours")
+    put(repo / name, "\ntheirs\n")
+    layers = {layer.folder: layer for layer in instruction_layers(repo / "pkg") if layer.name != "global"}
+    assert {folder: layer.text for folder, layer in layers.items()} == {repo: "theirs", repo / "pkg": "ours"}
+    assert layers[repo].path == repo / name and layers[repo].header == f"# Ancestor Configuration ({repo})"
+    assert name in layers[repo].notice and str(repo) in layers[repo].notice and not layers[repo / "pkg"].notice
+    assert "theirs" not in ContextLoader(repo / "pkg").load().system_prompt, "the public loader has its own list"
+
+
+def test_of_several_foreign_files_the_first_with_text_is_read_and_a_blank_file_of_ours_is_enough_for_none(
+    config: Path, repo: Path
+) -> None:
+    put(repo / "CLAUDE.md", " \n")
+    put(repo / ".cursorrules", "second")
+    put(repo / ".github" / "copilot-instructions.md", "third")
+    assert [layer.text for layer in instruction_layers(repo) if layer.name == "local"] == ["second"]
+    put(repo / "AGENTS.md", "")
+    assert [layer for layer in instruction_layers(repo) if layer.name == "local"] == []
+
+
+def test_a_foreign_file_that_leads_out_of_the_project_is_left_out(config: Path, repo: Path, tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere.md", "no")
+    (repo / "CLAUDE.md").symlink_to(tmp_path / "elsewhere.md")
+    (found,) = (layer for layer in instruction_layers(repo) if layer.name == "local")
+    assert found.text == "" and "outside the project" in found.notice

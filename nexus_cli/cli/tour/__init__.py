@@ -83,7 +83,7 @@ async def _run_tour(tour: TourSession, keep: bool) -> int:
     try:
         with open_sandbox(keep) as tour.sandbox:
             try:
-                tour.begin_chapter("start", folder=tour.sandbox.folder, model=MODEL)
+                tour.begin_chapter("start", numbered=False, folder=tour.sandbox.folder, model=MODEL)
                 for chapter in CHAPTERS:
                     await tour.wait()
                     await chapter(tour)
@@ -117,9 +117,8 @@ def _print_end(tour: TourSession, keep: bool) -> None:
         for model in models[:MAX_MODELS]:
             tour.quote(f"{model['name']} ({', '.join(model['because'])})")
     else:
-        first, *others = settings.default_models or ["OPENAI_API_KEY"]
-        tour.say("end", "nothing", variable=first, others=", ".join(others))
-    tour.say("end", "first")
+        tour.say("end", "nothing")
+    tour.say("end", "next")
 
 
 def _personal_settings() -> Settings:

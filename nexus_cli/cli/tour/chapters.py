@@ -17,8 +17,6 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent
 from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
-from nexus_cli.session.replay import check
-from nexus_cli.session.reports.cache import miss_report
 from nexus_cli.session.reports.live import live_report
 
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
@@ -40,38 +38,35 @@ async def run_first_turn(tour: TourSession) -> None:
         tour.say("turn", "passed")
 
 
+async def show_window(tour: TourSession) -> None:
+    """Show what the next request holds."""
+    tour.begin_chapter("context")
+    await tour.send("/context")
+    tour.report("context", live_report(tour.session.state))
+    tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
+
+
 async def show_drop(tour: TourSession) -> None:
-    """Show a drop and its recall, then fill the window until it is compacted."""
+    """Show a drop and its recall."""
     tour.begin_chapter("drop", window=f"{WINDOW:,}", cap=f"{TokenBudget.of(WINDOW).output_cap:,}")
     happened = await tour.run_turn(tour.words("drop"))
     drops = select(happened, ContextDrop)
     if not drops or not select(happened, ContextRecall):
         raise tour_error("nothing was left out of a long result, or it was not read back")
-    drop = drops[0].drop.id
-    tour.say("drop", "after", drop=drop)
-    await tour.wait()
+    tour.drop = drops[0].drop.id
+    tour.say("drop", "after", drop=tour.drop)
+
+
+async def fill_window(tour: TourSession) -> None:
+    """Fill the window until it is compacted in the middle of a turn."""
     tour.begin_chapter("compaction", at=f"{sandbox_settings().compact.at:.0%}".rstrip("%"))
-    done = accepted_compaction(await tour.run_turn(tour.words("compaction"), drop=drop))
+    done = accepted_compaction(await tour.run_turn(tour.words("compaction"), drop=tour.drop))
     tour.say("compaction", "after", before=f"{done.before:,}", after=f"{done.after:,}")
     summary = _newest_summary(tour)
     if RECORD not in summary:
         raise tour_error("the record of the work is not below the summary")
     tour.quote(summary.partition("\n\n")[2])
     tour.say("compaction", "record")
-
-
-async def explain_cache_miss(tour: TourSession) -> None:
-    """Explain the cache miss that the compaction caused."""
-    session = tour.session
-    assert session.ledger is not None
-    tour.begin_chapter("miss")
-    tour.begin_turn("/cache why")
-    value = miss_report(session.ledger, session.id, sandbox_settings())
-    tour.report("miss", value)
-    found = value["difference"]
-    if not value["missed"] or not value["ours"] or found is None or found["by"] != "compaction":
-        raise tour_error("the request after the compaction missed nothing, or its cause is unknown")
-    tour.say("miss", "after")
 
 
 async def undo_compaction(tour: TourSession) -> None:
@@ -82,7 +77,6 @@ async def undo_compaction(tour: TourSession) -> None:
     tour.report("compaction", found[0])
     if not found[0]["possible"]:
         raise tour_error("there was nothing to compact")
-    await tour.wait()
     tour.say("undo", "compact")
     before = tour.session.context.messages
     accepted_compaction(await tour.run_act("/compact", compaction("")))
@@ -92,8 +86,6 @@ async def undo_compaction(tour: TourSession) -> None:
         await tour.run_turn(tour.words("undo"))
         tour.say("undo", "answered")
         since = tour.session.context.messages[-2:]
-    await tour.wait()
-    tour.say("undo", "undo")
     await tour.run_act("/uncompact", uncompaction())
     if tour.session.context.messages != [*before, *since]:
         raise tour_error("the window is not what it was before the compaction")
@@ -103,6 +95,7 @@ async def undo_compaction(tour: TourSession) -> None:
 async def kill_and_resume(tour: TourSession) -> None:
     """Kill a process in the middle of its work, then resume its session."""
     tour.begin_chapter("kill")
+    await tour.send(tour.words("kill"))
     session, sandbox = tour.session.id, tour.sandbox
     await tour.aclose()
     pid = await kill_second_process(sandbox, session, slow=tour.slow)
@@ -118,28 +111,9 @@ async def kill_and_resume(tour: TourSession) -> None:
         raise tour_error("the work was not resumed where the process was killed")
 
 
-async def show_window(tour: TourSession) -> None:
-    """Show what the next request holds."""
-    tour.begin_chapter("context")
-    tour.report("context", live_report(tour.session.state))
-    tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
-
-
-async def replay_requests(tour: TourSession) -> None:
-    """Rebuild every request of the session from the ledger."""
-    session = tour.session
-    assert session.ledger is not None
-    tour.begin_chapter("replay")
-    value = {"session": session.id, **check(session.ledger, session.id)}
-    tour.report("replay", value)
-    if not value["ok"]:
-        raise tour_error("a request could not be rebuilt as it was sent")
-
-
 def _newest_summary(tour: TourSession) -> str:
     return [one.content for one in tour.session.context.messages if one.content.startswith(SUMMARY_HEAD)][-1]
 
 
-CHAPTERS = (
-    run_first_turn, show_drop, explain_cache_miss, undo_compaction, kill_and_resume, show_window, replay_requests,
-)  # fmt: skip
+CHAPTERS = (run_first_turn, show_window, show_drop, fill_window, undo_compaction, kill_and_resume)
+"""What comes before the end, which says what to type next."""

@@ -26,6 +26,7 @@ from nexus_cli.ui.print.approver import PersonApprover, read_terminal_line
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.reports.forms import FORMS
 from nexus_cli.ui.reports.lines import filled
@@ -52,6 +53,8 @@ class TourSession:
         self.slow = slow
         self.sandbox: Sandbox
         """Set before a session is opened."""
+        self.drop = ""
+        """The id of what was left out, for the chapters after it."""
         self._stream = stream
         self._texts = texts
         self._theme = choose_theme("auto", os.environ, stream.colour)
@@ -115,7 +118,7 @@ class TourSession:
         return Allow()
 
     async def _print_events(self, words: str, events: AsyncIterator[Event]) -> list[Event]:
-        self.begin_turn(words)
+        await self.send(words)
         happened = []
         async for event in events:
             self._renderer.feed(event)
@@ -124,11 +127,12 @@ class TourSession:
 
     # The screen
 
-    def begin_chapter(self, chapter: str, key: str = "text", **values: object) -> None:
+    def begin_chapter(self, chapter: str, key: str = "text", *, numbered: bool = True, **values: object) -> None:
         """Print the number and title of a chapter and its introduction."""
-        self._chapters += 1
+        self._chapters += numbered
         rule = self._theme.signs.rule * min(self.width, MAX_COLUMNS)
-        title = self._wrap_line(f"{self._chapters}. {self._texts[chapter]['title']}")
+        number = f"{self._chapters}. " if numbered else ""
+        title = self._wrap_line(f"{number}{self._texts[chapter]['title']}")
         self.put(f"\n{self._theme.paint('dim', rule)}\n{self._theme.paint('bold', title)}")
         self.say(chapter, key, **values)
 
@@ -142,12 +146,26 @@ class TourSession:
         """Return what the person says in a chapter."""
         return self._texts[chapter]["words"]
 
-    def begin_turn(self, words: str) -> None:
-        """Print the person's words; none for a turn that continues open calls."""
+    async def send(self, words: str) -> None:
+        """Print the person's words; in a terminal they are at the prompt of a session until Enter sends them.
+
+        There are none for a turn that continues open calls. Raises `LeftTour` if the person leaves.
+        """
+        if words and self.asks:
+            await self._show_prompt(words)
         self.put("")
         self._renderer = self._new_renderer()
         if words:
             self._renderer.show_user_message(words)
+
+    async def _show_prompt(self, words: str) -> None:
+        """Print the box with `words` and the status line as a session has them, until Enter."""
+        rows = filled(words, self.width - 1, "  ", "> ")
+        rows.append(status_line(self.session.status(), "", self.width, self._theme))
+        self.put("\n" + "\n".join(rows))
+        await self._wait_for_enter("Enter to send, q to leave: ")
+        if self._stream.colour:
+            self._stream.write(f"\x1b[{len(rows) + 2}A\x1b[J")
 
     def quote(self, text: str) -> None:
         """Print text of the session, indented."""
@@ -163,18 +181,24 @@ class TourSession:
         self._stream.write(text + "\n")
 
     async def question(self, text: str, prompt: str) -> str | None:
-        """Print `text` and read one line after `prompt`; None at the end of input. Follows `ReplView.question`."""
+        """Print `text` and read one line after `prompt`; None at the end of input. Follows `ReplView.question`.
+
+        Enter alone goes on everywhere in the tour: here it is a yes.
+        """
         if text:
             self.put(text)
         termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the question is no answer to it
-        return await self._read_line("\n".join(filled(prompt, self.width - 1)) + " ")
+        line = await self._read_line("\n".join(filled(prompt, self.width - 1)) + " ")
+        return "y" if line is not None and not line.strip() else line
 
     async def wait(self) -> None:
         """Wait for Enter in a terminal. Raises `LeftTour` if the person leaves."""
-        if not self.asks:
-            return
-        self.put("")
-        line = await self._read_line(self._theme.paint("dim", "Enter to continue, q to leave: "))
+        if self.asks:
+            self.put("")
+            await self._wait_for_enter("Enter to continue, q to leave: ")
+
+    async def _wait_for_enter(self, prompt: str) -> None:
+        line = await self._read_line(self._theme.paint("dim", prompt))
         if line is None or line.strip().lower() in ("q", "quit", "exit"):
             raise LeftTour
 

@@ -23,7 +23,7 @@ STANDS = {
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
-NO_MODEL = "No model is usable yet: no key in the environment, no local server. `nexus doctor` says what to do."
+NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
 PRICES = (
     ("input_price", "input"),
     ("output_price", "output"),
@@ -50,8 +50,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what helps"
     yield "host", value["host"]
     yield "tools", _names(value["tools"])
-    servers = [f"{one['name']} ({one['state']})" for one in value["servers"]]
-    yield "MCP servers", _names(servers)
+    if value["servers"]:
+        yield "MCP servers", f"{_names([one['name'] for one in value['servers']])}: not started, they give no tools"
     yield "keys set", _names(value["credentials"])
     yield "recipes", _names(value["recipes"])
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"

@@ -1,0 +1,179 @@
+"""`nexus login PROVIDER`: stores the provider's key, typed or pasted unseen at a prompt, or piped in.
+
+A key is never an argument: it would be in the shell's history and in the list of processes. `config.stored_keys`
+stores it; the environment wins over it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import termios
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.print_report import print_text
+from nexus_cli.cli.process import SIGNALS
+from nexus_cli.config.misplaced_keys import looks_like_key
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import load_settings
+from nexus_cli.config.stored_keys import store_key
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.redact_secrets import protect_secret
+from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, read_env_key, resolve_endpoint
+from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
+from nexus_cli.provider.model_table import provider_of
+from nexus_cli.session.available_models import keys_to_choose_from, unnamed_model
+from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.reports.lines import filled
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+MOST = 64 * 1024
+"""Bytes that are read from a pipe."""
+TRIES = 3
+MOST_COLUMNS = 88
+ReadKey = Callable[[str], str]
+"""Writes a prompt and returns the line that is typed behind it, "" at the end of input."""
+
+
+@app.command("login", context_settings={"allow_extra_args": True})
+def login(
+    context: typer.Context,
+    provider: Annotated[
+        str, typer.Argument(metavar="PROVIDER", help=f"One of {', '.join(SHAPES)}.", show_default=False)
+    ] = "",
+) -> int:
+    """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
+
+    It goes into the system's keyring where there is one, else into a file that only you can read. A key in the
+    environment wins over it.
+    """
+    if context.args or looks_like_key(provider):
+        why = "a key is no argument: it would stay in the shell's history and be seen in the list of processes"
+        hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
+        raise NexusError("usage", "wrong usage", why, hint)
+    if not provider:
+        hint = f"nexus login PROVIDER, one of {', '.join(SHAPES)}"
+        raise NexusError("usage", "wrong usage", "no provider is named", hint)
+    name = find_provider(provider)
+    if os.isatty(0):
+        key = ask_key(name, os.environ, QuietStream(Stream(2)), read_hidden_line)
+        if not key:
+            raise NexusError("usage", "nothing was stored", "no key was given", f"Run `nexus login {name}` again")
+    else:
+        key = clean_key(name, _piped(), os.environ)
+    place = store_key(key_variable(name), key)
+    print_text(f"The key of {SHAPES[name].title} is stored in {place}.{_what_next(name)}")
+    return 0
+
+
+def _piped() -> str:
+    text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key is one", "Pipe the key alone")
+    return lines[0] if lines else ""
+
+
+def _what_next(provider: str) -> str:
+    """Return what a person should know after a key was stored."""
+    notes = []
+    if name := next((name for name in KEY_VARIABLES[provider] if os.environ.get(name)), ""):
+        notes.append(f"{name} is set in the environment and wins over it.")
+    with suppress(NexusError):  # broken settings hinder no login
+        settings = load_settings(places(), defaults_dir(), os.environ).settings
+        model = unnamed_model(os.environ, settings)
+        several = not model and len(keys_to_choose_from(os.environ, settings)) > 1
+        if model:
+            notes.append(f"The model is {model}; another one: `nexus model use NAME`.")
+        else:
+            why = "There are several keys now. " if several else ""
+            notes.append(f"{why}Choose a model: `nexus model use NAME`.")
+    return "".join(f"\n{note}" for note in notes)
+
+
+def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> str:
+    """Ask for the key of `provider` and return it; "" for an empty line or the end of input, or after three answers
+    that cannot be one."""
+    shape = SHAPES[provider]
+    _say(stream, f"A key of {shape.title} is made at {shape.page}. Paste it here; Enter alone for none.")
+    for _ in range(TRIES):
+        line = read_key("Key (not shown): ")
+        protect_secret(line.strip())
+        if not line.strip():
+            return ""
+        try:
+            return clean_key(provider, line, environ)
+        except NexusError as error:
+            _say(stream, f"{error.message}. {error.hint}.")
+    return ""
+
+
+def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> None:
+    """Ask for the key of the provider of `model` if there is none, and store it; Enter alone goes on without."""
+    provider = provider_of(model)
+    if provider not in SHAPES or not lacks_key(model, environ):
+        return
+    _say(stream, f"{model} needs a key of {SHAPES[provider].title}, and there is none yet.")
+    if key := ask_key(provider, environ, stream, read_key):
+        _say(stream, f"Stored in {store_key(key_variable(provider), key)}; `nexus logout {provider}` removes it.")
+
+
+def _say(stream: Writable, text: str) -> None:
+    stream.write("\n".join([*filled(sanitize(text), min(stream.width, MOST_COLUMNS)), ""]))
+
+
+def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
+    """True if requests to `model` need a key and there is none, in the environment or stored."""
+    try:
+        if read_env_key(provider_of(model), environ) is None:
+            resolve_endpoint(model, environ)
+    except ProviderError as error:
+        return error.kind == "auth"
+    return False
+
+
+def read_hidden_line(prompt: str) -> str:
+    """Write `prompt` and return a line from the terminal at stdin, "" at its end; what is typed is not shown."""
+    with _echo_off():
+        QuietStream(Stream(2)).write(prompt)
+        return sys.stdin.readline()
+
+
+@contextmanager
+def _echo_off() -> Iterator[None]:
+    """Turn the terminal's echo off for the block; a signal that ends the process turns it on first."""
+    before = termios.tcgetattr(0)
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def restore() -> None:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        restore()
+        os.write(2, b"\n")
+        handler = handlers[signal.Signals(number)]
+        signal.signal(number, handler)
+        if callable(handler):
+            handler(number, frame)
+        else:
+            os.kill(os.getpid(), number)
+
+    hidden = [*before[:3], before[3] & ~termios.ECHO | termios.ECHONL, *before[4:]]
+    for number, handler in handlers.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, end)
+    try:
+        termios.tcsetattr(0, termios.TCSADRAIN, hidden)
+        yield
+    finally:
+        restore()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

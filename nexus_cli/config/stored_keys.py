@@ -1,0 +1,139 @@
+"""API keys that `nexus login` stored: in the system's keyring, else in private files below `data/keys`.
+
+One file per variable, 0600: it holds the key, or nothing if the keyring has it, so listing starts no keyring. Callers
+look in the environment first, it wins. A stored key is never put into our environment, so no child process gets it,
+and every key that was read is redacted from then on.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.core.errors import NexusError, ProviderError
+
+SERVICE = "nexus"
+"""Under this name the keyring has the keys."""
+USABLE = 1
+"""Least priority of a keyring that really stores: below are stand-ins that refuse, or write plain files."""
+
+
+def _folder() -> Path:
+    return places().data / "keys"
+
+
+def stored_names() -> frozenset[str]:
+    """Return the variables whose keys are stored. Never raises; those in files are redacted from now on."""
+    try:
+        names = frozenset(os.listdir(_folder()))
+    except OSError:
+        return frozenset()
+    return frozenset(name for name in names if not name.startswith(".") and _in_file(name) is not None)
+
+
+def stored_key(variable: str) -> str:
+    """Return the stored key of `variable`, "" if there is none; `ProviderError("auth", ...)` if the keyring refuses it.
+
+    May ask the keyring, which can wait for a person to unlock it.
+    """
+    text = _in_file(variable)
+    if text != "":
+        return text or ""
+    return _protect(_from_keyring(variable))
+
+
+def key_place(variable: str) -> str:
+    """Return where the key of `variable` is stored, for a person; "" if it is not."""
+    text = _in_file(variable)
+    if text is None:
+        return ""
+    return str(_folder() / variable) if text else "the keyring"
+
+
+def store_key(variable: str, key: str) -> str:
+    """Store `key` and return where; `NexusError("internal", ...)` if it cannot be written."""
+    _protect(key)
+    keyring = _keyring()
+    kept = False
+    if keyring is not None:
+        try:
+            keyring.set_password(SERVICE, variable, key)
+            kept = bool(keyring.get_password(SERVICE, variable) == key)
+        except Exception:  # whatever a backend raises (locked, no bus, refused): the file will do
+            kept = False
+    _from_keyring.cache_clear()
+    path = _folder() / variable
+    try:
+        replace_private_file(path, b"" if kept else key.encode())
+    except OSError as error:
+        raise write_error(path, error) from error
+    return key_place(variable)
+
+
+def remove_key(variable: str) -> str:
+    """Remove the stored key of `variable`; return where it was, "" if nowhere.
+
+    `NexusError("internal", ...)` if it cannot be removed.
+    """
+    place = key_place(variable)
+    if not place:
+        return ""
+    keyring = _keyring() if _in_file(variable) == "" else None
+    try:
+        if keyring is not None:
+            keyring.delete_password(SERVICE, variable)
+    except Exception as error:  # whatever a backend raises: the person can look there
+        why = f"{type(error).__name__}, the key may still be in the keyring"
+        hint = f"Remove {SERVICE}/{variable} with the system's own tool"
+        raise NexusError("internal", variable, why, hint) from error
+    finally:
+        _from_keyring.cache_clear()
+    try:
+        (_folder() / variable).unlink(missing_ok=True)
+    except OSError as error:
+        raise NexusError("internal", place, f"cannot be removed ({error.strerror})", "Check the permissions") from error
+    return place
+
+
+def _in_file(variable: str) -> str | None:
+    """Return the key in the file of `variable`, "" if the keyring has it, None if none is stored."""
+    try:
+        text = (_folder() / variable).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+    return _protect(text)
+
+
+def _protect(key: str) -> str:
+    """Return `key`, which is redacted from now on."""
+    from nexus_cli.core.redact_secrets import protect_secret  # noqa: PLC0415  (slow, and many have no stored key)
+
+    protect_secret(key)
+    return key
+
+
+@cache
+def _from_keyring(variable: str) -> str:
+    keyring = _keyring()
+    if keyring is None:
+        why = f"the key of {variable} was stored in the keyring, and none is usable here"
+        raise ProviderError("auth", why, f"Store it again with `nexus login`, or export {variable}=...")
+    try:
+        return str(keyring.get_password(SERVICE, variable) or "")
+    except Exception as error:  # whatever a backend raises: locked, no bus, refused
+        why = f"the keyring does not give the key of {variable} ({type(error).__name__})"
+        raise ProviderError("auth", why, f"Unlock it, or export {variable}=...") from error
+
+
+def _keyring() -> Any:
+    """Return the module `keyring` if it is installed and has a place to store; else None."""
+    try:
+        keyring = import_module("keyring")  # of an extra, and slow
+        return keyring if keyring.get_keyring().priority >= USABLE else None
+    except Exception:  # not installed, or a backend fails as it is looked for: nothing is stored there
+        return None

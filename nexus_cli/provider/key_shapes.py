@@ -1,0 +1,96 @@
+"""The providers whose keys `nexus login` stores: what a key looks like and where a person gets one.
+
+The check is of the shape alone: it finds a wrong paste. Only the provider knows if a key is valid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.redact_secrets import SHORTEST
+from nexus_cli.provider.endpoint import BASE_VARIABLES, KEY_VARIABLES
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShape:
+    """The keys of one provider."""
+
+    title: str
+    """The provider's name for people."""
+    starts: tuple[str, ...]
+    """How a key begins; none where that varies."""
+    page: str
+    """Where a person makes one."""
+
+
+SHAPES: Mapping[str, KeyShape] = {
+    "anthropic": KeyShape("Anthropic", ("sk-ant-",), "console.anthropic.com/settings/keys"),
+    "openai": KeyShape("OpenAI", ("sk-",), "platform.openai.com/api-keys"),
+    "gemini": KeyShape("Google Gemini", ("AIza", "AQ."), "aistudio.google.com/apikey"),
+    "mistral": KeyShape("Mistral", (), "console.mistral.ai/api-keys"),
+    "deepseek": KeyShape("DeepSeek", ("sk-",), "platform.deepseek.com/api_keys"),
+    "xai": KeyShape("xAI", ("xai-",), "console.x.ai"),
+    "openrouter": KeyShape("OpenRouter", ("sk-or-",), "openrouter.ai/keys"),
+    "groq": KeyShape("Groq", ("gsk_",), "console.groq.com/keys"),
+}
+OTHER_NAMES = {"google": "gemini", "claude": "anthropic", "chatgpt": "openai", "grok": "xai"}
+_ASSIGNED = re.compile(r"(?:export\s+)?[A-Z][A-Z0-9_]*\s*[=:]\s*(\S.*)")
+"""A line of a shell script or a `.env` file."""
+
+
+def find_provider(text: str) -> str:
+    """Return the provider that `text` names, as litellm, a person or its key variable calls it; `NexusError("usage",
+    ...)` if there is none."""
+    word = text.strip().casefold()
+    for provider, shape in SHAPES.items():
+        names = (provider, shape.title, *KEY_VARIABLES[provider])
+        if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
+            return provider
+    hint = f"It stores those of {', '.join(SHAPES)}; other keys go into the environment, as litellm names them"
+    raise NexusError("usage", text.strip(), "nexus stores no keys of this provider", hint)
+
+
+def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
+    """Return the key in a pasted `text`, without blanks, quotes and `NAME=` around it; `NexusError("usage", ...)` if
+    it cannot be a key of `provider`.
+
+    Where `environ` sends the provider's requests to an address of its own, a key may begin in any way. No error quotes
+    the text.
+    """
+    shape, key = SHAPES[provider], text.strip()
+    if assigned := _ASSIGNED.fullmatch(key):
+        key = assigned[1]
+    if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
+        key = key[1:-1]
+    what, again = f"a key of {shape.title}", f"Copy it again from {shape.page}"
+    if not key:
+        raise NexusError("usage", what, "nothing was given", again)
+    if not (key.isascii() and key.isprintable()) or any(char.isspace() for char in key):
+        raise NexusError("usage", what, "what was given holds blanks or characters that no key has", again)
+    if len(key) < SHORTEST:
+        raise NexusError("usage", what, f"what was given has {len(key)} characters, too few for a key", again)
+    if any(environ.get(name, "").strip() for name in BASE_VARIABLES.get(provider, ())):
+        return key
+    owner = _owner(key)
+    fits = not shape.starts or key.startswith(shape.starts)
+    if owner not in ("", provider) and not (fits and _start(owner, key) <= _start(provider, key)):
+        title = SHAPES[owner].title
+        raise NexusError("usage", what, f"what was given looks like a key of {title}", f"nexus login {owner} stores it")
+    if not fits:
+        why = f"it begins with {' or '.join(shape.starts)}, and what was given does not"
+        raise NexusError("usage", what, why, again)
+    return key
+
+
+def _owner(key: str) -> str:
+    """Return the provider whose keys begin most like `key`, "" without any."""
+    owner = max(SHAPES, key=lambda provider: _start(provider, key))
+    return owner if _start(owner, key) else ""
+
+
+def _start(provider: str, key: str) -> int:
+    """Return how many characters of `key` are the beginning that keys of `provider` have."""
+    return max((len(start) for start in SHAPES[provider].starts if key.startswith(start)), default=0)

@@ -1,0 +1,114 @@
+"""The newcomer's path in a terminal: no key, a key pasted unseen and stored, the first answer."""
+
+from __future__ import annotations
+
+import termios
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from terminal.golden import check, styled
+from terminal.repl import Place, Repl
+from terminal.terminal import ENTER, Terminal, ctrl
+
+KEY = "sk-proj-newcomer-0123456789"
+BARE: dict[str, str | None] = {"OPENAI_API_KEY": None, "NEXUS_MODEL": None}
+ALONE = """
+from nexus_cli.cli import first_run, run_repl
+first_run.local_servers = run_repl.local_servers = list
+"""
+"""No model server answers on the machine of the test."""
+
+
+def echoes(terminal: Terminal) -> bool:
+    return bool(termios.tcgetattr(terminal._master)[3] & termios.ECHO)
+
+
+def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places(["Hello, newcomer."])
+    (here.nexus_home / "config" / "config.toml").unlink()
+    first = opened(Repl(here, env=BARE, bug=ALONE))
+    first.wait_for("Provider [anthropic]:")
+    first.send("OpenAI" + ENTER)
+    first.wait_for("Key (not shown):")
+    assert not echoes(first)
+    first.send(KEY + ENTER)
+    first.wait_for("Permission level [read]:")
+    assert echoes(first)
+    first.send(ENTER)
+    first.ready()
+    first.say("hello")
+    first.wait_for("Hello, newcomer.")
+    assert here.server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    first.send("!!env" + ENTER)
+    first.wait_for("NEXUS_HOME=")
+    first.idle()
+    assert KEY.encode() not in first.raw, "neither typed, nor told, nor given to a command"
+    first.send(ctrl("d"))
+    assert first.status() == 0
+    again = opened(Repl(here, env=BARE, bug=ALONE))
+    again.ready()
+    assert "Provider" not in again.picture() and "openai/gpt" in again.picture()
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "env"),
+    [("60", 60, {}), ("100", 100, {}), ("160", 160, {"NO_COLOR": "1"}), ("dumb", 60, {"TERM": "dumb"})],
+)
+def test_the_first_start_looks_the_same_in_every_terminal(
+    name: str, columns: int, env: dict[str, str], places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places()
+    (here.nexus_home / "config" / "config.toml").unlink()
+    made = opened(Repl(here, env={**BARE, "PATH": "", **env}, bug=ALONE, columns=columns, rows=50))
+    made.wait_for("Provider [anthropic]:")
+    made.send("2" + ENTER)
+    made.wait_for("Key (not shown):")
+    check(f"first_start_{name}", styled(made.cells()))
+    assert b"\x1b" not in made.raw
+
+
+def test_settings_without_a_key_or_a_model_are_asked_for_a_key_too(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    made = opened(Repl(places(), env=BARE, bug=ALONE))
+    made.wait_for("Provider [anthropic]:")
+    assert "Permission level" not in made.picture()
+    made.send("2" + ENTER)
+    made.wait_for("Key (not shown):")
+    made.send(KEY + ENTER)
+    made.ready()
+    made.wait_for("Using openai/gpt-5.6, because OPENAI_API_KEY is stored", back=True)
+
+
+def test_login_in_a_terminal_reads_the_key_unseen_and_nothing_stores_nothing(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places()
+    for typed, status in (("", 2), (KEY, 0)):
+        made = opened(Repl(here, "login", "openai", env=BARE))
+        made.wait_for("Key (not shown):")
+        made.send(typed + ENTER)
+        assert made.status() == status and KEY.encode() not in made.raw
+    assert (here.nexus_home / "data" / "keys" / "OPENAI_API_KEY").read_text() == KEY
+
+
+def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places()
+    keyless: dict[str, str | None] = {"OPENAI_API_KEY": None, "OPENAI_API_BASE": None}
+    left = opened(Repl(here, env=keyless))
+    left.wait_for("Key (not shown):")
+    assert not echoes(left)
+    left.send(ctrl("c"))
+    assert left.status() == 130 and echoes(left), "a signal leaves the terminal as it was"
+    without = opened(Repl(here, env=keyless))
+    without.wait_for("Key (not shown):")
+    without.send(ENTER)
+    without.ready()
+    without.send("hello" + ENTER)
+    without.wait_for("nexus login openai")
+    assert not list(here.nexus_home.glob("data/keys/*"))
