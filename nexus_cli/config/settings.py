@@ -61,6 +61,8 @@ class UiSettings:
 
     theme: str = "auto"
     keys: str = "emacs"
+    notify: bool = True
+    """Call a person who is away when a turn has ended or a question waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
@@ -380,6 +381,13 @@ class Repl:
         self.renderer.feed(event)
         if isinstance(event, e.TurnEnd):
             self._offer_continue(event.outcome)
+            if not self.input_queue.later:
+                how = "done" if event.outcome.ok else "stopped short"
+                self.view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {self.folder.name}")
+        elif isinstance(event, e.ApprovalRequest):
+            self.view.notify(f"{event.question.call.name} waits for your answer in {self.folder.name}", waits=True)
+        elif isinstance(event, e.ApprovalAnswer):
+            self.view.notify("")
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()

@@ -100,5 +100,11 @@ class ReplView(Protocol):
     def interrupt(self) -> None:
         """Do what Ctrl+C means here, where it arrives as a signal."""
 
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        """Call a person who is away, with one line; if it `waits` for them, also when they go away later.
+
+        "" says that nothing waits for them any more.
+        """
+
     def leave(self) -> None:
         """End `run`."""

@@ -50,6 +50,7 @@ class Kept:
         self.box = ""
         self.asked: list[str] = []
         self.answers: list[str | None] = []
+        self.called: list[tuple[str, bool]] = []
         self._end = asyncio.Event()
 
     def put(self, text: str) -> None:
@@ -79,6 +80,9 @@ class Kept:
 
     def interrupt(self) -> None:
         """Nobody sends signals here."""
+
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        self.called.append((text, waits))
 
     def leave(self) -> None:
         self._end.set()
@@ -174,6 +178,25 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
 
     stage.play(scene())
     assert "fine" in stage.text and stage.text.count("/continue") == 2  # the offer, and what was typed
+
+
+def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
+    def script(request: Request) -> Answer:
+        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "true"})]
+
+    stage = Stage(tmp_path, script)
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.view.asked)
+        assert stage.view.called == [(f"bash waits for your answer in {tmp_path.name}", True)]
+        stage.view.answers.append("y")
+        await stage.idle()
+
+    stage.play(scene())
+    (_, nothing, (done, waits)) = stage.view.called
+    assert nothing == ("", False)
+    assert done.startswith("done after ") and done.endswith(f" in {tmp_path.name}") and not waits
 
 
 def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
