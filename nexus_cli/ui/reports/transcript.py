@@ -28,8 +28,9 @@ def transcript_text(value: Value, width: int) -> str:
 
 def _head(value: Value, width: int) -> list[str]:
     name = f" {value['name']}" if value.get("name") else ""
-    facts = [f"session {value['id']}{name}", str(value.get("model", "")), str(value.get("folder", ""))]
-    return [cut_line(" · ".join([*facts, plural(int(value.get("turns", 0)), "turn")]), width)]
+    turns = plural(int(value.get("turns", 0)), "turn")
+    facts = [f"session {value['id']}{name}", str(value.get("model", "")), turns, str(value.get("folder", ""))]
+    return [cut_line(" · ".join(facts), width)]
 
 
 def _message(entry: Value, calls: Value, subjects: Value, width: int) -> list[str]:
