@@ -77,3 +77,18 @@ def test_a_dumb_terminal_gets_a_line_for_each_attempt_and_the_transcript_printed
     made.wait_for("· 1 turn")
     made.idle()
     assert made.times("All done.") == 2 and b"\x1b" not in made.raw and b"\x07" not in made.raw
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_who_is_away_is_called_unless_the_setting_is_off(repl: Opens, on: bool) -> None:
+    soon = "import nexus_cli.ui.screen.notification as notification\nnotification.AWAY = 0.3\n"
+    script = [{"delay": 0.6, "calls": [{"name": "bash", "arguments": {"command": "true"}}]}, "All done."]
+    made = repl(script, settings=f"[ui]\nnotify = {str(on).lower()}\n", bug=soon)
+    made.say("go", ends=False)
+    made.asked_about("bash")
+    if on:
+        made.wait_for(lambda one: b"\x07\x1b[22;2t\x1b]2;nexus: bash waits for your answer in project\x07" in one.raw)
+    made.send("y\r")
+    made.wait_for("All done.")
+    made.idle()
+    assert (b"\x1b]9;" in made.raw, b"\x1b]777;notify;nexus;" in made.raw, b"\x07" in made.raw) == (on, on, on)
