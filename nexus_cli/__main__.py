@@ -34,12 +34,7 @@ def serve_warm() -> None:
     from nexus_cli.cli.preload import import_run  # noqa: PLC0415  (no other process wants it)
     from nexus_cli.warm import server  # noqa: PLC0415  (as above)
 
-    server.serve(sys.argv[1], float(sys.argv[2]), import_run, _run_forked)
-
-
-def _run_forked() -> NoReturn:
-    process.take_in_hand(sys.argv[1:])
-    _run_app()
+    server.serve(sys.argv[1], float(sys.argv[2]), import_run, lambda: process.take_in_hand(sys.argv[1:]), _run_app)
 
 
 def _run_app() -> NoReturn:

@@ -15,20 +15,14 @@ from nexus_cli.cli.print_report import print_json, print_text, print_value
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.setting_rules import RULES, TABLES, Scalar
+from nexus_cli.config.setting_rules import RULES, TABLES
 from nexus_cli.config.settings import LoadedSettings, hide_keys_in, quote_part, rule_for, split_key, unknown_key_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.reports.status import toml_literal
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show and change the settings.")
-
-
-def literal(value: Scalar) -> str:
-    """Return `value` as TOML writes it."""
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _load() -> LoadedSettings:
@@ -53,7 +47,7 @@ def show_settings(
         return 0
     lines = []
     for key, value in loaded.values.items():
-        line = f"{key} = {literal(value)}"
+        line = f"{key} = {toml_literal(value)}"
         lines.append(f"{line:<58}  # {loaded.origins[key]}" if origin else line)
     print_text("\n".join(lines))
     return 0

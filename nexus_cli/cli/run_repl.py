@@ -117,8 +117,8 @@ class _ReplRun:
         self._shared = shared
         self._options = options
         self._settings = settings
-        self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour)
         self._dumb = os.environ.get("TERM", "") in ("", "dumb")
+        self._theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self._dumb)
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
         self._draft: Callable[[], str] = str
         """The text in the input box."""
@@ -130,7 +130,9 @@ class _ReplRun:
         view = self._make_view(box)
         approver = PersonApprover(view, lambda question: question_text(question, view.width, self._theme))
         session = open_session(self._options, self._settings, approver=approver)
-        renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None)
+        # A link to a file opens it on the machine of the terminal.
+        folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
+        renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None, folder=folder)
         repl = self._repl = Repl(session, view, renderer, self._theme)
         repl.draft = self._draft
         if box is not None:

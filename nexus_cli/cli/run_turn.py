@@ -102,7 +102,7 @@ class _Turn:
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
             theme = choose_theme(self._run.settings.ui.theme, os.environ, err.colour)
-            self._live = TerminalTurn(out, err, theme, text=text, thinking=verbose)
+            self._live = TerminalTurn(out, err, theme, text=text, thinking=verbose, folder=self._run.folder)
             out, err, self._notices = self._live.out, self._live.err, self._live.notices
         self._remarks = ProgressLines(self._notices, verbose=verbose, quiet=quiet, live=self._live is not None)
         if options.stream_json:

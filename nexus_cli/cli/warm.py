@@ -63,14 +63,16 @@ def start() -> int:
         problem = f"{folder}: {error.strerror}"
     if problem:
         raise NexusError("config", "no warm process was started", problem, f"Look at {folder}")
-    if not caller.launch(folder, minutes):
+    report = warm_report()  # one that is outdated ends here, and makes room for another
+    if not report["running"] and not caller.launch(folder, minutes):
         limits = ", ".join(caller.FINITE_NEVER)
         raise NexusError("config", "no warm process was started", f"one of {limits} is set", "Raise it: ulimit -v")
     end = time.monotonic() + START_SECONDS
-    while not (report := warm_report())["running"]:
+    while not report["running"]:
         if time.monotonic() > end:
             raise NexusError("internal", "the warm process", "it does not answer", "See nexus doctor")
         time.sleep(0.05)
+        report = warm_report()
     print_text(warm_text(report, 1000))
     return 0
 
@@ -80,7 +82,7 @@ def stop() -> int:
     """End the warm process. What runs in its children goes on."""
     known = caller.ask_warm_process("stop")
     end = time.monotonic() + END_SECONDS
-    while known and os.path.exists(place.socket_path(place.own_folders()[1])) and time.monotonic() < end:
+    while known is not None and os.path.exists(place.socket_path(place.own_folders()[1])) and time.monotonic() < end:
         time.sleep(0.01)
-    print_text("The warm process has ended." if known else "No warm process is running.")
+    print_text("No warm process is running." if known is None else "The warm process has ended.")
     return 0

@@ -72,7 +72,8 @@ class CommandContext(Protocol):
         """
 
     def start(self, text: str = "") -> None:
-        """Start a turn with `text` after the command; without text resume the open turn."""
+        """Start a turn with `text`, which is ours and is not shown, after the command; without text resume the open
+        turn."""
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` like a turn: shown as `what`, stopped by Ctrl+C through `Session.cancel`."""

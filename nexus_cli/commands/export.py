@@ -63,8 +63,8 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
 async def show_diff(context: CommandContext, rest: str) -> None:
     """Show what changed since the last commit.
 
-    Of the working folder, with the names of files that git does not track. Without git it names the files that this
-    session changed.
+    Of the working folder, with new files that git does not track yet. Without git it names the files that this session
+    changed.
     """
     session = context.session
     context.show("diff", await folder_diff(session.folder, session.ledger, session.id))

@@ -13,15 +13,19 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 
 KEYS = (
-    ("Enter", "sends; steers a turn that runs"),
-    ("Alt+Enter, Ctrl+J", "a new line; Alt+Enter in a turn: for afterwards"),
-    ("Esc", "on an empty box takes back what was queued"),
+    ("Enter", "sends; takes what the menu highlights; steers a turn that runs"),
+    ("Shift+Enter, \\ Enter", "a new line; also Ctrl+J and Alt+Enter"),
+    ("Alt+Enter", "in a turn: sends when it has ended"),
+    ("Esc", "stops what runs; twice on an empty box edits your last message"),
+    ("Up", "what was typed before; in a turn takes back what is queued"),
     ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
-    ("Ctrl+D", "on an empty line leaves"),
+    ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
+    ("Shift+Tab", "permission level: read or edit"),
     ("Tab", "completes /commands, @files and ! lines"),
-    ("Up, Down, Ctrl+R", "what was typed before"),
+    ("Ctrl+R", "searches what was typed before"),
     ("Ctrl+G", "edits the text in your editor"),
-    ("Ctrl+T, Ctrl+O", "thinking; the last tool output whole"),
+    ("Ctrl+V", "pastes an image"),
+    ("Ctrl+T, Ctrl+O", "thinking; the newest output whole, again: the transcript"),
     ("!COMMAND", "runs a shell command; !!COMMAND is not shared"),
     ("@FILE", "attaches a file or an image"),
 )

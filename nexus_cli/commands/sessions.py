@@ -1,4 +1,4 @@
-"""`/sessions`, `/resume`, `/clear`, `/fork` and `/rename`: list, change, copy and name sessions."""
+"""`/sessions`, `/resume`, `/clear`, `/fork`, `/edit` and `/rename`: list, change, copy and name sessions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from nexus_cli.commands.arguments import (
     parse_session_name,
     require_ledger,
+    require_record,
     resume_options,
 )
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.reports import sessions as reports
+from nexus_cli.session.user_messages import read_backwards
 
 
 async def list_sessions(context: CommandContext, rest: str) -> None:
@@ -95,13 +99,36 @@ async def fork_session(context: CommandContext, rest: str) -> None:
         raise usage_error("fork", rest, "nothing was said in this session yet", "Say something first")
     context.session.refuse_to_leave()
     made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=format_utc(local_now()))
+    await _reopen_fork(context, made)
+    context.say(f"This is a copy. Previous session: /resume {before}")
+
+
+async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
+    """Go on in a fork of the session; it is deleted if that is impossible."""
+    ledger, before = require_ledger(context), context.session.id
     try:
         await context.reopen(resume_options(context, resume=made.id))
     except BaseException:
         if context.session.id == before:  # nobody asked for a copy that is not gone on with
             ledger.delete_session(made.id)
         raise
-    context.say(f"This is a copy. Previous session: /resume {before}")
+
+
+async def edit_message(context: CommandContext, rest: str) -> None:
+    """Edit your last message and ask again.
+
+    The session goes on in a copy that ends before that message; the message stands in the input box. Files stay as
+    they are: what the model changed since is not undone.
+    """
+    ledger, before = require_ledger(context), context.session.id
+    entries = read_backwards(require_record(context).read, require_record(context).last_id())
+    last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
+    if last is None:
+        raise usage_error("edit", rest, "nothing was said in this session yet", "Type your first message")
+    context.session.refuse_to_leave()
+    await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
+    context.fill(split_attachments(last.message.content)[0])
+    context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {before}")
 
 
 async def rename_session(context: CommandContext, rest: str) -> None:
@@ -119,7 +146,8 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 COMMANDS = (
     Command("sessions", "session", list_sessions, "[--all]", complete=lambda context: ("--all",)),
     Command("resume", "session", resume_session, "[ID]", idle=True, complete=_complete_resume),
-    Command("clear", "session", clear_session, idle=True),
+    Command("clear", "session", clear_session, idle=True, aliases=("new",)),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
+    Command("edit", "session", edit_message, idle=True),
     Command("rename", "session", rename_session, "NAME"),
 )

@@ -189,6 +189,8 @@ class Retry:
 class Notice:
     kind: ClassVar[str] = "notice"
     text: str
+    warning: bool = True
+    """False for what is only to be known: nothing went wrong, and nobody has to do anything."""
 
 
 @dataclass(frozen=True, slots=True)

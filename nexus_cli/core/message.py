@@ -120,6 +120,11 @@ class ToolResult:
     """False when the call could not run (unknown tool, bad arguments, refused)."""
     diff: str = ""
     """The file changes of the call as a unified diff; for the person, no part of the text."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Figures of what was found, by noun in the plural, for the person: `lines` (with `first` and `total` for a part of
+    a file), `entries`, `matches`, `files`."""
+    more: bool = False
+    """`counts` stop at a limit of the tool: there is more."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff"):

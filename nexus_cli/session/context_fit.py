@@ -192,7 +192,8 @@ async def replan_sections(lane_state: LaneState) -> bool:
     head, cause = flatten(lane.groups()), lane_state.pending or WINDOW
     lane_state.begin_epoch(head, cause, planned, notes=lambda _: [rewrite_memo(lane_state, before)])
     lane_state.pending = ""
-    lane_state.emit(Notice(f"sections were planned again for a window of {lane_state.budget.window:,} tokens"))
+    line = f"sections were planned again for a window of {lane_state.budget.window:,} tokens"
+    lane_state.emit(Notice(line, warning=False))
     return True
 
 

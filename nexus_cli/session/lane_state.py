@@ -198,7 +198,7 @@ class LaneState:
                 line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
                 self.emit(Notice(f"{line}: {window_command(self.model.info, limit)}"))
             else:
-                self.emit(Notice(f"{told}: using that from now on"))
+                self.emit(Notice(f"{told}: using that from now on", warning=False))
 
     def set_window(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
@@ -218,7 +218,7 @@ class LaneState:
         self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
         self.budget = TokenBudget.of(info.listed_window, info.max_output)
         line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served_name}, which is too"
-        self.emit(Notice(f"{line} small for this request: trying once with {info.listed_window:,}"))
+        self.emit(Notice(f"{line} small for this request: trying once with {info.listed_window:,}", warning=False))
         return True
 
     def fixed_parts(self) -> dict[str, int]:

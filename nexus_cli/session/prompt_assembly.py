@@ -74,7 +74,8 @@ class PromptAssembly:
         if everything and not lane_state.pending and arrived:
             lane_state.pending = "reload"
             late = f"context section {', '.join(arrived)} finished loading"
-            lane_state.emit(Notice(f"{late}; the next request includes it and will miss the prompt cache"))
+            line = f"{late}; the next request includes it and will miss the prompt cache"
+            lane_state.emit(Notice(line, warning=False))
         lane_state.event = lane_state.facts = ()
         if not everything and not self.collector.has_notices:  # most steps: nothing is read
             return Preamble("", lambda: None)

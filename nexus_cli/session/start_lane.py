@@ -45,7 +45,8 @@ async def _resume(state: SessionState) -> None:
         lane_state.pending = "model"
     elif not lane.renders_to(head, dict(entries)):
         lane_state.pending = "reload"
-        lane_state.emit(Notice("another version of nexus wrote this session; its next request is sent anew"))
+        line = "another version of nexus wrote this session; its next request is sent anew"
+        lane_state.emit(Notice(line, warning=False))
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):
         lane_state.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")

@@ -198,6 +198,11 @@ def split_lines(text: str) -> list[tuple[str, str]]:
     return lines[:-1] if lines and lines[-1] == ("", "") else lines
 
 
+def count_lines(text: str) -> int:
+    """Return the number of lines; the last one may have no end."""
+    return text.count("\n") + (text != "" and not text.endswith("\n"))
+
+
 def to_lf(text: str) -> str:
     """Return `text` with every `\\r\\n` as `\\n`."""
     return text.replace("\r\n", "\n")

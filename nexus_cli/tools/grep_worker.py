@@ -166,12 +166,32 @@ def _shorten_line(line: str, match: re.Match[str] | None) -> str:
     return f"{before}{line[start : start + LONGEST_LINE]}" + (f"[...{after} characters]" if after else "")
 
 
-def search(job: SearchJob, paths: Sequence[bytes]) -> Iterator[str]:
-    """Return the answer, piece by piece. Raises at once what `re.compile` raises for a pattern that is none."""
-    return _search_files(job, paths, NormalizedPattern(job.pattern, re.IGNORECASE if job.ignore_case else 0))
+@dataclass
+class SearchCounts:
+    """What a search has found so far."""
+
+    matches: int = 0
+    files: int = 0
+    more: bool = False
+    """It stopped at its limit."""
+    unknown: bool = False
+    """The one file that was named could not be searched."""
+
+    def values(self) -> dict[str, int]:
+        """Return the counts as the result of `grep` has them."""
+        return {} if self.unknown else {"matches": self.matches, "files": self.files, "more": self.more}
 
 
-def _search_files(job: SearchJob, paths: Sequence[bytes], regex: NormalizedPattern) -> Iterator[str]:
+def search(job: SearchJob, paths: Sequence[bytes], counts: SearchCounts | None = None) -> Iterator[str]:
+    """Return the answer, piece by piece, and keep `counts`. Raises at once what `re.compile` raises for a pattern that
+    is none."""
+    regex = NormalizedPattern(job.pattern, re.IGNORECASE if job.ignore_case else 0)
+    return _search_files(job, paths, regex, counts or SearchCounts())
+
+
+def _search_files(
+    job: SearchJob, paths: Sequence[bytes], regex: NormalizedPattern, counts: SearchCounts
+) -> Iterator[str]:
     shown = unread = 0
     more = binary = False
     for path in paths:
@@ -188,10 +208,13 @@ def _search_files(job: SearchJob, paths: Sequence[bytes], regex: NormalizedPatte
             binary = True
         shown += hits.matches
         more = hits.more
+        counts.matches, counts.more = shown, more
+        counts.files += hits.matches > 0
         if more:
             break
     if job.alone and (binary or unread):
         why = "is binary: it was not searched" if binary else "could not be searched: unreadable, or over 64 MiB"
+        counts.unknown = True
         yield f"[{_display_path(job, paths[0])} {why}]"
         return
     if not shown:
@@ -208,19 +231,22 @@ def _display_path(job: SearchJob, path: bytes) -> str:
 
 
 def main() -> int:
-    """Read the job (a JSON line, then paths ended by NUL) and write the answer; return 3 for a bad pattern."""
+    """Read the job (a JSON line, then paths ended by NUL), write the answer, a NUL and the counts as JSON; return 3 for
+    a bad pattern."""
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
     sys.path += values.get("libraries", ())  # last: nothing there shadows the standard library
     with open(1, "wb", closefd=False) as sink:
         try:
-            answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path])
+            counts = SearchCounts()
+            answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path], counts)
         except (re.error, RecursionError, OverflowError) as error:
             sink.write(f"`pattern` is no Python regular expression: {error}".encode("utf-8", "replace"))
             return BAD_PATTERN
         for piece in answer:
             sink.write(piece.encode("utf-8", "replace"))
+        sink.write(b"\0" + json.dumps(counts.values()).encode())
     return 0
 
 

@@ -14,8 +14,10 @@ from functools import lru_cache
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 TAB = 4
+PROSE = 110
+"""Cells that a line of prose takes at most, however wide the terminal is."""
 _WORD = re.compile(r"\s*\S+|\s+$")
-_CODE = re.compile(r"\x1b\[[0-9;:]*m")
+_CODE = re.compile(r"\x1b\[[0-9;:]*m|\x1b\]8;[^\x07\x1b]*\x1b\\")
 _JOINERS = "\u200c\u200d"
 _SELECTOR = "\ufe0f"
 
@@ -36,7 +38,7 @@ def cells(text: str) -> int:
 
 
 def without_codes(text: str) -> str:
-    """Return `text` without SGR codes."""
+    """Return `text` without SGR codes and links."""
     return _CODE.sub("", text) if "\x1b" in text else text
 
 

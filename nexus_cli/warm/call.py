@@ -56,9 +56,17 @@ def own_call(kind: str, arguments: list[str]) -> dict[str, Any]:
         "umask": umask,
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
         "limits": {name: resource.getrlimit(getattr(resource, name)) for name in LIMITS},
+        "scheduling": own_scheduling(),
         "ignored": ignored,
         "blocked": [int(n) for n in _signal.pthread_sigmask(_signal.SIG_BLOCK, [])],
     }
+
+
+def own_scheduling() -> tuple[list[int], int, int]:
+    """Return the processors that this process may run on, its scheduling policy and real-time priority."""
+    if sys.platform != "linux":
+        return [], 0, 0
+    return sorted(os.sched_getaffinity(0)), os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
 
 
 def _is_ignored(number: int) -> bool:

@@ -34,8 +34,9 @@ FORWARDED = (
 KEEP_IGNORED = (_signal.SIGHUP, _signal.SIGQUIT, _signal.SIGTSTP)
 """Signals that a run leaves ignored if they were ignored at its start."""
 NOT_RUNNING = "no warm process is running"
-CODE = "import sys; sys.path[:] = sys.argv.pop().split(':'); from nexus_cli.__main__ import serve_warm; serve_warm()"
-"""The program of the warm process. Its import path is that of the caller, where the project's folder is blocked."""
+CODE = "import sys; sys.path[:] = sys.argv[3:]; from nexus_cli.__main__ import serve_warm; serve_warm()"
+"""The program of the warm process: folder, minutes, and the import path of the caller, where the project's folder is
+blocked."""
 FINITE_NEVER = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_CPU")
 """Limits with which no warm process is started: its forks could not get rid of them."""
 
@@ -106,7 +107,7 @@ def launch(folder: str, minutes: float) -> bool:
         del kept["LC_CTYPE"]  # Python itself has set it, for lack of a locale
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     closed = [(os.POSIX_SPAWN_CLOSE, int(name)) for name in os.listdir("/dev/fd") if int(name) > 2 and _is_open(name)]
-    command = [sys.executable, "-P", "-c", CODE, folder, str(minutes), ":".join(sys.path)]
+    command = [sys.executable, "-P", "-c", CODE, os.path.abspath(folder), str(minutes), *sys.path]
     os.posix_spawn(sys.executable, command, kept, file_actions=[*null, *closed])
     return True
 
@@ -120,7 +121,10 @@ def _is_open(name: str) -> bool:
 
 
 def ask_warm_process(kind: str) -> dict[str, Any] | None:
-    """Return what the warm process says of itself, after `stop` too; None if none is running."""
+    """Return what the warm process says of itself, after `stop` too; None if none is running.
+
+    Empty if it is outdated: then it ends.
+    """
     folder = place.own_folders()[1]
     try:
         connection = connect(folder)

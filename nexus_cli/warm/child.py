@@ -6,6 +6,7 @@ without the warm process.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import io
 import marshal
@@ -31,6 +32,8 @@ CONFINEMENT = ("Uid", "Gid", "Groups", "CapPrm", "CapEff", "CapBnd", "CapAmb", "
 """Lines of /proc/PID/status that confine a process."""
 SECONDS = 5.0
 """Seconds after which a call that has not arrived whole is given up."""
+PR_SET_PDEATHSIG = 1
+"""Of Linux: the signal that a process gets when its parent dies."""
 
 
 @dataclass
@@ -41,6 +44,8 @@ class World:
     environment: dict[str, str]
     """At its start."""
     minutes: float
+    take_in_hand: Callable[[], None]
+    """What the program does first, before a signal may reach it."""
     run: Callable[[], NoReturn]
     """The program, in the process that the call describes."""
     names: frozenset[str] | None = None
@@ -94,10 +99,7 @@ def supervise(connection: socket.socket, world: World) -> NoReturn:
         if problem := find_problem(call, world, form.peer_credentials(connection)[0]):
             connection.sendall(form.REFUSED + problem.encode("utf-8", "replace"))
             os._exit(0)
-        connection.sendall(form.READY)
-        if connection.recv(1) == form.GO:
-            os.write(world.begun, b"+")
-            _run(connection, call, descriptors, world)
+        _run(connection, call, descriptors, world)
     except BaseException:  # the caller hung up or sent nonsense: nothing has been run
         pass
     os._exit(0)
@@ -142,7 +144,8 @@ def find_problem(call: dict[str, Any], world: World, peer: int) -> str:
     for name in ("RLIMIT_AS", "RLIMIT_DATA"):
         if name in call["limits"] and call["limits"][name][0] != resource.RLIM_INFINITY:
             return f"{name} is limited"
-    if peer and os.path.exists("/proc/self/ns") and _confinement(peer) != _confinement(os.getpid()):
+    # The system knows no number for a caller outside of our namespace of processes.
+    if sys.platform == "linux" and (not peer or _confinement(peer) != _confinement(os.getpid())):
         return "it would leave the caller's namespaces, groups or privileges"
     return ""
 
@@ -167,23 +170,35 @@ def _confinement(pid: int) -> tuple[object, ...]:
     root = os.stat(f"/proc/{pid}/root")
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         lines = [line for line in file if line.partition(":")[0] in CONFINEMENT]
-    return namespaces, root.st_dev, root.st_ino, lines
+    return namespaces, root.st_dev, root.st_ino, lines, _label(pid)
+
+
+def _label(pid: int) -> bytes:
+    """Return what AppArmor or SELinux calls a process; empty where neither is at work."""
+    try:
+        with open(f"/proc/{pid}/attr/current", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _run(connection: socket.socket, call: dict[str, Any], descriptors: list[int], world: World) -> NoReturn:
-    """Fork the run, pass signals on, tell the caller how it ended."""
+    """Fork the run, which waits for GO; then pass signals on and tell the caller how it ended."""
     read, write = os.pipe()
     os.set_blocking(write, False)
+    begun, started = os.pipe()
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # none is lost until the run is itself
     pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
-        connection.close()
-        _become(call, descriptors, world.run)
+        _become(connection, call, [*descriptors, started], world)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    close_all_but((connection.fileno(), read, write))
+    close_all_but((connection.fileno(), read, write, begun, world.begun))
+    if not os.read(begun, 1):
+        os._exit(0)  # the caller was told why, or has left
+    os.write(world.begun, b"+")
     connection.settimeout(None)
     waiting = select.poll()
     waiting.register(read, select.POLLIN)
@@ -212,25 +227,43 @@ def _pass_on(connection: socket.socket, pid: int) -> bool:
     return bool(numbers)
 
 
-def _become(call: dict[str, Any], descriptors: list[int], run: Callable[[], NoReturn]) -> NoReturn:
-    """Be the process that the caller would have been."""
+def _become(connection: socket.socket, call: dict[str, Any], descriptors: list[int], world: World) -> NoReturn:
+    """Be the process that the caller would have been, from GO on. The last descriptor takes a byte at GO."""
+    begun = False
     try:
+        parent = os.getppid()
         os.setsid()
-        high = [fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in descriptors]
+        high = [fcntl.fcntl(number, fcntl.F_DUPFD, 10) for number in (*descriptors, connection.fileno())]
+        caller = socket.socket(fileno=high[5])
+        caller.settimeout(SECONDS)
         close_all_but(tuple(high))
         for number, descriptor in enumerate(high[:3]):
             os.dup2(descriptor, number)
         os.fchdir(high[3])
+        try:
+            _take_over(call)
+        except (OSError, ValueError) as error:
+            caller.sendall(form.REFUSED + f"a fork cannot be made like the caller ({error})".encode())
+            os._exit(0)
+        if sys.platform == "linux":  # a run that nobody watches would go on without its caller
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        caller.sendall(form.READY)
+        if caller.recv(1) != form.GO or os.getppid() != parent:
+            os._exit(0)
+        begun = os.write(high[4], b"+") == 1
+        caller.close()
         os.closerange(3, max(high) + 1)
-        _take_over(call)
-        run()
+        world.take_in_hand()
+        signal.pthread_sigmask(signal.SIG_SETMASK, call["blocked"])
+        world.run()
     except BaseException as error:  # a bug: nothing may go back to the supervisor's code
-        os.write(2, f"nexus: internal error: {error!r}. Run it again with NEXUS_WARM=0.\n".encode())
+        if begun:
+            os.write(2, f"nexus: internal error: {error!r}. Run it again with NEXUS_WARM=0.\n".encode())
     os._exit(1)
 
 
 def _take_over(call: dict[str, Any]) -> None:
-    """Take what the caller's process had: environment, arguments, limits, signals, streams."""
+    """Take what the caller's process had: environment, arguments, limits, processors, ignored signals, streams."""
     for number in signal.valid_signals():
         if number in (signal.SIGPIPE, signal.SIGXFSZ):
             continue
@@ -238,13 +271,16 @@ def _take_over(call: dict[str, Any]) -> None:
             signal.signal(number, signal.SIG_IGN if number in call["ignored"] else signal.SIG_DFL)
         except (OSError, ValueError):
             pass
-    signal.pthread_sigmask(signal.SIG_SETMASK, call["blocked"])
     os.environ.clear()
     os.environb.update(call["environment"])
     sys.argv = [os.fsdecode(word) for word in call["arguments"]]
     sys.path[:] = [os.fsdecode(entry) for entry in call["path"]]
     os.umask(call["umask"])
     os.nice(call["nice"] - os.getpriority(os.PRIO_PROCESS, 0))
+    if sys.platform == "linux" and call["scheduling"] != form.own_scheduling():
+        processors, policy, priority = call["scheduling"]
+        os.sched_setaffinity(0, processors)
+        os.sched_setscheduler(0, policy, os.sched_param(priority))
     for name, limits in call["limits"].items():
         resource.setrlimit(getattr(resource, name), limits)
     time.tzset()

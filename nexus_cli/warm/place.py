@@ -50,8 +50,11 @@ def socket_path(folder: str) -> str:
     return os.path.join(folder, socket_name())
 
 
-def folder_problem(folder: str) -> str:
-    """Return why a socket in `folder` cannot be trusted, or "". `FileNotFoundError` if there is no such folder."""
+def folder_problem(folder: str | int) -> str:
+    """Return why a socket in `folder`, a path or a descriptor, cannot be trusted, or "".
+
+    `FileNotFoundError` if there is no such folder.
+    """
     found = os.stat(folder)
     if found.st_mode & 0o170000 != 0o040000:
         return "its place is not a folder"

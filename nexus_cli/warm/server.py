@@ -6,6 +6,7 @@ the fork (`child`), so that no caller can hold it up.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import os
@@ -15,7 +16,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NoReturn
 
 from nexus_cli.warm import child, place
@@ -23,6 +23,8 @@ from nexus_cli.warm.call import HERE, peer_credentials
 
 WAITING = 64
 """Callers that wait to be accepted. More than that run cold."""
+NEW = f"{place.socket_name()}.new"
+"""The socket until it is listened to."""
 
 
 class EnvironmentReads:
@@ -54,31 +56,33 @@ class EnvironmentReads:
         kind.__getitem__, kind.__iter__ = self._before  # type: ignore[method-assign]
 
 
-def serve(folder: str, minutes: float, import_run: Callable[[], None], run: Callable[[], NoReturn]) -> None:
-    """Listen in `folder` until no call has come for so many minutes; each call is a fork that calls `run`."""
+def serve(
+    folder: str,
+    minutes: float,
+    import_run: Callable[[], None],
+    take_in_hand: Callable[[], None],
+    run: Callable[[], NoReturn],
+) -> None:
+    """Listen in `folder` until no call has come for so many minutes; each call is a fork that calls the last two."""
     _detach()
-    if (path := _lock(folder)) is None:
+    if (where := _lock(folder)) is None:
         return
-    world = child.World(place.identity(), dict(os.environ), minutes, run)
-    reads = EnvironmentReads()
-    reads.start()
-    import_run()
-    reads.stop()
-    world.names = None if reads.all else frozenset(reads.names)
-    if _thread_count() > 1:
-        return  # it would not be there after the fork, and what it had locked would stay locked
-    gc.collect()
-    gc.freeze()  # a collection in a fork would copy every page of this process
-    with socket.socket(socket.AF_UNIX) as listener:
-        Path(path).unlink(missing_ok=True)
-        os.chdir(folder)
-        os.umask(0o177)
-        listener.bind(place.socket_name())
-        os.umask(0o077)
-        os.chdir("/")
+    world = child.World(place.identity(), dict(os.environ), minutes, take_in_hand, run)
+    with _bind(where) as listener:
+        reads = EnvironmentReads()
+        reads.start()
+        import_run()
+        reads.stop()
+        world.names = None if reads.all else frozenset(reads.names)
+        if _thread_count() > 1:  # it would not be there after the fork, and what it had locked would stay locked
+            os.unlink(NEW, dir_fd=where)
+            return
+        gc.collect()
+        gc.freeze()  # a collection in a fork would copy every page of this process
         listener.listen(WAITING)
         listener.setblocking(False)
-        _accept_calls(listener, world, path)
+        os.rename(NEW, place.socket_name(), src_dir_fd=where, dst_dir_fd=where)
+        _accept_calls(listener, world, where)
 
 
 def _thread_count() -> int:
@@ -107,28 +111,43 @@ def _detach() -> None:
     child.open_null_streams()
 
 
-def _lock(folder: str) -> str | None:
-    """Return the path of the socket to bind if no other warm process has it."""
+def _lock(folder: str) -> int | None:
+    """Return a descriptor of the folder if it is ours alone and no other warm process listens in it."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    if place.folder_problem(folder):
+    where = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if place.folder_problem(where):
         return None
-    path = place.socket_path(folder)
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # until this process ends
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    lock = os.open(f"{place.socket_name()}.lock", flags, 0o600, dir_fd=where)  # until this process ends
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return None
-    return path
+    return where
 
 
-def _accept_calls(listener: socket.socket, world: child.World, path: str) -> None:
+def _bind(where: int) -> socket.socket:
+    """Return a socket that is bound in the folder, before the imports: they are for nothing where that fails."""
+    listener = socket.socket(socket.AF_UNIX)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(NEW, dir_fd=where)
+    os.fchdir(where)
+    os.umask(0o177)
+    listener.bind(NEW)
+    os.umask(0o077)
+    os.chdir("/")
+    return listener
+
+
+def _accept_calls(listener: socket.socket, world: child.World, where: int) -> None:
     """Fork for each connection. Between two of them this process sleeps; it wakes up to end."""
-    own = os.stat(path).st_ino
+    name = place.socket_name()
+    own = os.stat(name, dir_fd=where).st_ino
 
     def end(*_: object) -> None:
         try:
-            if os.stat(path).st_ino == own:
-                os.unlink(path)
+            if os.stat(name, dir_fd=where).st_ino == own:
+                os.unlink(name, dir_fd=where)
         except OSError:
             pass
         os._exit(0)

@@ -21,6 +21,8 @@ from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.ui.render.folder_diff import folder_diff_lines
+from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.reports.forms import FORMS
 
 
@@ -61,7 +63,7 @@ class FakeContext:
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """See `CommandContext`."""
         for width in (20, 80):
-            FORMS[form](value, width)
+            folder_diff_lines(value, width, Theme()) if form == "diff" else FORMS[form](value, width)
         self.shown.append((form, value))
 
     def feed(self, event: Event) -> None:

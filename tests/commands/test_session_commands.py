@@ -92,6 +92,25 @@ def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
         assert ledger.find_session("a copy").id == context.session.id
 
 
+def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeContext) -> None:
+    with pytest.raises(NexusError, match="nothing was said"):
+        context.run("edit")
+    context.turn("first words")
+    context.turn('second words\n\n<file path="a.py">\nx\n</file>')
+    source = context.session.id
+    context.run("edit")
+    assert context.filled == "second words" and source in context.said[-1] and "Files" in context.said[-1]
+    context.turn("other words")
+    sent = json.dumps(context.provider.seen[-1])
+    assert "first words" in sent and "other words" in sent and "second words" not in sent
+    context.run("edit").run("edit")
+    assert context.filled == "first words"
+    context.turn("begun again")
+    assert len(context.provider.seen[-1]) == 2, "the copy of nothing begins empty"
+    with the_ledger() as ledger:
+        assert ledger.session(source).entries == 4
+
+
 def test_a_session_whose_ledger_failed_is_not_copied_when_it_can_be_written_again(context: FakeContext) -> None:
     context.turn("kept")
     ledger = context.session.ledger

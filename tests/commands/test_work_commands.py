@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +152,51 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
     assert "the run is communication" in FORMS["why"](value, 80)
     assert context.session.state.limits == Limits(max_steps=9, allow="read")
+
+
+def test_init_starts_a_turn_with_the_instructions_for_nexus_md(context: FakeContext) -> None:
+    context.run("init").run("init in German")
+    assert all("NEXUS.md" in text and "{" not in text for text in context.started)
+    assert context.started[1].endswith("\nin German")
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", *words], cwd=folder, check=True)
+
+
+def test_review_gives_the_model_the_uncommitted_change_or_a_range(context: FakeContext, tmp_path: Path) -> None:
+    with pytest.raises(NexusError, match="no git repository"):
+        context.run("review")
+    (tmp_path / "a.py").write_text("one = 1\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    with pytest.raises(NexusError, match="nothing has changed"):
+        context.run("review")
+    (tmp_path / "a.py").write_text("one = 2\n")
+    (tmp_path / "new.py").write_text("two = 2\n")
+    context.run("review")
+    text = context.started[-1]
+    assert '<shell command="git diff HEAD">' in text and "+one = 2" in text and text.count("new.py") == 1
+    assert text.endswith("</shell>") and "uncommitted change" in text
+    git(tmp_path, "commit", "-qam", "second")
+    context.run("review HEAD~1..HEAD only the names")
+    text = context.started[-1]
+    assert '"git diff HEAD~1..HEAD"' in text and "+one = 2" in text and "new.py" not in text
+    assert "\nonly the names\n" in text
+    for wrong, why in (("nosuch", "git does not know `nosuch`"), ("--output=x", "a dash"), ("HEAD..HEAD", "nothing")):
+        with pytest.raises(NexusError, match=why):
+            context.run(f"review {wrong}")
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix) == ["a.py", "new.py"]
+
+
+def test_status_names_the_model_of_the_session_and_config_the_settings(context: FakeContext) -> None:
+    value = shown(context, "status")
+    assert value["model"] == context.session.model and "bash" in value["tools"]
+    value = shown(context, "config max_steps")
+    assert [one["key"] for one in value["settings"]] == ["limits.max_steps"]
+    text = FORMS["settings"](value, 80)
+    assert "limits.max_steps = 200\n" in text and "nexus config set" in text and value["path"] in "".join(text.split())
+    assert len(shown(context, "config")["settings"]) > 5
+    with pytest.raises(NexusError, match="no setting"):
+        context.run("config nosuch")

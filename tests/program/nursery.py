@@ -32,17 +32,8 @@ from typing import IO, Any, NoReturn
 
 ENGINES = ("run_turn", "run_repl", "tour", "consolidate")
 """Modules that bring the engine along."""
-FIRST_REQUEST = (
-    "anyio._backends._asyncio",
-    "httpcore",
-    "litellm._service_logger",
-    "litellm.responses.mcp.chat_completions_handler",
-    "openai.resources",
-)
-"""Modules that the model library imports with its first request: a fifth of a second in each run."""
 SCRIPTED = "openai/scripted"
 """The model of most runs: to look it up in the library's table takes 20 ms."""
-REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributors")
 TESTS = Path(__file__).resolve().parent.parent
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
@@ -301,15 +292,14 @@ def main(kind: str, address: str, listener: socket.socket) -> None:
 
 def warm() -> None:
     """Import what a run with a request would import, and load what it would keep, so that its forks need not."""
+    from nexus_cli.cli.preload import import_run
     from nexus_cli.context.tokens import counter
-    from nexus_cli.provider.litellm_backend import litellm
     from nexus_cli.provider.model_table import model_info
 
-    litellm()
+    import_run()
+    gc.enable()
     counter._load("o200k_base")
     model_info(SCRIPTED)
-    for name in (*FIRST_REQUEST, *(name for package in REGISTRIES for name in modules_in(package))):
-        importlib.import_module(name)
     sys.modules["litellm.llms.custom_httpx.http_handler"].get_ssl_configuration()
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page of this process

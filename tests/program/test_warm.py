@@ -35,7 +35,7 @@ PAIRS = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 6
 CALLERS = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 8
 LOOK = r"""
 p=$PPID; cat /proc/$p/limits; pwd; env | sort; nice; umask; readlink /proc/$p/cwd
-grep -E '^(Umask|Sig[BIC]|Groups|Cap|NoNew|Seccomp)' /proc/$p/status
+grep -E '^(Umask|Sig[BIC]|Groups|Cap|NoNew|Seccomp|Cpus_allowed_list)' /proc/$p/status
 for f in /proc/$p/fd/*; do readlink $f | sed 's/[0-9]\{3,\}/N/; s/locks.*/lock/'; done | sort
 """
 """What the process that runs a command is, as the kernel tells it."""
@@ -81,7 +81,7 @@ def test_the_child_is_what_a_cold_process_would_be(place: Stage) -> None:
     """Environment, limits, signals, descriptors. What is open beyond the three streams stays with the caller alone."""
     before = (
         "umask 027; ulimit -S -n 300; ulimit -c 0; export ODD=$'a\\nb'; trap '' HUP QUIT; mkdir -p deep; cd deep; "
-        "exec 5</etc/hostname; nice -n 5 env"
+        "exec 5</etc/hostname; nice -n 5 taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[-,].*//') env"
     )
     with counted(place, 1):
         warm = looked(place, before=before)

@@ -61,8 +61,8 @@ EDIT = {
     "edits": [{"old": "for book in books) * discount", "new": "for book in books) * (1 - discount)"}],
 }
 JOINED = "\0"
-QUICK = re.compile(r" · \d+(\.\d+)? s(?= · \d+ tokens)")
-"""How long a tool took: nothing, or a tenth of a second, as it comes."""
+QUICK = re.compile(r" · \d+\.\d s(?=\s*$)", re.MULTILINE)
+"""How long a tool took, where it is shown at all."""
 INSTALLED = re.compile(r"/\S*/NEXUS\.md")
 PROMPT = "the cart is free of charge without a discount, find out why"
 

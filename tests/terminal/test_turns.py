@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
-from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, ctrl
+from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, UP, ctrl
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
 """A second and a half."""
@@ -69,13 +69,13 @@ def test_alt_enter_queues_for_afterwards(repl: Opens) -> None:
     assert made.times("and then this") == 1
 
 
-def test_escape_on_an_empty_box_takes_queued_words_back(repl: Opens) -> None:
+def test_up_on_an_empty_box_takes_queued_words_back(repl: Opens) -> None:
     made = repl([TALK, "never"])
     made.say("go", ends=False)
     made.wait_for("word")
     made.send("not this" + ALT_ENTER)
     made.wait_for("queued: not this")
-    made.send(ESCAPE)
+    made.send(UP)
     made.wait_for(lambda terminal: "queued: not this" not in terminal.text and "not this" in terminal.text)
     made.idle()
     assert len(made.server.requests) == 1
@@ -90,8 +90,8 @@ def test_steering_that_was_not_delivered_can_be_taken_back(repl: Opens) -> None:
     made.wait_for("word")
     made.send("steer it\r")
     made.wait_for("sending after this step: steer it")
-    made.send(ESCAPE)
-    made.wait_for(lambda terminal: "steers:" not in terminal.text)
+    made.send(UP)
+    made.wait_for(lambda terminal: "sending after" not in terminal.text)
     made.idle()
     assert len(made.server.requests) == 1
 
@@ -106,6 +106,32 @@ def test_ctrl_c_keeps_what_was_said_and_the_model_learns_of_it(repl: Opens) -> N
     made.say("and now?")
     made.wait_for("answer (2)")
     assert "half of an answer" in sent(made) and "[interrupted]" in sent(made)
+
+
+def test_escape_stops_the_turn_then_enter_sends_and_twice_edits_the_last_message(repl: Opens) -> None:
+    made = repl([{"text": "half of an answer that never ends, " * 40, "pace": 0.05}, "second", "third"])
+    made.say("first words", ends=False)
+    made.wait_for("half of an answer")
+    made.wait_for("esc to stop")
+    made.send("typed meanwhile" + ESCAPE)
+    stopped(made, 1)
+    assert any(line.endswith("> typed meanwhile") for line in made.lines())
+    made.send(ESCAPE)
+    time.sleep(0.2)
+    made.say("")
+    made.wait_for("second")
+    time.sleep(1.5)
+    made.send(ESCAPE)
+    made.wait_for("press Esc again to edit your last message")
+    made.send(ESCAPE)
+    made.wait_for("> typed meanwhile")
+    made.wait_for("Files stay as they are")
+    made.say(" or later")
+    made.wait_for("third")
+    messages = [
+        message["content"] for message in made.server.requests[-1].body["messages"] if message["role"] == "user"
+    ]
+    assert [text.split("\n")[-1] for text in messages] == ["first words", "typed meanwhile or later"]
 
 
 def test_ctrl_c_twice_leaves_no_child_and_no_half_written_file(repl: Opens) -> None:

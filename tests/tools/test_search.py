@@ -408,3 +408,26 @@ def test_a_long_list_of_patterns_is_taken_apart_in_one_pass() -> None:
     parts = "*.py" + ", " * 100_000 + "a}"
     assert PathPattern(parts).matches("src/a.py")
     assert PathPattern("{a, b").matches("{a, b")
+
+
+def test_what_was_found_is_counted_for_the_person(desk: Any) -> None:
+    for name in ("a", "b", "c"):
+        desk.write(f"{name}.txt", f"one {name}\ntwo {name}\none more\n")
+    desk.write("odd.bin", b"one \0 two")
+
+    def counted(tool: str, **arguments: Any) -> tuple[dict[str, int], bool]:
+        result = desk.run(tool, **arguments)
+        assert "\0" not in result.output
+        return dict(result.counts), result.more
+
+    assert counted("grep", pattern="one") == ({"matches": 6, "files": 3}, False)
+    assert counted("grep", pattern="one", limit=4) == ({"matches": 4, "files": 2}, True)
+    assert counted("grep", pattern="one", path="a.txt") == ({"matches": 2, "files": 1}, False)
+    assert counted("grep", pattern="three") == ({"matches": 0, "files": 0}, False)
+    assert counted("grep", pattern="one", glob="*.py") == ({"matches": 0}, False)
+    assert counted("grep", pattern="one", path="odd.bin") == ({}, False)
+    assert counted("glob", pattern="*.txt") == ({"files": 3}, False)
+    assert counted("read_file", path="a.txt") == ({"lines": 3}, False)
+    assert counted("read_file", path="a.txt", offset=2) == ({"lines": 2, "first": 2, "total": 3}, False)
+    assert counted("read_file", path=".") == ({"entries": 4}, False)
+    assert counted("write_file", path="new.txt", content="x\ny") == ({"lines": 2}, False)

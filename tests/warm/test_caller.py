@@ -179,6 +179,17 @@ def test_no_process_is_started_under_limits_that_its_forks_would_have(monkeypatc
     assert not caller.launch("folder", 10)
 
 
+def test_a_warm_process_gets_folder_and_import_path_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It leaves the working folder before it looks for either."""
+    commands: list[list[str]] = []
+    monkeypatch.setattr(os, "posix_spawn", lambda path, command, *given, **more: commands.append(command))
+    monkeypatch.setattr(sys, "path", ["/odd:name", "/b"])
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    monkeypatch.chdir(tmp_path)
+    assert caller.launch("relative/warm", 10)
+    assert commands[0][4:] == [str(tmp_path / "relative" / "warm"), "10", "/odd:name", "/b"]
+
+
 def test_a_full_process_table_is_no_error_of_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: object, **more: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ def world() -> child.World:
     def run() -> Any:
         raise AssertionError("it was run")
 
-    return child.World(b"who", dict(os.environ), 10.0, run, frozenset({"READ_AT_IMPORT"}))
+    return child.World(b"who", dict(os.environ), 10.0, lambda: None, run, frozenset({"READ_AT_IMPORT"}))
 
 
 def problem(world: child.World, **changes: Any) -> str:
@@ -61,6 +62,11 @@ def test_limits_and_niceness_are_never_better_than_the_callers_would_be(world: c
 
 def test_an_interpreter_with_other_options_is_another(world: child.World) -> None:
     assert "other options" in problem(world, options="-O")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not tell who the caller is")
+def test_a_caller_that_our_namespace_has_no_number_for_is_refused(world: child.World) -> None:
+    assert "namespaces" in child.find_problem(call.own_call("run", ["ask"]), world, 0)
 
 
 def test_what_confines_the_caller_confines_its_child(world: child.World, monkeypatch: pytest.MonkeyPatch) -> None:

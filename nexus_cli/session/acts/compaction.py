@@ -83,7 +83,8 @@ def uncompaction() -> Act:
         if anchor is not None:
             lane_state.meter.set_anchor(anchor.last, anchor.counted, anchor.reported, exact=False)
         lane_state.pending = ""
-        lane_state.emit(Notice(f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"))
+        line = f"compaction undone: {shown:,} -> {next_request(lane_state).tokens:,} tokens"
+        lane_state.emit(Notice(line, warning=False))
 
     return act
 
@@ -118,7 +119,7 @@ def pin(what: str) -> Act:
         new = made not in before and not made.entry
         if new and len(made.text) > TOLD:
             said += "; too long to be sent at once: the model gets it word for word with the next summary"
-        lane_state.emit(Notice(said))
+        lane_state.emit(Notice(said, warning=bool(crowded)))
         if new and len(made.text) <= TOLD:
             lane_state.notices.append(f"the person pinned this, it holds from now on: {made.text}")
 
@@ -131,7 +132,8 @@ def unpin(what: str) -> Act:
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
         gone = pins.remove_pin(lane_state.lane.timeline, what)
-        lane_state.emit(Notice(f"{gone.id} is no longer pinned; it stays in the window until the next compaction"))
+        line = f"{gone.id} is no longer pinned; it stays in the window until the next compaction"
+        lane_state.emit(Notice(line, warning=False))
 
     return act
 

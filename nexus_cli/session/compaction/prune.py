@@ -117,7 +117,8 @@ def _take_out(lane_state: LaneState, groups: Sequence[Group], found: Sequence[St
     for drop in drops:
         lane_state.emit(event.ContextDrop(drop))
     results = "1 stale result" if len(drops) == 1 else f"{len(drops)} stale results"
-    lane_state.emit(event.Notice(f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"))
+    line = f"{results} taken out of the window, {priced.saved:,} tokens: {priced.why}"
+    lane_state.emit(event.Notice(line, warning=False))
 
 
 def _batch(

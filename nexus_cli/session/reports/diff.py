@@ -1,4 +1,5 @@
-"""Report changes in the working folder: git's diff against the last commit, bounded in time and size.
+"""Report changes in the working folder: git's diff against the last commit, then files that git does not track as new
+ones, bounded in time and size.
 
 Without git, or outside of a repository, the files that the session changed. Runs nothing that a repository's own
 configuration names, as far as git allows.
@@ -7,12 +8,15 @@ configuration names, as far as git allows.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
+from nexus_cli.tools.edit_preview import unified_diff
+from nexus_cli.tools.files import ToolError, decode_file, read_regular_file
 from nexus_cli.tools.listing import find_program
 
 SECONDS = 10.0
@@ -20,10 +24,14 @@ MOST = 512 * 1024
 """Bytes of a diff that are kept."""
 NAMES = 500
 """Untracked files that are named at most."""
+LARGE = 64 * 1024
+"""Bytes of an untracked file above which it is only named."""
 ALONE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF", "GIT_PAGER")
 """Variables that would make git look elsewhere, or run something."""
-QUIET = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never")
-DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
+QUIET = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never",
+         "-c", "core.quotePath=false")  # fmt: skip
+DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty",
+        "--src-prefix=a/", "--dst-prefix=b/")  # fmt: skip
 
 
 class _Unable(Exception):
@@ -31,7 +39,10 @@ class _Unable(Exception):
 
 
 async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict[str, Any]:
-    """Return `source`: `git` (with `text`, `untracked`, `cut`) or `session` (with `files`, `why`)."""
+    """Return `source`: `git` (with `text`, `untracked`, `unread`, `cut`) or `session` (with `files`, `why`).
+
+    `unread` are the untracked files whose lines are not in `text`: they are large or no text.
+    """
     try:
         return await run_in_thread(lambda stop: _by_git(folder, stop))
     except _Unable as reason:
@@ -55,14 +66,78 @@ def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
     listed, _ = _git(found, folder, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     names = [os.fsdecode(name) for name in listed.split(b"\0") if name]
     kept = text[:MOST].rpartition(b"\n")[0] if len(text) > MOST else text
+    added, unread = _new_files(folder, names[:NAMES], MOST - len(kept))
     return {
         "version": 1,
         "source": "git",
-        "text": kept.decode("utf-8", "replace"),
+        "text": kept.decode("utf-8", "replace") + added,
         "cut": f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) - 1 else "",
         "untracked": names[:NAMES],
+        "unread": unread,
         "untracked_count": len(names),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeText:
+    """A change as it is given to a reviewer."""
+
+    command: str
+    text: str = ""
+    problem: str = ""
+    """Why there is nothing to review."""
+
+
+async def changes_to_review(folder: Path, revision: str) -> ChangeText:
+    """Return the diff of `revision`, or the uncommitted one with new files; names of those that are no text."""
+    if revision.startswith("-"):
+        return ChangeText("", problem="a range does not begin with a dash")
+    command = f"git diff {revision or 'HEAD'}"
+    try:
+        if not revision:
+            value = await run_in_thread(lambda stop: _by_git(folder, stop))
+            names = value["unread"]
+            more = f"\nUntracked files, not in the diff:\n{chr(10).join(names)}\n" if names else ""
+            text = str(value["text"]) + more
+        else:
+            text = await run_in_thread(lambda stop: _range_diff(folder, revision, stop))
+    except _Unable as reason:
+        return ChangeText(command, problem=str(reason))
+    return ChangeText(command, text, "" if text.strip() else "nothing has changed")
+
+
+def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
+    found = find_program("git")
+    if found is None:
+        raise _Unable("git is not installed")
+    text, status = _git(found, folder, stop, *DIFF, revision, "--")
+    if status:
+        raise _Unable(f"git does not know `{revision}` here")
+    return text[:MOST].decode("utf-8", "replace")
+
+
+def _new_files(folder: Path, names: list[str], room: int) -> tuple[str, list[str]]:
+    """Return the diffs of the new files among `names` that fit into `room` characters, and the other names."""
+    text, unread = "", []
+    for name in names:
+        diff = _new_file(folder / name, name) if len(text) < room else ""
+        if diff and len(text) + len(diff) <= room:
+            text += diff
+        else:
+            unread.append(name)
+    return text, unread
+
+
+def _new_file(path: Path, name: str) -> str:
+    """Return the diff that adds a text file; "" for anything else, and for what is large."""
+    try:
+        content = read_regular_file(path, LARGE) if not path.is_symlink() else None
+    except (OSError, ToolError):
+        return ""
+    if content is None or content.beyond:
+        return ""
+    read = decode_file(content.data)
+    return unified_diff(None, read.text, name) if read is not None else ""
 
 
 def _git(git: str, folder: Path, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:

@@ -31,7 +31,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     lines = [replace_surrogates(prefix + name) for name in found[:LIMIT]]
     if len(found) > LIMIT:
         lines.append(f"[{len(found) - LIMIT} more: narrow the pattern or `path`]")
-    return ToolResult("\n".join(lines) or "no files")
+    shown = min(len(found), LIMIT)
+    return ToolResult("\n".join(lines) or "no files", counts={"files": shown}, more=len(found) > LIMIT)
 
 
 def _list(target: Path, pattern: str, wanted: PathPattern, project: Path, stop: StopFlag) -> list[str]:

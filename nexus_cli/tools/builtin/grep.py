@@ -55,12 +55,12 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         names = listed if wanted is None else wanted.select(listed)
         if not names:
             why = f"none of {len(listed)} files fits `glob`" if listed else "there are no files to search"
-            return ToolResult(f"no matches: {why}")
+            return ToolResult(f"no matches: {why}", counts={"matches": 0})
     else:
         root, names = target.parent, [target.name]
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
         if "glob" in arguments and not PathPattern(arguments["glob"]).select([target.name, path]):
-            return ToolResult(f"no matches: {path} does not fit `glob`")
+            return ToolResult(f"no matches: {path} does not fit `glob`", counts={"matches": 0})
     paths = _narrow_by_rg(root, names, arguments, stop)
     job = {
         "pattern": arguments["pattern"],
@@ -75,11 +75,14 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
     # -I and -S: nothing of the working folder or of installed packages can come in between.
     argv = [sys.executable, "-I", "-S", grep_worker.__file__]
     done = run_process(argv, cwd=root, env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
-    text = done.output.decode("utf-8", "replace")
+    answer, _, figures = (done.output, b"", b"") if done.uncounted else done.output.rpartition(b"\0")
+    text = (answer or figures).decode("utf-8", "replace")
     if done.timed_out:
         return ToolResult(error=f"stopped after {SECONDS:.0f} s: simplify the pattern or narrow `path`")
     if done.status == 0:
-        return ToolResult(text, uncounted=done.uncounted)
+        counts: dict[str, Any] = json.loads(figures) if figures else {}
+        more = bool(counts.pop("more", False))
+        return ToolResult(text, uncounted=done.uncounted, counts=counts, more=more)
     bad_pattern = done.status == grep_worker.BAD_PATTERN
     return ToolResult(error=text if bad_pattern else f"the search failed (status {done.status})")
 

@@ -19,6 +19,7 @@ from nexus_cli.tools.files import (
     HARD_LIMIT,
     FileContent,
     ToolError,
+    count_lines,
     decode_file,
     describe_problem,
     read_regular_file,
@@ -32,7 +33,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     try:
         target = resolve_path(path, context.cwd)
         if await asyncio.to_thread(os.path.isdir, target):
-            return ToolResult(await asyncio.to_thread(_names, target))
+            names = await asyncio.to_thread(_names, target)
+            return ToolResult("\n".join(names) or "[empty folder]", counts={"entries": len(names)})
         content = await asyncio.to_thread(read_regular_file, target)
         result = await asyncio.to_thread(_format_content, content, arguments)
     except (OSError, ToolError) as error:
@@ -52,9 +54,12 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
         raise ToolError(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
     shown = text.model_text
     notes = []
+    counts = {"lines": count_lines(shown)}
     if "offset" in arguments or "limit" in arguments:
-        shown, note = _lines(shown, arguments.get("offset", 1), arguments.get("limit"), bool(content.beyond))
-        notes.append(note)
+        total, first = counts["lines"], arguments.get("offset", 1)
+        shown, last = _lines(shown, first, arguments.get("limit"), bool(content.beyond))
+        notes.append(f"lines {first}-{last} of {'at least ' if content.beyond else ''}{total}")
+        counts = {"lines": max(0, last - first + 1), "first": first, "total": total}
     if text.encoding != "utf-8" or text.errors != "strict":
         notes.append(text.encoding if text.errors == "strict" else "some bytes are no UTF-8")
     if "\r\n" in text.text:
@@ -64,10 +69,11 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
     if not data:
         notes.append("empty file")
     head = f"[{'; '.join(notes)}]\n" if notes else ""
-    return ToolResult(head + shown, uncounted=content.beyond)
+    return ToolResult(head + shown, uncounted=content.beyond, counts=counts, more=bool(content.beyond))
 
 
-def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, str]:
+def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, int]:
+    """Return the lines from `offset` on, and the number of the last."""
     lines = text.split("\n")
     total = len(lines) - (lines[-1] == "")
     if offset > max(1, total):
@@ -75,10 +81,9 @@ def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, 
     last = total if limit is None else min(total, offset + limit - 1)
     part = "\n".join(lines[offset - 1 : last])
     ended = last < len(lines)
-    return part + ("\n" if ended and part else ""), f"lines {offset}-{last} of {'at least ' if more else ''}{total}"
+    return part + ("\n" if ended and part else ""), last
 
 
-def _names(folder: Path) -> str:
+def _names(folder: Path) -> list[str]:
     with os.scandir(folder) as entries:
-        names = [entry.name + ("/" if entry.is_dir() else "") for entry in entries]
-    return "\n".join(sorted(names)) or "[empty folder]"
+        return sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)

@@ -18,6 +18,7 @@ from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import preview_change, unified_diff
 from nexus_cli.tools.files import (
     ToolError,
+    count_lines,
     decode_file,
     describe_line_ends,
     describe_problem,
@@ -57,9 +58,10 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         )
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context.cwd))
-    lines = content.count("\n") + (not content.endswith("\n") and content != "")
+    lines = count_lines(content)
     text = f"{written.how} {path}, {lines} lines{written.line_ends}"
-    return ToolResult(text, changed=(project_relative(target, context.project),), diff=written.diff)
+    name = project_relative(target, context.project)
+    return ToolResult(text, changed=(name,), diff=written.diff, counts={"lines": lines})
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:

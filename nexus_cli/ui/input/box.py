@@ -48,6 +48,7 @@ from prompt_toolkit.layout.processors import (
 )
 from prompt_toolkit.widgets import SearchToolbar
 
+from nexus_cli.commands import find, parse
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -106,6 +107,7 @@ class InputBox:
         self.notice: Callable[[str], None] = self.hint
         """Tells the person one line; until it is replaced, below the box up to the next change."""
         self._environ = environ
+        self._commands = commands
         self._vi = vi
         self._hint = ""
         self._editing = False
@@ -138,28 +140,79 @@ class InputBox:
         return self._pastes.expand(self.buffer.text)
 
     @property
+    def menu_open(self) -> bool:
+        """True if the menu has something to choose."""
+        state = self.buffer.complete_state
+        return state is not None and bool(state.completions)
+
+    @property
     def completing(self) -> bool:
-        """True if the menu is open and an entry selected: Enter accepts it (`accept_completion`)."""
-        return self.buffer.complete_state is not None and self.buffer.complete_state.complete_index is not None
+        """True if Enter takes an entry of the menu (`accept_completion`): one is highlighted, and is not typed yet."""
+        state, marked = self.buffer.complete_state, self._highlighted()
+        if state is None or marked is None:
+            return False
+        if state.complete_index is not None:
+            return True
+        typed = self.buffer.document.text_before_cursor
+        return not any(typed.endswith(one.text) and len(one.text) == -one.start_position for one in state.completions)
+
+    def _highlighted(self) -> int | None:
+        """Return the number of the highlighted entry: the selected one, else the first of commands and of files."""
+        state = self.buffer.complete_state
+        if state is None or not state.completions or state.complete_index is not None:
+            return state.complete_index if state is not None else None
+        spot = find_spot(self.buffer.document.text_before_cursor)
+        offered = spot is not None and spot.kind in ("command", "file") and not spot.text.endswith("/")
+        return 0 if offered else None
 
     @property
     def searching(self) -> bool:
         """True if the history is searched: Enter, Esc and Ctrl+C end the search."""
         return self._app is not None and self._app.layout.has_focus(self.search_buffer)
 
-    def accept_completion(self) -> None:
-        """Take the selected entry: the menu closes; that of a folder opens again on what is in it."""
-        state = self.buffer.complete_state
+    def accept_completion(self) -> bool:
+        """Take the highlighted entry: the menu closes; that of a folder opens again on what is in it.
+
+        Return True if what stands in the box is a command that needs no argument: it can be sent.
+        """
+        number, state = self._highlighted(), self.buffer.complete_state
+        if state is not None and state.complete_index is None and number is not None:
+            self.buffer.go_to_completion(number)
         chosen = state.current_completion if state else None
         self.buffer.complete_state = None
-        if chosen is None:
-            return
-        if chosen.text.endswith("/"):
-            self.buffer.start_completion()
-        elif not self.buffer.document.current_char.isspace():
+        if chosen is None or chosen.text.endswith("/"):
+            if chosen is not None:
+                self.buffer.start_completion()
+            return False
+        if self._runs_alone(self.buffer.text):
+            return True
+        self.space_after()
+        return False
+
+    def _runs_alone(self, text: str) -> bool:
+        """True if `text` is a command, and none of its arguments has to be given."""
+        parsed = parse(text)
+        try:
+            command = find(parsed[0], self._commands()) if parsed is not None and not parsed[1] else None
+        except NexusError:
+            return False
+        return command is not None and (not command.usage or command.usage.startswith("["))
+
+    def space_after(self) -> None:
+        """Go on behind a word that was completed."""
+        if not self.buffer.document.current_char.isspace():
             self.buffer.insert_text(" ")
         elif self.buffer.document.current_char == " ":
             self.buffer.cursor_right()
+
+    def break_line(self) -> bool:
+        """Make a new line of the backslash before the cursor; False if there is none that stands for itself."""
+        before = self.buffer.document.current_line_before_cursor
+        if not (len(before) - len(before.rstrip("\\"))) % 2:
+            return False
+        self.buffer.delete_before_cursor(1)
+        self.buffer.newline(copy_margin=False)
+        return True
 
     def take(self) -> TypedMessage:
         """Return what was typed; the box is empty afterwards, and the history remembers it."""
@@ -267,7 +320,7 @@ class InputBox:
                 text,
                 self._toolbar.container,
                 ConditionalContainer(hint, Condition(lambda: bool(self._hint))),
-                completion_menu(self.buffer, focused),
+                completion_menu(self.buffer, focused, self._highlighted),
             ]
         )
 
@@ -333,15 +386,19 @@ def _completion(keys: KeyBindings, box: InputBox) -> None:
             buffer.start_completion(select_first=True)
             return
         buffer.complete_next()
-        if len(state.completions) == 1:
-            box.accept_completion()
+        if len(state.completions) == 1 and box.accept_completion():
+            box.space_after()
 
-    @keys.add("s-tab", filter=inserting)
+    @keys.add("s-tab", filter=inserting & menu)
     def _previous(event: KeyPressEvent) -> None:
-        if buffer.complete_state:
-            buffer.complete_previous()
-        else:
-            buffer.start_completion(select_last=True)
+        buffer.complete_previous()
+
+    @keys.add("down", filter=inserting & menu)
+    def _down(event: KeyPressEvent) -> None:
+        state = buffer.complete_state
+        if state is not None and state.complete_index is None and box.completing and len(state.completions) > 1:
+            buffer.complete_next()  # the first is highlighted without being selected
+        buffer.complete_next()
 
     @keys.add("escape", filter=here & emacs_mode & menu)
     def _close(event: KeyPressEvent) -> None:

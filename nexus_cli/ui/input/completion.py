@@ -31,6 +31,8 @@ _COMMAND = re.compile(r"/(\S*)")
 _ARGUMENT = re.compile(r"/(\S+) +(.*)")
 _SHELL = re.compile(r"!!?\s*(?:(?P<before>.*\s))?(?P<word>\S*)", re.DOTALL)
 _MENTION = re.compile(r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"'`<>|]*))\Z""")
+COMMONEST = ("help", "clear", "compact", "context", "model", "resume", "diff", "review", "init", "permissions", "exit")
+"""Commands that the menu shows first."""
 _FAR = ("/", "~", "./", "../")
 """How a path begins that is looked up in its folder, not in the project's list."""
 
@@ -137,8 +139,10 @@ class Completions(Completer):
             for choice in self._choices(known.get(place.name), place.text):
                 yield Completion(choice, -place.length, display=sanitize(choice))
             return
-        for name in _fitting(place.text, known):
-            yield Completion("/" + name, -place.length, display_meta=known[name].summary)
+        aliases = {name: command for command in known.values() for name in command.aliases}
+        begun = [name for name in aliases if place.text and name.startswith(place.text.lower())]
+        for name in _fitting(place.text, [*sorted(known, key=_rank), *begun]):
+            yield Completion("/" + name, -place.length, display_meta=(aliases | dict(known))[name].summary)
 
     def _choices(self, command: Command | None, text: str) -> list[str]:
         desk = self._desk()
@@ -156,6 +160,10 @@ def _fitting(text: str, names: Iterable[str]) -> list[str]:
     known = list(names)
     first = [name for name in known if name.lower().startswith(low)]
     return first + [name for name in known if low in name.lower() and name not in first]
+
+
+def _rank(name: str) -> int:
+    return COMMONEST.index(name) if name in COMMONEST else len(COMMONEST)
 
 
 def _mention(name: str) -> str:
@@ -185,20 +193,23 @@ _NAME = 0.6
 """Share of the columns that a name takes at most beside an explanation."""
 
 
-def completion_menu(buffer: Buffer, wanted: Callable[[], bool]) -> ConditionalContainer:
+def completion_menu(
+    buffer: Buffer, wanted: Callable[[], bool], highlighted: Callable[[], int | None]
+) -> ConditionalContainer:
     """Return the menu of `buffer` as a container that is there while `wanted` and there is something to choose."""
+
+    def most() -> int:
+        state = buffer.complete_state
+        return max(1, min(ROWS, get_app().output.get_size().rows // 3, len(state.completions) if state else 0))
 
     def rows() -> StyleAndTextTuples:
         state = buffer.complete_state
         if state is None:
             return []
-        return menu_rows(state.completions, state.complete_index, get_app().output.get_size().columns)
+        return menu_rows(state.completions, highlighted(), get_app().output.get_size().columns, most())
 
     def height() -> Dimension:
-        state = buffer.complete_state
-        count = len(state.completions) if state else 0
-        most = max(1, min(ROWS, get_app().output.get_size().rows // 3, count))
-        return Dimension(min=0, preferred=most, max=most)
+        return Dimension(min=0, preferred=most(), max=most())
 
     def there() -> bool:
         return wanted() and buffer.complete_state is not None and bool(buffer.complete_state.completions)
@@ -207,15 +218,29 @@ def completion_menu(buffer: Buffer, wanted: Callable[[], bool]) -> ConditionalCo
     return ConditionalContainer(window, Condition(there))
 
 
-def menu_rows(completions: list[Completion], selected: int | None, columns: int) -> StyleAndTextTuples:
-    """Return the rows, each a line of at most `columns` columns; names keep their end, explanations their beginning."""
+def menu_rows(completions: list[Completion], selected: int | None, columns: int, most: int) -> StyleAndTextTuples:
+    """Return at most `most` rows with the selected one among them, each of at most `columns` columns.
+
+    Names keep their end, explanations their beginning. Where entries are missing the last row says how many.
+    """
+    room = most - 1 if len(completions) > most > 1 else most
+    start = max(0, min((selected or 0) - room + 1, len(completions) - room))
+    shown = _entry_rows(completions, selected, columns, range(start, min(len(completions), start + room)))
+    if len(completions) > most > 1:
+        below = len(completions) - start - room
+        more = f"{below:,} more" if below else f"{start:,} above"
+        shown.append(("class:input.menu.meta", "\n" + cut(f"  … {more}", max(1, columns - 1))))
+    return shown
+
+
+def _entry_rows(completions: list[Completion], selected: int | None, columns: int, wanted: range) -> StyleAndTextTuples:
     widest = max((cells(one.display_text) for one in completions), default=0)
     explained = any(one.display_meta_text for one in completions)
     room = max(1, columns - 3)
     named = min(widest, max(room // 2, int(room * _NAME)) if explained else room)
     shown: StyleAndTextTuples = []
-    for number, one in enumerate(completions):
-        current = number == selected
+    for number in wanted:
+        one, current = completions[number], number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
         name = cut_start(one.display_text, named, "…")
         left = room - named - 2

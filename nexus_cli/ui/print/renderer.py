@@ -130,7 +130,7 @@ class JsonLinesRenderer(JsonRenderer):
         self._next = 0
 
     def feed(self, event: Event) -> None:
-        """Print `event` on one line, if interface.md section 7 has its type: each queued call follows as `tool.call`."""
+        """Print `event` on one line, if interface.md section 7 has its type: a queued call follows as `tool.call`."""
         if isinstance(event, ToolQueue):
             return
         same = drop_value(event.drop) if isinstance(event, ContextDrop) else {}

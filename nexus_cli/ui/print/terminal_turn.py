@@ -9,9 +9,11 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.core import event as e
+from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.print.progress_lines import FACTS, Writable
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
@@ -19,6 +21,7 @@ from nexus_cli.ui.rows import fit_row
 
 RATE = 8
 """Frames a second."""
+STOP_KEY = "ctrl+c to stop"
 LEAST_ROWS = 6
 """Rows of a terminal from which on running calls and open text are shown above the spinner."""
 _SHOWN = (
@@ -126,15 +129,23 @@ class TerminalTurn:
         *,
         text: bool,
         thinking: bool,
+        folder: Path,
         height: Callable[[], int] = _height,
     ) -> None:
         """Without `text` the answer is not shown here: whoever prints it does so through `out`."""
         self._height = height
+        self._theme = theme
         self._live = LiveLines(err, self._lines)
         self.out: Writable = _Above(out, self._live)
         self.err: Writable = _Above(err, self._live)
         self._renderer = RichRenderer(
-            self.err.write, lambda: err.width, theme, put_text=self.out.write, text=text, commands=False
+            self.err.write,
+            lambda: err.width,
+            theme,
+            put_text=self.out.write,
+            text=text,
+            commands=False,
+            folder=folder,
         )
         self.notices: Writable = _Notices(err, self._live, self._renderer)
         if thinking:
@@ -169,4 +180,6 @@ class TerminalTurn:
             return []
         rows, width = self._height(), self.err.width
         live = self._renderer.live(rows // 3 if rows >= LEAST_ROWS else 0)
-        return [fit_row(line, width - 1)[0] for line in [*live, self._renderer.spinner()]]
+        spinner, stop = self._renderer.spinner(), f" {self._theme.signs.dot} {STOP_KEY}"
+        spinner += stop if cells(without_codes(spinner + stop)) < width else ""
+        return [fit_row(line, width - 1)[0] for line in [*live, spinner]]

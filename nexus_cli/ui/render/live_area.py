@@ -12,7 +12,8 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.cells import cut, expand_tabs, fold, wrap
 from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import format_call, format_running_call
+from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head, format_running_call
+from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer
 
 KEPT = 4096
@@ -32,6 +33,8 @@ class OpenCall:
         """The person is asked first: it does not run yet."""
         self.shown = ""
         """What they were shown of it then."""
+        self.done: FinishedCall | None = None
+        """Its outcome, while a call before it still runs."""
         self.what = format_call(call, subject)
         self._door = StreamSanitizer()
         self._end = ""
@@ -63,9 +66,14 @@ def tail_of_code(text: str, rows: int, width: int) -> list[str]:
 
 
 def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, theme: Theme) -> list[str]:
-    """Return one line for each call, waiting ones last; below it the last line of its output where there is room."""
-    every = sorted(open_, key=lambda call: call.waiting)
-    lines = [format_running_call(call.what, call.seconds(now), width, theme, call.waiting) for call in every]
+    """Return one line for each call and below it the last line of its output, as far as there is room."""
+    every = list(open_)
+    lines = [
+        format_head(call.done, width, theme)[0]
+        if call.done
+        else format_running_call(call.what, call.seconds(now), width, theme, call.waiting)
+        for call in every
+    ]
     if len(lines) > rows:
         more = cut(f"... and {len(lines) - rows + 1} more", width, theme.signs.cut)
         return [*lines[: rows - 1], theme.paint("dim", more)]
@@ -73,7 +81,7 @@ def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, the
     made: list[str] = []
     for line, call in zip(lines, every, strict=True):
         made.append(line)
-        if spare and call.last_line and width > 8:
+        if spare and not call.done and call.last_line and width > 8:
             made.append("    " + theme.paint("dim", cut(expand_tabs(call.last_line), width - 4, theme.signs.cut)))
             spare -= 1
     return made
@@ -129,7 +137,7 @@ class Thought:
         """Return how long it took and how much it was; `shows` names the key that shows it, where there is one."""
         seconds = self._clock() - self._began
         time = f" for {format_duration(seconds)}" if seconds >= 1 else ""
-        return f"thought{time} ({self.words:,} words{', ' if shows else ''}{shows})"
+        return f"thought{time} ({plural(self.words, 'word')}{', ' if shows else ''}{shows})"
 
     def _keep(self, lines: list[str]) -> None:
         for line in lines:

@@ -16,6 +16,7 @@ from rich.markdown import Markdown as RichMarkdown
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
+from nexus_cli.ui.cells import PROSE
 from nexus_cli.ui.render.markdown_blocks import Block, Blocks
 from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_fence, widen_head
 from nexus_cli.ui.render.theme import Theme
@@ -48,13 +49,12 @@ class Markdown:
         self._theme = theme or Theme(colour=colour)
         self._width = width
         self._first = True
-        colour = self._theme.colour
         self._console = Console(
             file=StringIO(),
             width=80,
-            force_terminal=colour,
-            color_system="standard" if colour else None,
-            no_color=not colour,
+            force_terminal=self._theme.codes,
+            color_system="standard" if self._theme.codes else None,
+            no_color=not self._theme.colour,
             highlight=False,
             markup=False,
             emoji=False,
@@ -88,7 +88,7 @@ class Markdown:
     def feed(self, text: str) -> str:
         """Return the text of the blocks that `text` finishes, ready for a terminal."""
         if self._eager:
-            self._blocks.row = self._columns()
+            self._blocks.row = min(self._columns(), PROSE)
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:

@@ -21,35 +21,23 @@ from rich.markdown import (
     ListElement,
     ListItem,
     MarkdownElement,
+    Paragraph,
     TableElement,
 )
 from rich.segment import Segment
 from rich.style import Style
-from rich.syntax import ANSI_DARK, ANSI_LIGHT, ANSISyntaxTheme, Syntax
+from rich.syntax import Syntax
 from rich.text import Text
 
-from nexus_cli.ui.cells import fold
+from nexus_cli.ui.cells import PROSE, fold
+from nexus_cli.ui.render.highlight import LONGEST, SYNTAX_THEMES
 from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme
 
 LEAST = 8
 """Columns that indentation leaves to the text."""
-LONGEST = 4096
-"""Characters of a line of code above which it is not highlighted: minified, and slow to read for a lexer."""
-
+_ADDRESS = re.compile(r"https?://[!-~]+?(?=[.,;:!?'\"*_]*(?:[)\]>}]*[.,;:!?'\"*_]*)(?:[^!-~]|$))")
 _NO_LANGUAGE = re.compile(r"[^\w+#-]")
-_BLANK: dict[tuple[str, ...], Style] = {("Text", "Whitespace"): Style()}
-_ON_LIGHT: dict[tuple[str, ...], Style] = {
-    ("Literal", "String"): Style(color="green"),
-    ("Name", "Tag"): Style(color="blue"),
-    ("Generic", "Deleted"): Style(color="red"),
-    ("Generic", "Error"): Style(color="red"),
-}
-_HIGHLIGHTING = {
-    "dark": ANSISyntaxTheme({**ANSI_DARK, **_BLANK}),
-    "light": ANSISyntaxTheme({**ANSI_LIGHT, **_ON_LIGHT, **_BLANK}),
-}
-"""rich's own, without yellow and bright colours on a light background, and without colours for blanks."""
 
 
 class Code:
@@ -72,7 +60,7 @@ class Code:
         lines = self._text.split("\n")
         if not self._theme.colour or max(map(len, lines)) > LONGEST:
             return [Text(line) for line in lines]
-        syntax = Syntax("", self._language or "text", theme=_HIGHLIGHTING[self._theme.name])
+        syntax = Syntax("", self._language or "text", theme=SYNTAX_THEMES[self._theme.name])
         made = list(syntax.highlight(self._text).split("\n", allow_blank=True))
         # A lexer may leave out or add newlines at the end, never inside.
         return [*made[: len(lines)], *(Text(line) for line in lines[len(made) :])]
@@ -98,13 +86,41 @@ class ThemedElement(MarkdownElement):
         return made
 
 
-class ThemedHeading(ThemedElement, Heading):
-    """Left, as a stream reads; without colours it keeps its number signs."""
+def _limit(console: Console, options: ConsoleOptions) -> ConsoleOptions:
+    """Return `options` for prose, which is no wider than `PROSE` with what stands before it."""
+    before = console.width - options.max_width
+    return options.update(width=min(options.max_width, max(LEAST, PROSE - before)))
+
+
+def _link_addresses(text: Text, theme: Theme) -> Text:
+    """Return `text` with the addresses in it as links, whole also where they are broken."""
+    if theme.links:
+        for found in _ADDRESS.finditer(text.plain):
+            text.stylize(Style(link=found[0]), *found.span())
+    return text
+
+
+class ThemedParagraph(ThemedElement, Paragraph):
+    """Prose."""
+
+    @classmethod
+    def create(cls, markdown: Any, token: Token) -> Any:
+        made: Any = Paragraph.create.__func__(cls, markdown, token)  # type: ignore[attr-defined]
+        made.look, made.token = markdown.theme, token
+        return made
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = Text("" if self.look.colour else "#" * int(self.tag[1:]) + " ") + self.text
+        self.text.justify = self.justify
+        yield from console.render(_link_addresses(self.text, self.look), _limit(console, options))
+
+
+class ThemedHeading(ThemedElement, Heading):
+    """Left, as a stream reads; where nothing can be bold it keeps its number signs."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = Text("" if self.look.codes else "#" * int(self.tag[1:]) + " ") + self.text
         text.overflow = "fold"
-        yield text
+        yield from console.render(text, _limit(console, options))
 
 
 class ThemedCode(ThemedElement, CodeBlock):
@@ -120,7 +136,7 @@ class ThemedRule(ThemedElement, HorizontalRule):
     new_line = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        line = self.look.signs.rule * options.max_width
+        line = self.look.signs.rule * _limit(console, options).max_width
         yield Text(line, console.get_style("markdown.hr"), no_wrap=True)
 
 
@@ -174,6 +190,7 @@ def _behind(
 
 
 ELEMENTS: dict[str, type[MarkdownElement]] = {
+    "paragraph_open": ThemedParagraph,
     "heading_open": ThemedHeading,
     "fence": ThemedCode,
     "code_block": ThemedCode,
@@ -200,6 +217,8 @@ class ThemedTable(ThemedElement, TableElement):
         for text in head:
             text.stylize("markdown.table.header")
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
+        for text in (text for row in rows for text in row):
+            _link_addresses(text, self.look)
         widths = column_widths([max(_widest(row[column]) for row in [head, *rows]) for column in range(len(head))],
                         options.max_width - GAP * (len(head) - 1))  # fmt: skip
         if widths is None:

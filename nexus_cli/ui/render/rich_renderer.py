@@ -6,14 +6,19 @@ it are the theme's own.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.ui.cells import wrap
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.ui.cells import PROSE, wrap
 from nexus_cli.ui.render import event_texts, live_area
+from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
@@ -24,6 +29,8 @@ from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_fini
 from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+ASKED = ("person", "unanswered")
+"""Who refused a call where the person was asked: its own line has just said so."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -42,22 +49,31 @@ class RichRenderer:
         commands: bool = True,
         text: bool = True,
         put_text: Callable[[str], None] | None = None,
+        folder: Path | None = None,
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
         With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
         Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Without
         `commands` no slash command is either, and how a turn has failed is told by others. Without `text` what the
-        assistant says is only counted; `put_text` takes it if it goes elsewhere.
+        assistant says is only counted; `put_text` takes it if it goes elsewhere. Files become links if the `folder` is
+        given that their paths are relative to.
         """
         self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
+        self._whole = ": /transcript" if commands else ""
+        """How the person sees what was cut or folded, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
+        self._live_theme = replace(theme, links=False)
+        """Rows of the live area are cut, and hold nothing but SGR codes."""
+        self._folder = folder
         self._clock = clock
-        self._scrollback = Scrollback(put, self._width, theme, put_text)
+        self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
+        """In call order; one that has ended stays until those before it have."""
+        self._group = CallGroup()
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
@@ -75,7 +91,11 @@ class RichRenderer:
     @property
     def moving(self) -> bool:
         """True if the spinner moves."""
-        return self._spinner.moving(self._calls.values())
+        return self._spinner.moving(self._open_calls)
+
+    @property
+    def _open_calls(self) -> list[live_area.OpenCall]:
+        return [call for call in self._calls.values() if call.done is None]
 
     @property
     def last_output(self) -> tuple[str, str] | None:
@@ -95,7 +115,12 @@ class RichRenderer:
 
     def spinner(self) -> str:
         """Return what is waited for, on one line; "" when nothing is."""
-        return self._spinner.line(self._width(), self._calls.values())
+        return self._spinner.line(self._width(), self._open_calls)
+
+    def show_held(self) -> None:
+        """Put what was held back: something else is about to be put."""
+        self._show_held_drops()
+        self._show_group()
 
     def show_user_message(self, text: str) -> None:
         """The person's words, from who reads them: `TurnStart` is silent, `SteeringMessage` shows its own."""
@@ -149,7 +174,7 @@ class RichRenderer:
             case e.Retry():
                 self._retry(event)
             case e.Notice():
-                self._scrollback.add_note(event.text, "warn")
+                self._scrollback.add_note(event.text, "warn" if event.warning else "dim")
             case e.ContextPlan():
                 self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
             case e.CacheExpectation():
@@ -179,6 +204,18 @@ class RichRenderer:
         why = "" if error and last.why in error.get("message", "") else f": {last.why}"
         took = event_texts.format_duration(self._clock() - began)
         self._scrollback.add_note(f"{plural(last.attempt, 'retry', 'retries')} in {took}{why}", "dim")
+    def _show_group(self) -> None:
+        """Put the calls that were held together, if there are any."""
+        group, self._group = self._group, CallGroup()
+        if not group:
+            return
+        if group.folds:
+            self._output = group.output()
+        for piece in group.pieces(self._width(), self._theme, self._whole):
+            if isinstance(piece, HeldNote):
+                self._scrollback.add_note(piece.text, piece.role)
+            else:
+                self._scrollback.add_lines(piece)
 
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
@@ -191,18 +228,20 @@ class RichRenderer:
         return list(self._seen[1])
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
-        paint = self._theme.paint
-        if self._calls:
-            lines, kind = live_area.call_lines(self._calls.values(), now, rows, width, self._theme), "line"
+        paint, prose = self._theme.paint, min(width, PROSE)
+        if self._calls or (self._group and not self._markdown.open):
+            held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
+            running = live_area.call_lines(self._calls.values(), now, max(1, rows - len(held)), width, theme)
+            lines, kind = [*held[: rows - len(running)], *running], "line"
         elif self._markdown.open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),
                 live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
             )
-            lines, kind = shape(tail, rows, width), "text"
+            lines, kind = shape(tail, rows, width if self._markdown.in_fence else prose), "text"
         elif self._thought and self._show_thinking:
             tail = self._thought.tail[-live_area.KEPT :]
-            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, width)]
+            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)]
             kind = "thought"
         elif self._thought and self._thought.words:
             lines = [paint("dim", line) for line in wrap(f"thinking ... {self._thought.words:,} words", width)]
@@ -213,8 +252,9 @@ class RichRenderer:
         return ["", *lines] if len(lines) < rows and parted and any(lines) else lines
 
     def _text(self, text: str) -> None:
-        if self._thought and text.strip():
+        if text.strip():
             self._end_thought()
+            self._show_group()
         self._spinner.phase("writing")
         self._spinner.wrote(len(text))
         if self._shows_text:
@@ -239,7 +279,11 @@ class RichRenderer:
             self._scrollback.add_thought(lines)
         elif thought.words:
             self._folded = thought
-            self._scrollback.add_note(thought.summary("Ctrl+T shows" if self._drawn and self._commands else ""), "dim")
+            note = HeldNote(thought.summary("Ctrl+T shows" if self._drawn and self._commands else ""), "dim")
+            if self._group:
+                self._group.add(note)
+            else:
+                self._scrollback.add_note(note.text, note.role)
 
     def _close(self) -> None:
         """The model has said what it had to say for now: nothing of it stays open."""
@@ -256,6 +300,8 @@ class RichRenderer:
                 self._close()
                 call = live_area.OpenCall(event.call, event.subject, self._clock())
                 self._calls[event.call.id] = call
+                # Those that wait were announced before it.
+                self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].waiting))
                 self._spinner.phase(PREPARING)
             case e.ToolOutput():
                 if event.call_id in self._calls:
@@ -263,6 +309,7 @@ class RichRenderer:
             case e.ToolResultEvent():
                 self._resulted(event)
             case e.ApprovalRequest():
+                self._show_group()
                 if asked := self._calls.get(event.question.call.id):
                     asked.asked, asked.shown = True, event.question.detail if self._asks else ""
             case e.ApprovalAnswer():
@@ -273,15 +320,36 @@ class RichRenderer:
                 assert_never(event)
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
-        call, result = self._calls.pop(event.call.id, None), event.result
+        call, result = self._calls.get(event.call.id), event.result
         subject = call.subject if call else main_argument(event.call)
-        if not self._calls:
-            self._spinner.phase(PREPARING if self._in_turn else "", again=True)
-        self._output = format_call(event.call, subject), result.text if result.full is None else result.full
         known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
-        whole = ": /transcript" if self._commands else ""
-        done = FinishedCall(event.call, subject, result, event.tokens, event.seconds, known, whole)
-        self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
+        done = FinishedCall(
+            event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole
+        )
+        if call is None:
+            self._finish(done)
+            return
+        call.done = done
+        while self._calls and (first := next(iter(self._calls.values()))).done is not None:
+            del self._calls[first.call.id]
+            self._finish(first.done)
+        if not self._open_calls:
+            self._spinner.phase(PREPARING if self._in_turn else "", again=True)
+
+    def _address(self, call: ToolCall, result: ToolResult) -> str:
+        """Return the address of the file or folder that a call is about; "" where there is none to open."""
+        path = call.arguments.get("path")
+        if self._folder is None or result.error or call.arguments.get("pattern") or not isinstance(path, str):
+            return ""
+        return (self._folder / os.path.expanduser(path)).as_uri()
+
+    def _finish(self, done: FinishedCall) -> None:
+        """Put the outcome of a call, or hold it with others like it."""
+        self._output = format_call(done.call, done.subject), done.text
+        if self._drawn and CallGroup.fits(done):
+            self._group.add(done)
+        else:
+            self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
 
     def _went_on(
         self, event: e.SessionStart | e.TurnStart | e.SteeringMessage | e.StepStart | e.StepEnd | e.TurnEnd
@@ -303,9 +371,13 @@ class RichRenderer:
                 assert_never(event)
 
     def _ended(self, outcome: e.Outcome) -> None:
-        for call in self._calls.values():
-            self._scrollback.add_note(f"{call.what}: no result yet", "warn")
-        self._calls.clear()
+        calls, self._calls = list(self._calls.values()), {}
+        for call in calls:
+            if call.done is not None:
+                self._finish(call.done)
+            else:
+                self._scrollback.add_note(f"{call.what}: no result yet", "warn")
+        self._show_group()
         self._in_turn = False
         self._spinner.phase("")
         if outcome.text:
@@ -316,10 +388,11 @@ class RichRenderer:
 
     def _show_failure(self, outcome: e.Outcome) -> None:
         if outcome.error and outcome.error.get("kind") == "aborted":
-            self._scrollback.add_note("Interrupted. Completed steps are kept.", "warn")
+            self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
         else:
             self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
-        self._scrollback.add_note(event_texts.describe_denials(outcome.denied, "/permissions"), "warn")
+        others = [call for call in outcome.denied if call.get("by") not in ASKED]
+        self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
 
     def _context(
         self, event: e.ContextDrop | e.ContextRecall | e.CompactionStart | e.CompactionDone | e.CacheResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nexus_cli.ui.cells import wrap
+from nexus_cli.ui.cells import PROSE, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -21,9 +21,12 @@ class Scrollback:
         put: Callable[[str], None],
         width: Callable[[], int],
         theme: Theme,
+        before: Callable[[], None],
         put_text: Callable[[str], None] | None = None,
     ) -> None:
-        """`put_text` takes what the assistant says, if that goes elsewhere."""
+        """`before` puts what is still held back, so that everything stands in its order. `put_text` takes what the
+        assistant says, if that goes elsewhere."""
+        self._before = before
         self._put = put
         self._put_text = put_text or put
         self._width = width
@@ -48,7 +51,7 @@ class Scrollback:
 
     def add_thought(self, lines: Sequence[str]) -> None:
         """Lines of thinking that are sanitized."""
-        width = self._width()
+        width = self._prose_width()
         if any(line.strip() for line in lines) or (lines and self._last == "thought"):
             shown = [self._theme.paint("dim", piece) for line in lines for piece in wrap(line, width)]
             self._out("thought", "\n".join(shown) + "\n")
@@ -66,32 +69,35 @@ class Scrollback:
         signs = self._theme.signs
         sign = {"error": signs.error, "warn": signs.warn, "ok": signs.ok, "dim": signs.dot}.get(role, "")
         first = sign + " " if sign else ""
-        pieces = list(wrap(text, self._width() - len(first)))
+        pieces = list(wrap(text, self._prose_width() - len(first)))
         lines = [(" " * len(first) if number else first) + piece for number, piece in enumerate(pieces)]
         self.add_lines([self._theme.paint(role, line.rstrip()) for line in lines])
 
     def add_user_message(self, text: str) -> None:
-        """The person's words: behind a sign, the beginning of long ones."""
+        """The person's words: behind a bar, the beginning of long ones."""
         text = text.strip("\n")
         seen = sanitize(text[:_LOOKED_AT]).split("\n")
-        sign = self._theme.signs.person
+        bar = self._theme.paint("person", self._theme.signs.person)
         made: list[str] = []
         taken = 0
         for line in seen:
-            pieces = list(wrap(line, self._width() - 2))
+            pieces = list(wrap(line, self._prose_width() - 2))
             if taken and len(made) + len(pieces) > SAID_LINES:
                 break
             made += pieces[:SAID_LINES]
             taken += 1
-        lines = [self._theme.paint("person", " " if number else sign) + " " + self._theme.paint("bold", line)
-                 for number, line in enumerate(made)]  # fmt: skip
+        lines = [f"{bar} {self._theme.paint('bold', line)}" for line in made]
         left = len(seen) - taken + text.count("\n", _LOOKED_AT)
         if left or (len(made) == SAID_LINES and len(text) > _LOOKED_AT):
             more = f"... {left:,} more lines" if left else "..."
-            lines.append("  " + self._theme.paint("dim", more))
+            lines.append(f"{bar} {self._theme.paint('dim', more)}")
         self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
 
+    def _prose_width(self) -> int:
+        return min(self._width(), PROSE)
+
     def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
+        self._before()
         put = self._put_text if kind == "text" else self._put
         put(("\n" if gap or self.needs_gap(kind) else "") + text)
         self._last = kind

@@ -16,7 +16,8 @@ RESET = "\x1b[0m"
 class Signs:
     """Signs of one cell each, but for `ok` without UTF-8."""
 
-    person: str = ">"
+    person: str = "▌"
+    """Before each line of the person's words."""
     running: str = "●"
     waiting: str = "○"
     ok: str = "✓"
@@ -25,9 +26,11 @@ class Signs:
     added: str = "+"
     removed: str = "-"
     bullet: str = "•"
-    quote: str = "▌"
+    quote: str = "│"
     rule: str = "─"
     cut: str = "…"
+    skip: str = "⋮"
+    """Lines that a diff passes over."""
     dot: str = "·"
     tab: str = "→"
     space: str = "·"
@@ -41,6 +44,7 @@ class Signs:
 
 UNICODE = Signs()
 ASCII = Signs(
+    person=">",
     running="*",
     waiting="-",
     ok="ok",
@@ -49,6 +53,7 @@ ASCII = Signs(
     quote="|",
     rule="-",
     cut="~",
+    skip=":",
     dot="|",
     tab=">",
     space="~",
@@ -65,6 +70,8 @@ DARK: Mapping[str, str] = {
     "warn": "33",
     "added": "32",
     "removed": "91",
+    "added word": "7;32",
+    "removed word": "7;91",
     "hunk": "36",
     "tool": "1",
     "accent": "36",
@@ -76,10 +83,13 @@ LIGHT: Mapping[str, str] = {
     "error": "31",
     "warn": "35",
     "removed": "31",
+    "removed word": "7;31",
     "hunk": "34",
     "accent": "34",
 }
 """Role to SGR parameters. Yellow, white, cyan and everything bright is hard to read on white."""
+_ATTRIBUTES = frozenset({"1", "2", "4", "7"})
+"""Bold, faint, underlined, reversed: what stays where colours are not wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +99,40 @@ class Theme:
     name: str = "dark"
     """`dark` or `light`: the background that the colours are for."""
     colour: bool = True
-    """Control codes are wanted."""
+    """Colours and attributes are wanted."""
     signs: Signs = field(default=UNICODE)
+    links: bool = False
+    """The terminal is known to take links (OSC 8)."""
+    attributes: bool = False
+    """Without colour: bold and the like are wanted (`NO_COLOR` in a terminal)."""
+
+    def parameters(self, role: str) -> str:
+        """Return the SGR parameters of `role`, "" where none are wanted."""
+        code = (LIGHT if self.name == "light" else DARK).get(role, "")
+        if self.colour or not code:
+            return code
+        return ";".join(part for part in code.split(";") if part in _ATTRIBUTES) if self.attributes else ""
 
     def paint(self, role: str, text: str) -> str:
-        """Return `text` with the codes of `role` around each of its lines; as it is for an unknown role or without
-        colour."""
-        code = (LIGHT if self.name == "light" else DARK).get(role)
-        if code is None or not self.colour:
+        """Return `text` with the codes of `role` around each of its lines; as it is where none are wanted."""
+        code = self.parameters(role)
+        if not code:
             return text
         start = f"\x1b[{code}m"
         return "\n".join(
             start + line.replace(RESET, RESET + start) + RESET if line else line for line in text.split("\n")
         )
+
+    def link(self, text: str, address: str) -> str:
+        """Return `text`, one line, as a link to `address`, which is a URI; as it is where links are not wanted."""
+        if not (self.links and text and address):
+            return text
+        return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\"
+
+    @property
+    def codes(self) -> bool:
+        """True if control codes are wanted at all."""
+        return self.colour or self.attributes
 
     @property
     def markdown_styles(self) -> Mapping[str, str]:
@@ -127,11 +158,33 @@ class Theme:
         }
 
 
-def choose_theme(setting: str, environ: Mapping[str, str], colour: bool) -> Theme:
+def choose_theme(setting: str, environ: Mapping[str, str], colour: bool, *, screen: bool = False) -> Theme:
     """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else
-    dark."""
+    dark.
+
+    On a `screen`, which takes control codes in any case, `NO_COLOR` leaves bold and the like; with colours there are
+    links where the terminal is known to take them.
+    """
     name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
-    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII)
+    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII,
+                 links=screen and colour and takes_links(environ), attributes=screen and not colour)  # fmt: skip
+
+
+_LINKING = {
+    "TERM_PROGRAM": {"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby", "rio"},
+    "TERM": {"xterm-kitty", "xterm-ghostty", "wezterm", "alacritty", "foot", "foot-extra"},
+}
+"""Values by which a terminal names itself that takes links."""
+
+
+def takes_links(environ: Mapping[str, str]) -> bool:
+    """True if the terminal is known to take links (OSC 8); False in a multiplexer, which may drop or show them."""
+    if environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("screen", "tmux")):
+        return False
+    vte = environ.get("VTE_VERSION", "")
+    named = any(environ.get(name) in values for name, values in _LINKING.items())
+    others = any(environ.get(name) for name in ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION"))
+    return named or others or (vte.isascii() and vte.isdigit() and int(vte) >= 5000)
 
 
 def _background(value: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import count_changes, diff_lines
-from nexus_cli.ui.reports.lines import short
+from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 OUTPUT_LINES = 4
@@ -19,9 +20,16 @@ DIFF_LINES = 40
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are looked at."""
 _STATUS = re.compile(r"\[exit status -?\d+\]\Z")
-_SAID = {"remember", "forget"}
+SAID = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
 _MAIN = ("command", "path", "pattern", "query", "url", "name", "id")
+_VERBS = {"read_file": "read", "edit_file": "edit", "write_file": "write"}
+"""What a person reads for a tool's name."""
+_SINGULAR = {"entries": "entry", "matches": "match", "lines": "line", "files": "file"}
+_SLOW = 1.0
+"""Seconds from which on the time of a call is shown."""
+_HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
+"""Signs in a command by which its exit status may be that of a part: a pipe, a list, a process in the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +39,29 @@ class FinishedCall:
     call: ToolCall
     subject: str
     result: ToolResult
-    tokens: int
     seconds: float
     known: bool = False
     """The person has seen the diff of it already, when they were asked."""
+    address: str = ""
+    """Address of the file that it is about; "" for none."""
     whole: str = ""
     """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
+
+    @property
+    def text(self) -> str:
+        """The whole of what it gave."""
+        return self.result.text if self.result.full is None else self.result.full
+
+    @property
+    def failed(self) -> bool:
+        """True if it could not run, or its command ended with another status than 0."""
+        return bool(self.result.error or self.result.status)
+
+    @property
+    def is_sure(self) -> bool:
+        """True if nothing of it failed: the status of a pipe or a list is that of its last command."""
+        hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
+        return not self.failed and not hides
 
 
 def main_argument(call: ToolCall) -> str:
@@ -46,8 +71,25 @@ def main_argument(call: ToolCall) -> str:
 
 
 def format_call(call: ToolCall, subject: str) -> str:
-    """Return name and main argument on one line."""
-    return f"{one_line(call.name)} {one_line(subject)}".rstrip()
+    """Return verb and object on one line: `read app.py`, `grep discount in src`."""
+    folder = call.arguments.get("path") if call.arguments.get("pattern") else None
+    where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
+    return f"{_VERBS.get(call.name) or one_line(call.name)} {one_line(subject)}{where}".rstrip()
+
+
+def describe_counts(counts: Mapping[str, int], more: bool) -> str:
+    """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`; "" for none."""
+    beyond = "+" if more else ""
+    if counts.get("total") and counts.get("lines"):
+        first = counts.get("first", 1)
+        return f"lines {first:,}-{first + counts['lines'] - 1:,} of {counts['total']:,}{beyond}"
+    parts: list[str] = []
+    for noun, count in counts.items():
+        if noun in _SINGULAR and count:
+            parts.append(plural(count, _SINGULAR[noun], noun).replace(" ", ("" if parts else beyond) + " ", 1))
+        elif noun in _SINGULAR and not parts:
+            return "empty" if noun in ("lines", "entries") else f"no {noun}"
+    return " in ".join(parts)
 
 
 def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
@@ -66,12 +108,12 @@ def format_running_call(what: str, seconds: float | None, width: int, theme: The
 def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     """Return the outcome and what belongs to it, in lines of at most `width` cells."""
     width = max(4, width)
-    lines = _head(done, width, theme)
+    lines = format_head(done, width, theme)
     result = done.result
     indent = "    " if width >= 40 else "  "
     room = width - len(indent)
     if result.diff and not done.known:
-        lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES, names=False))
+        lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
     elif result.status is not None:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
     if result.error:
@@ -80,13 +122,13 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     return lines
 
 
-def _head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
-    failed = bool(done.result.error)
-    bad = failed or bool(done.result.status)
-    sign = theme.signs.error if failed else theme.signs.warn if bad else theme.signs.ok
-    role = "error" if failed else "warn" if bad else "ok"
-    if done.result.denied:
-        role = "warn"
+def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
+    """Return sign, verb, object and facts: in one line where there is room, else with the facts below."""
+    sign, role = theme.signs.dot, "dim"
+    if done.failed:
+        sign, role = theme.signs.error, "warn" if done.result.denied else "error"
+    elif done.is_sure:
+        sign, role = theme.signs.ok, "ok"
     what = format_call(done.call, done.subject)
     facts = _facts(done)
     dot = f" {theme.signs.dot} "
@@ -97,7 +139,7 @@ def _head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     if beside:
         what = cut(what, space - cells(told), theme.signs.cut)
     name, gap, rest = cut(what, space, theme.signs.cut).partition(" ")
-    first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{rest}"
+    first = f"{theme.paint(role, sign)} {theme.paint('tool', name)}{gap}{theme.link(rest, done.address)}"
     if beside:
         return [first + painted]
     below = "  " + dot.join(text for text, _ in facts)
@@ -108,22 +150,22 @@ def _head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
 
 
 def _facts(done: FinishedCall) -> list[tuple[str, str]]:
-    """Return time, size and exit status, or what became of a fact, each with the role that it is shown in."""
+    """Return what came of the call and how long it took, each with the role that it is shown in."""
     result = done.result
     facts: list[tuple[str, str]] = []
     if result.diff:
         added, removed = count_changes(result.diff)
         facts.append((f"+{added:,} -{removed:,}", "dim"))
-    if done.seconds >= 0.1:
-        facts.append((f"{done.seconds:.1f} s", "dim"))
-    if done.call.name in _SAID and not result.error:
+    elif not result.error and (counted := describe_counts(result.counts, result.more)):
+        facts.append((counted, "dim"))
+    if done.call.name in SAID and not result.error:
         facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
-    elif done.tokens and not result.error and not result.diff:
-        facts.append((f"{short(done.tokens)} tokens", "dim"))
-    if result.status:
-        facts.append((f"exit {result.status}", "error"))
+    if result.status is not None and not done.is_sure:
+        facts.append((f"exit {result.status}", "error" if result.status else "dim"))
     if result.denied:
         facts.append(("refused", "warn"))
+    if done.seconds >= _SLOW:
+        facts.append((f"{done.seconds:.1f} s", "dim"))
     return facts
 
 

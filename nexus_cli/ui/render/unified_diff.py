@@ -1,4 +1,4 @@
-"""A unified diff as lines for a terminal: line numbers where they are known, signs kept, nothing cut off at the side.
+"""A unified diff as lines for a terminal: line numbers, signs, syntax colours, the words that changed; nothing cut off.
 
 Making diffs is the tools' business. The text is sanitized here.
 """
@@ -6,16 +6,20 @@ Making diffs is the tools' business. The text is sanitized here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, islice
 
-from nexus_cli.ui.cells import expand_tabs, fold
+from nexus_cli.ui.cells import cut, expand_tabs, fold, one_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.word_diff import Range, changed_words
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
 _BEGINS = re.compile(r"(?:diff |Index: |--- \S|@@ -\d)")
+_HEADER = re.compile(r"(?:diff |Index: |index [0-9a-f]|=====|(?:new|deleted) file mode |similarity index )")
+"""Lines before the hunks that say nothing to a person beyond the name of the file."""
 _LOOKED_AT = 65_536
 
 
@@ -24,9 +28,10 @@ class DiffLine:
     """One line of a diff."""
 
     role: str
-    """`added`, `removed`, `hunk`, `bold` (a file's name), `dim` (what else stands between), "" (unchanged)."""
+    """`added`, `removed`, `hunk`, `file` (the name of the one before or after), `header` (what else a program needs),
+    `dim` (what a person has to know besides), "" (unchanged)."""
     text: str
-    """Without its sign."""
+    """Without its sign; of a hunk what follows its numbers."""
     number: int = 0
     """Where it stands: in the old file for a removed line, else in the new one; 0 when that is not known."""
 
@@ -35,12 +40,6 @@ def looks_like_diff(text: str) -> bool:
     """True if `text` is a unified diff: it begins like one, and has a hunk."""
     head = text[:_LOOKED_AT].lstrip("\n")
     return bool(_BEGINS.match(head)) and any(_HUNK.match(line) for line in head.split("\n"))
-
-
-def paint_diff(text: str, theme: Theme) -> str:
-    """Return the lines of a diff as they are, each in the colour of its sign; the text is sanitized."""
-    roles = {"+": "added", "-": "removed", "@": "hunk"}
-    return "\n".join(theme.paint(roles.get(line[:1], ""), line) for line in text.split("\n"))
 
 
 def count_changes(text: str) -> tuple[int, int]:
@@ -57,7 +56,7 @@ def parse_diff(text: str) -> Iterator[DiffLine]:
         if found:
             old, new = int(found[1]), int(found[3])
             left_old, left_new = int(found[2] or 1), int(found[4] or 1)
-            yield DiffLine("hunk", line)
+            yield DiffLine("hunk", found[5].strip())
         elif (left_old or left_new) and line[:1] in ("+", "-", " ", ""):
             sign = line[:1] or " "
             role = {"+": "added", "-": "removed"}.get(sign, "")
@@ -65,45 +64,82 @@ def parse_diff(text: str) -> Iterator[DiffLine]:
             old, left_old = old + (sign != "+"), max(0, left_old - (sign != "+"))
             new, left_new = new + (sign != "-"), max(0, left_new - (sign != "-"))
         elif line.startswith(("--- ", "+++ ")):
-            yield DiffLine("bold", line)
+            yield DiffLine("file", line)
         else:
-            yield DiffLine("dim", line)
+            yield DiffLine("header" if _HEADER.match(line) else "dim", line)
+
+
+@dataclass
+class _Hunk:
+    """Lines that follow each other in a file."""
+
+    name: str
+    """Of the file, "" where it is not known."""
+    lines: list[DiffLine] = field(default_factory=list)
+
+    def parameters(self, theme: Theme) -> list[list[str]]:
+        """Return the SGR parameters of each character of each line; a removed line has no syntax colours."""
+        kept = [number for number, line in enumerate(self.lines) if line.role in ("added", "")]
+        made: list[list[str]] = [[] for _ in self.lines]
+        if theme.colour and self.name:
+            # Where nothing is painted, nothing is loaded for it.
+            from nexus_cli.ui.render.highlight import code_parameters  # noqa: PLC0415
+
+            texts = [expand_tabs(self.lines[number].text.rstrip(" \t")) for number in kept]
+            for number, found in zip(kept, code_parameters(texts, self.name, theme.name), strict=True):
+                made[number] = found
+        return made
+
+    @cached_property
+    def words(self) -> list[tuple[Range, ...]]:
+        """Ranges of each line that changed in a line which else stayed."""
+        return changed_words([(line.role, expand_tabs(line.text)) for line in self.lines])
+
+
+@dataclass
+class _Row:
+    """One line to show, and how it is painted."""
+
+    line: DiffLine
+    hunk: _Hunk | None = None
+    place: int = 0
+    """Its number in the hunk."""
 
 
 def diff_lines(
-    text: str, width: int, theme: Theme, *, most_lines: int = 0, tail: int = 0, names: bool = True
+    text: str, width: int, theme: Theme, *, most_lines: int = 0, tail: int = 0, names: bool = False
 ) -> list[str]:
     """Return `text` in lines of at most `width` cells, at most about `most_lines` of them (0: all).
 
-    What is left out is counted where it is missed: at the end, or before the last `tail` lines. Without `names` the
-    lines that name the files are left out.
+    What is left out is counted where it is missed: at the end, or before the last `tail` lines. A file is named where
+    there are several, or with `names`.
     """
-    parsed = [line for line in parse_diff(sanitize(text)) if names or line.role != "bold"]
-    digits = max((len(str(line.number)) for line in parsed if line.number), default=0)
+    rows = _rows(sanitize(text), names)
+    painter = _Painter(max((len(str(row.line.number)) for row in rows if row.line.number), default=0), width, theme)
     if not most_lines:
-        return [piece for line in parsed for piece in _shown(line, digits, width, theme)]
+        return [piece for row in rows for piece in painter.pieces(row)]
     head: list[str] = []
     taken = 0
-    while taken < len(parsed):
-        pieces = list(islice(_shown(parsed[taken], digits, width, theme), most_lines + 1))
+    while taken < len(rows):
+        pieces = list(islice(painter.pieces(rows[taken]), most_lines + 1))
         if head and len(head) + len(pieces) > most_lines:
             break
         head += pieces[:most_lines]
         taken += 1
-    if taken == len(parsed):
+    if taken == len(rows):
         return head
     end: list[str] = []
     if tail:
         while taken > 1 and len(head) > most_lines - tail:
             taken -= 1
-            del head[len(head) - len(list(islice(_shown(parsed[taken], digits, width, theme), most_lines))) :]
-        for line in reversed(parsed[taken:]):
-            pieces = list(islice(_shown(line, digits, width, theme), tail + 1))
+            del head[len(head) - len(list(islice(painter.pieces(rows[taken]), most_lines))) :]
+        for row in reversed(rows[taken:]):
+            pieces = list(islice(painter.pieces(row), tail + 1))
             if end and len(end) + len(pieces) > tail:
                 break
             end = pieces + end
             taken += 1
-    return [*head, theme.paint("dim", f"... {len(parsed) - taken:,} more lines"), *end]
+    return [*head, theme.paint("dim", f"... {len(rows) - taken:,} more lines"), *end]
 
 
 def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> str:
@@ -111,21 +147,99 @@ def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> st
     return "\n".join(diff_lines(text, width, theme, most_lines=most_lines, tail=most_lines * 2 // 5))
 
 
-def _shown(line: DiffLine, digits: int, width: int, theme: Theme) -> Iterator[str]:
-    """Return one line with its number and sign before it, as many times as it has to be folded."""
-    if line.role in ("hunk", "bold", "dim"):
-        yield from (theme.paint(line.role, piece) for piece in fold(expand_tabs(line.text), width))
-        return
-    sign = {"added": theme.signs.added, "removed": theme.signs.removed}.get(line.role, " ")
-    gutter = digits + 3 if digits and width >= digits + 12 else 2
-    number = f"{line.number or '':>{digits}} " if gutter > 2 else ""
-    before = f"{number}{sign} "
-    for piece in fold(_visible(line, theme), max(2, width - gutter)):
-        if line.role:
-            yield theme.paint(line.role, before + piece)
-        else:
-            yield theme.paint("dim", before) + piece if before.strip() else before + piece
-        before = " " * gutter
+def _rows(text: str, names: bool) -> list[_Row]:
+    """Return the lines that a person sees: names and hunks instead of headers."""
+    parsed = list(parse_diff(text))
+    named = names or sum(line.role == "file" for line in parsed) > 2
+    rows: list[_Row] = []
+    old = name = ""
+    hunk: _Hunk | None = None
+    for place, line in enumerate(parsed):
+        if line.role == "file":
+            path = re.sub(r"^[ab]/", "", line.text[4:].partition("\t")[0])
+            if line.text.startswith("---"):
+                old, hunk = path, None
+                continue
+            name, hunk = (old if path == "/dev/null" else path), None
+            if named:
+                added, removed = _count(parsed[place + 1 :])
+                rows += [_Row(DiffLine("dim", ""))] if rows else []
+                rows.append(_Row(DiffLine("file", f"{name}  +{added:,} -{removed:,}")))
+        elif line.role == "hunk":
+            if hunk is not None or line.text:
+                rows.append(_Row(line))
+            hunk = _Hunk(name)
+        elif hunk is not None and line.role in ("added", "removed", ""):
+            rows.append(_Row(line, hunk, len(hunk.lines)))
+            hunk.lines.append(line)
+        elif line.role != "header" and line.text:
+            rows.append(_Row(line))
+    return rows
+
+
+def _count(lines: Sequence[DiffLine]) -> tuple[int, int]:
+    """Return lines added and removed up to the next file."""
+    roles = []
+    for line in lines:
+        if line.role == "file":
+            break
+        roles.append(line.role)
+    return roles.count("added"), roles.count("removed")
+
+
+class _Painter:
+    """Paints rows at a width. The colours of a hunk are found once."""
+
+    def __init__(self, digits: int, width: int, theme: Theme) -> None:
+        self._digits, self._width, self._theme = digits, width, theme
+        self._gutter = digits + 3 if digits and width >= digits + 12 else 2
+        self._colours: tuple[_Hunk | None, list[list[str]]] = (None, [])
+
+    def pieces(self, row: _Row) -> Iterator[str]:
+        """Return one line with its number and sign before it, as many times as it has to be folded."""
+        line, theme = row.line, self._theme
+        if line.role == "hunk":
+            skip = f"{theme.signs.skip:>{max(1, self._gutter - 3)}}  {one_line(line.text)}".rstrip()
+            yield theme.paint("dim", cut(skip, self._width, theme.signs.cut))
+            return
+        if row.hunk is None:
+            role = "bold" if line.role == "file" else line.role or "dim"
+            yield from (theme.paint(role, piece) for piece in fold(expand_tabs(line.text), self._width))
+            return
+        sign = {"added": theme.signs.added, "removed": theme.signs.removed}.get(line.role, " ")
+        number = f"{line.number or '':>{self._digits}} " if self._gutter > 2 else ""
+        before, start = f"{number}{sign} ", 0
+        text, parameters = _visible(line, theme), self._parameters(row)
+        for piece in fold(text, max(2, self._width - self._gutter)):
+            painted = self._paint(piece, parameters[start : start + len(piece)])
+            yield (theme.paint(line.role or "dim", before) if before.strip() else before) + painted
+            before, start = " " * self._gutter, start + len(piece)
+
+    def _parameters(self, row: _Row) -> list[str]:
+        """Return the SGR parameters of each character of a row's text."""
+        assert row.hunk is not None, "only lines of a hunk have colours"
+        text = _visible(row.line, self._theme)
+        base = self._theme.parameters(row.line.role)
+        if not self._theme.codes:
+            return [""] * len(text)
+        if self._colours[0] is not row.hunk:
+            self._colours = row.hunk, row.hunk.parameters(self._theme)
+        found = self._colours[1][row.place]
+        made = [code or base for code in found] + [base] * (len(text) - len(found))
+        marked = self._theme.parameters(f"{row.line.role} word")
+        for begin, end in row.hunk.words[row.place]:
+            made[begin:end] = [marked] * len(made[begin:end])
+        return made[: len(text)]
+
+    @staticmethod
+    def _paint(text: str, parameters: Sequence[str]) -> str:
+        made, at = "", 0
+        for code, run in groupby(parameters):
+            size = len(list(run))
+            part = text[at : at + size]
+            made += f"\x1b[{code}m{part}\x1b[0m" if code else part
+            at += size
+        return made
 
 
 def _visible(line: DiffLine, theme: Theme) -> str:

@@ -105,19 +105,20 @@ class ReplCommandContext:
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
         before = self._repl.session
-        if options.resume != before.id:  # what runs without asking was said of a session, not of the next one
+        copied = _is_copy(options.resume, before)
+        if options.resume != before.id and not copied:  # the level was set for a session, not for the next one
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
+        if made.id != before.id:
+            self._left_behind()
         self._repl.share_attachments()
         for notice in made.take_notices():
             self._repl.show_note(f"nexus: {notice}", "warn")
         state = made.status()
         if made.id != before.id:
             self._repl.renderer.forget()
-            self._left_behind()
-            copied = made.ledger is not None and made.ledger.session(made.id).parent == before.id
             if options.resume and not copied:
                 self._repl.show("last", last_exchange(made))
             else:
@@ -153,3 +154,8 @@ class ReplCommandContext:
 
     def leave(self) -> None:
         self._repl.request_exit()
+
+
+def _is_copy(session_id: str, before: Session) -> bool:
+    """True if the session of this id was forked from `before`."""
+    return bool(session_id) and before.ledger is not None and before.ledger.session(session_id).parent == before.id

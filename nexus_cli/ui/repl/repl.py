@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.commands import discover, find, parse
+from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
@@ -23,13 +24,14 @@ from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
+from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.event_texts import format_duration
+from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.unified_diff import paint_diff
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
@@ -43,6 +45,9 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SHELL_OUTPUTS = 100
 """Outputs of `!` lines that are kept for the transcript."""
+STOP_KEY = "esc to stop"
+LEAVING = ("exit", "quit")
+"""Words that leave, as in a shell."""
 SOON = 0.5
 """Seconds after which what runs is worth a line."""
 
@@ -120,7 +125,10 @@ class Repl:
         late = work is not None and work.kind != "turn" and work.seconds > SOON
         if not text and work is not None and late and not self.jobs.waits_for_user:
             text = f"{self.theme.signs.running} {brief(work.what)}  {work.seconds:.0f} s"
-        return f"{text}  stopping" if text and work is not None and work.stopped else text
+        if not text or work is None or self.jobs.waits_for_user or not self.moving:
+            return text
+        added = "  stopping" if work.stopped else f" {self.theme.signs.dot} {STOP_KEY}"
+        return text + added if cells(without_codes(text + added)) < self.view.width else text
 
     def queued(self) -> list[str]:
         return self.input_queue.lines(self.session.undelivered)
@@ -141,7 +149,8 @@ class Repl:
 
     def submit(self, typed: TypedMessage) -> None:
         """A line: a command, a shell line, or words for the model."""
-        command = parse(typed.text)
+        leaves = typed.text.strip().casefold() in LEAVING
+        command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
         if command is not None:
             self._command(*command, typed)
@@ -172,16 +181,43 @@ class Repl:
             for words in waiting[:-1]:
                 self.session.steer(words)
             text = self.input_queue.take_back(waiting[-1])
-        elif self.input_queue.attached:
-            self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
-            self._store_attachments()
         self.refresh_status()
         return text
 
-    def interrupt(self) -> None:
+    def detach(self) -> bool:
+        """Take back what was attached last; False if nothing is."""
+        if not self.input_queue.attached:
+            return False
+        self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
+        self._store_attachments()
+        self.refresh_status()
+        return True
+
+    def edit_last(self) -> None:
+        """Fork before the last message, and put that into the box."""
+        if self.jobs.current is None:
+            self.jobs.start("command", "/edit", self._run(find("edit", self.commands), ""))
+
+    def cycle_level(self) -> None:
+        """Let edits run without asking, or ask for them again; `all` is set by its name alone."""
+        if self.jobs.current is None:
+            self.jobs.start("command", "Shift+Tab", self._set_level("edit" if self._level() == "read" else "read"))
+        else:
+            self.show_note("The permission level can be changed when this has ended.")
+
+    def _level(self) -> str:
+        return self.session.status().allow
+
+    async def _set_level(self, level: str) -> None:
+        assert self.desk is not None, "keys come when the REPL is put together"
+        await self.desk.reopen(resume_options(self.desk, allow=level, allow_from="Shift+Tab"))
+        if self._level() != level:
+            self.show_note(f"{level} is more than the recipe or the settings allow.")
+
+    def interrupt(self, *, gently: bool = False) -> None:
         """Stop what runs: first gently, then with every child process, then nexus itself."""
         work = self.jobs.current
-        if work is None:
+        if work is None or (gently and work.stopped):
             return
         work.stopped += 1
         if work.stopped == 1:
@@ -205,7 +241,10 @@ class Repl:
             self.show_note(f"not sent: {brief(words)}", "warn")
         stored = self._store_attachments()
         for one in self.input_queue.attached:
-            self.show_note(f"{'kept for when you resume' if stored else 'not sent'}: {one.what}", "warn")
+            if stored:
+                self.show_note(f"kept for when you resume: {one.what}")
+            else:
+                self.show_note(f"not sent: {one.what}", "warn")
         if self.jobs.current is not None:
             self.jobs.stop()
         else:
@@ -258,14 +297,17 @@ class Repl:
 
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
+        self.renderer.show_held()
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))
             return
         if form == "last":  # its text is sanitized, and the codes in it are the theme's
             text = last_text(value, self.view.width, self._render_markdown)
+        elif form == "diff":
+            text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
         else:
             text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
-        self.view.put(f"\n{paint_diff(text, self.theme) if form == 'diff' else text}\n")
+        self.view.put(f"\n{text}\n")
 
     def _render_markdown(self, text: str, width: int) -> list[str]:
         made = Markdown(width, colour=self.theme.colour, theme=self.theme)
@@ -273,7 +315,7 @@ class Repl:
 
     def _echo(self, text: str) -> None:
         """Put what was typed, where it does not stand already."""
-        if not self.view.echoes:
+        if text and not self.view.echoes:
             self.renderer.show_user_message(text)
 
     def _cancelled(self) -> bool:
@@ -296,10 +338,12 @@ class Repl:
             self.input_queue.postpone(self.session.take_back())
             if self.input_queue.later:
                 count = len(self.input_queue.later)
-                self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Esc to edit)")
+                self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
         elif self._next is not None:
             words, self._next = self._next, None
-            self.jobs.start("turn", "", self._send(TypedMessage(words, words)) if words else self.run_turn(Trigger()))
+            # Shown as nothing: the command that brought the words stands there, and they mention no files.
+            ours = TypedMessage(words, "", (words,))
+            self.jobs.start("turn", "", self._send(ours) if words else self.run_turn(Trigger()))
         elif self.session.undelivered:  # they came when the turn had already looked for the last time
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
@@ -357,7 +401,7 @@ class Repl:
         finally:
             if not self._begun:  # nothing of it is in the session
                 self.input_queue.attached[:0] = message.along if message else ()
-                self.view.fill("\n".join(filter(None, [typed.text, self.draft()])))
+                self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
         return await self.input_queue.build_message(typed, self.folder, self.show_note)

@@ -31,10 +31,19 @@ class ReplController(Protocol):
         """Alt+Enter while a turn runs: for afterwards."""
 
     def take_back(self) -> str:
-        """Esc on an empty box: the text that was queued last and is queued no longer, or ""."""
+        """Up or Esc on an empty box: the text that was queued last and is queued no longer, or ""."""
 
-    def interrupt(self) -> None:
-        """Ctrl+C while a turn runs."""
+    def detach(self) -> bool:
+        """Esc on an empty box: the next message takes along one thing less; False if it takes nothing."""
+
+    def edit_last(self) -> None:
+        """Esc twice on an empty box: the person wants to change the last message."""
+
+    def cycle_level(self) -> None:
+        """Shift+Tab: the next level of what runs without asking."""
+
+    def interrupt(self, *, gently: bool = False) -> None:
+        """Ctrl+C while something runs; `gently` (Esc) asks once and forces nothing."""
 
     def request_exit(self) -> None:
         """Ctrl+D, or Ctrl+C twice on an empty line: the person wants to leave."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from nexus_cli.ui.reports import compaction, context, diff, memory, plan, sessions, status, transcript, usage
+from nexus_cli.ui.reports import compaction, context, memory, plan, sessions, status, transcript, usage
 from nexus_cli.ui.reports.lines import Value
 
-_MODULES = (compaction, context, diff, memory, plan, sessions, status, transcript, usage)
+_MODULES = (compaction, context, memory, plan, sessions, status, transcript, usage)
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}
 )

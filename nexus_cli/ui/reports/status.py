@@ -57,7 +57,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value["memory"] is not None:
         yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
-    yield "warm start", warm_line(value["warm"])
+    if "warm" in value:
+        yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
     yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
@@ -223,6 +224,23 @@ def why_text(value: Value, width: int) -> str:
     state += f", the run is {signals['event_class']}" if signals["event_class"] else ""
     ends = f"The recipe {value['recipe']} tightens its limits by this."
     return "\n".join([*lines, "", *filled(f"{state}. {ends}", width)])
+
+
+def settings_text(value: Value, width: int) -> str:
+    """Return each setting as TOML has it, with where it comes from unless that is the package."""
+    lines = []
+    for setting in value["settings"]:
+        origin = "" if setting["origin"] == "default" else f"  # {setting['origin']}"
+        lines += filled(f"{setting['key']} = {toml_literal(setting['value'])}{origin}", width, "    ", "  ")
+    foot = f"Your file: {value['path']}. In a shell: nexus config set KEY VALUE, nexus config edit; then /reload."
+    return "\n".join([*lines, "", *filled(foot, width)])
+
+
+def toml_literal(value: str | bool | int | float) -> str:
+    """Return `value` as TOML writes it."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def help_text(value: Value, width: int) -> str:

@@ -9,8 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.filters import (
+    Condition,
+    emacs_insert_mode,
+    has_focus,
+    vi_insert_mode,
+    vi_navigation_mode,
+)
 from prompt_toolkit.key_binding import KeyBindings, KeyBindingsBase, KeyPressEvent
 from prompt_toolkit.key_binding.key_bindings import ConditionalKeyBindings, merge_key_bindings
 from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
@@ -35,6 +42,16 @@ class ScreenActions(Protocol):
     def leaving(self) -> None:
         """Ctrl+C on an empty box."""
 
+    def editing_last(self) -> None:
+        """Esc on an empty box with nothing to stop and nothing to take back."""
+
+    @property
+    def help_left(self) -> bool:
+        """True if this key has closed the list of keys."""
+
+    def show_keys(self) -> None:
+        """`?` on an empty box: list the keys until the next one."""
+
     def clear(self) -> None:
         """Ctrl+L."""
 
@@ -43,23 +60,23 @@ class ScreenActions(Protocol):
 
 
 class Stops:
-    """Ctrl+C as it stops what runs; the same one in the box and at a question."""
+    """Ctrl+C and Esc as they stop what runs; the same ones in the box and at a question."""
 
     def __init__(self, reach: ScreenActions) -> None:
         self._reach = reach
         self._at = -MEANT
 
-    def stop(self) -> bool:
-        """Stop what runs; whether something ran."""
+    def stop(self, *, gently: bool = False) -> bool:
+        """Stop what runs; whether something ran. `gently` never ends nexus, however often it comes."""
         if not self._reach.controller.running:
             return False
         self._at = time.monotonic()
-        self._reach.controller.interrupt()
+        self._reach.controller.interrupt(gently=gently)
         return True
 
     @property
     def meant(self) -> bool:
-        """True if the work that Ctrl+C stopped has settled just now."""
+        """True if the work that a key stopped has settled just now."""
         return time.monotonic() - self._at < MEANT
 
 
@@ -71,15 +88,25 @@ def screen_bindings(box: InputArea, panel: QuestionPanel, reach: ScreenActions) 
 
 
 def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:
-    made, here = KeyBindings(), has_focus(box.buffer)
-    empty = Condition(lambda: box.empty)
-    completing = Condition(lambda: box.completing)
+    made = KeyBindings()
+    _bind_lines(made, box, reach)
+    _bind_escape(made, box, reach, stops)
+    _bind_control(made, box, reach, stops)
+    return made
+
+
+def _bind_lines(made: KeyBindings, box: InputArea, reach: ScreenActions) -> None:
+    """Bind what sends a message, breaks its lines, takes it back, and what an empty box offers."""
+    here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
+    menu = Condition(lambda: box.menu_open)
 
     @made.add("enter", filter=here)
     def _enter(event: KeyPressEvent) -> None:
-        if box.completing:
-            box.accept_completion()
-        elif box.buffer.text.strip():
+        if box.completing and not box.accept_completion():
+            return
+        if box.break_line():
+            return
+        if box.buffer.text.strip():
             reach.controller.submit(box.take())
 
     @made.add("escape", "enter", filter=here)
@@ -93,13 +120,55 @@ def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:
     def _newline(event: KeyPressEvent) -> None:
         box.buffer.newline(copy_margin=False)
 
-    @made.add("escape", filter=here & empty & ~completing)
-    def _take_back(event: KeyPressEvent) -> None:
+    @made.add("up", filter=here & empty & ~menu)
+    def _up(event: KeyPressEvent) -> None:
         text = reach.controller.take_back()
         if text:
             box.fill(text)
-        elif event.app.editing_mode == EditingMode.VI:
+        else:
+            box.buffer.auto_up(count=event.arg)
+
+    @made.add("?", filter=here & empty & (emacs_insert_mode | vi_insert_mode))
+    def _keys(event: KeyPressEvent) -> None:
+        if reach.help_left:
+            box.buffer.insert_text("?")
+        else:
+            reach.show_keys()
+
+    @made.add("s-tab", filter=here & ~menu)
+    def _level(event: KeyPressEvent) -> None:
+        reach.controller.cycle_level()
+
+
+def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops: Stops) -> None:
+    """Bind Esc: stops what runs, takes back what waits, twice on an empty box edits the last message.
+
+    With vi keys it leaves the insert mode first, where there is a text to move in.
+    """
+    here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
+    menu = Condition(lambda: box.menu_open)
+    running = Condition(lambda: reach.controller.running)
+    inserting = Condition(lambda: get_app().editing_mode == EditingMode.VI) & ~vi_navigation_mode
+
+    @made.add("escape", filter=here & running & ~menu & (empty | ~inserting))
+    def _stop(event: KeyPressEvent) -> None:
+        stops.stop(gently=True)
+
+    @made.add("escape", filter=here & empty & ~running & ~menu)
+    def _back(event: KeyPressEvent) -> None:
+        text = reach.controller.take_back()
+        if text:
+            box.fill(text)
+        elif reach.controller.detach():
+            return
+        elif inserting():
             event.app.vi_state.input_mode = InputMode.NAVIGATION
+        elif not stops.meant:
+            reach.editing_last()
+
+
+def _bind_control(made: KeyBindings, box: InputArea, reach: ScreenActions, stops: Stops) -> None:
+    here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
 
     @made.add("c-c", filter=here)
     @made.add("<sigint>", filter=here)
@@ -118,8 +187,6 @@ def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:
     @made.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:
         box.buffer.delete(event.arg)
-
-    return made
 
 
 def _of_field(panel: QuestionPanel, stops: Stops) -> KeyBindings:
@@ -177,16 +244,15 @@ def _of_both(reach: ScreenActions) -> KeyBindings:
     return made
 
 
-def hasten_escape(processor: KeyProcessor, hasty: Callable[[], bool]) -> None:
-    """Let an Esc that came alone act at once where `hasty`, instead of waiting for what Alt may be held with.
+def hasten_escape(processor: KeyProcessor) -> None:
+    """Let an Esc that came alone act at once, instead of waiting for a key that would make it Alt.
 
     The parser tells Esc from Alt by `ESCAPE_SECONDS`; the processor would then wait once more, for long enough that
     Ctrl+X Ctrl+E can be typed.
     """
 
     def pressed(sender: KeyProcessor) -> None:
-        waiting = [press.key for press in sender.key_buffer]
-        if waiting == [Keys.Escape] and not sender.input_queue and hasty():
+        if [press.key for press in sender.key_buffer] == [Keys.Escape] and not sender.input_queue:
             sender.feed(_Flush)
 
     processor.after_key_press += pressed

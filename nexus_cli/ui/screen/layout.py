@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Protocol
 
 from prompt_toolkit.buffer import Buffer
@@ -17,7 +18,8 @@ from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_contain
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.ui.cells import without_codes
+from nexus_cli.commands.help import KEYS
+from nexus_cli.ui.cells import cut, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.rows import RESET, fit_row
@@ -48,10 +50,17 @@ class InputArea(Protocol):
     def empty(self) -> bool: ...
     @property
     def completing(self) -> bool:
-        """True if an entry of the menu is selected."""
+        """True if Enter takes an entry of the menu."""
 
-    def accept_completion(self) -> None:
-        """Take it."""
+    @property
+    def menu_open(self) -> bool:
+        """True if the menu has something to choose."""
+
+    def accept_completion(self) -> bool:
+        """Take the highlighted entry; True if it is a command to be sent as it is."""
+
+    def break_line(self) -> bool:
+        """Make a new line of the backslash before the cursor; False if there is none."""
 
     def take(self) -> TypedMessage:
         """Empty the box and give what stood in it."""
@@ -80,27 +89,30 @@ class RowPlan:
     queued: int
     panel: int
     box: int
+    help: int
     status: int
 
     @property
     def rows(self) -> int:
         """All of them."""
-        return self.live + self.gap + self.spinner + self.queued + self.panel + self.box + self.status
+        return self.live + self.gap + self.spinner + self.queued + self.panel + self.box + self.help + self.status
 
 
 class ScreenLayout(Container):
     """The root of the layout."""
 
-    def __init__(self, box: InputArea, panel: QuestionPanel, size: Callable[[], tuple[int, int]], colour: bool) -> None:
+    def __init__(self, box: InputArea, panel: QuestionPanel, size: Callable[[], tuple[int, int]], codes: bool) -> None:
         """`size` gives rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)
         self._panel = panel
         self._size = size
-        self._colour = colour
+        self._codes = codes
         self.shown = LayoutContent()
         self.hint = ""
         """Stands in the place of the status line while it is not empty."""
+        self.help = False
+        """The list of keys stands below the box."""
         self.last: Callable[[], Screen | None] = lambda: None
         """The screen that the terminal shows."""
         self.drawn: Mapping[int, str] = {}
@@ -133,6 +145,8 @@ class ScreenLayout(Container):
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
         free = rows - panel - box
+        helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0
+        free -= helps
         status = 1 if rows >= 3 and free > 0 else 0
         # One row is left to what was printed, where there is room for it.
         free -= status + (1 if rows > 3 else 0)
@@ -142,7 +156,7 @@ class ScreenLayout(Container):
         free -= spinner
         queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
         live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))
-        return RowPlan(live, gap, spinner, queued, panel, box, status)
+        return RowPlan(live, gap, spinner, queued, panel, box, helps, status)
 
     def reset(self) -> None:
         self._inner.reset()
@@ -188,6 +202,8 @@ class ScreenLayout(Container):
             box = WritePosition(write_position.xpos, y, columns, plan.box)
             self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
         y += plan.box
+        rows.update(enumerate(key_rows(columns - 1)[: plan.help], y))
+        y += plan.help
         if plan.status:
             rows[y] = self.hint or self.shown.status
             y += 1
@@ -200,10 +216,10 @@ class ScreenLayout(Container):
         written, drawn = {}, {}
         last = self.last()
         for y, row in rows.items():
-            text, drawn[y] = fit_row(row if self._colour else without_codes(row), columns - 1)
+            text, drawn[y] = fit_row(row if self._codes else without_codes(row), columns - 1)
             written[y] = text
             screen.data_buffer[y][0] = _WHOLE
-            ends = f"{RESET}\x1b[K" if self._colour else "\x1b[K"
+            ends = f"{RESET}\x1b[K" if self._codes else "\x1b[K"
             screen.zero_width_escapes[y][0] = f"\r{text}{ends}\r\x1b[C"
             if last is not None and (before.get(y) != text or len(last.data_buffer[y]) > 1):
                 # Another text, or a menu lay over it.
@@ -214,6 +230,17 @@ class ScreenLayout(Container):
                 last.data_buffer.pop(y, None)
                 last.data_buffer[y][0] = last.data_buffer[y][columns - 1] = _WHOLE
         self._written, self.drawn, self._drawn_on = written, drawn, screen
+
+
+def key_rows(columns: int) -> list[str]:
+    """Return the list of keys in rows of at most `columns` columns, in two columns where they fit."""
+    size = max(len(keys) for keys, _ in KEYS) + 2
+    shown = [f"{keys:<{size}}{what}" for keys, what in KEYS]
+    half = (len(shown) + 1) // 2
+    left = max(map(len, shown[:half])) + 3
+    if left + max(map(len, shown[half:])) > columns:
+        return [cut(row, columns, "…") for row in shown]
+    return [f"{one:<{left}}{other}".rstrip() for one, other in zip_longest(shown[:half], shown[half:], fillvalue="")]
 
 
 def _queue(lines: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100 import raw_mode
 from prompt_toolkit.key_binding.vi_state import InputMode
@@ -44,7 +43,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 T = TypeVar("T")
 
 AGAIN = 2.0
-"""Seconds within which a second Ctrl+C leaves."""
+"""Seconds within which a second Ctrl+C leaves, and a second Esc edits the last message."""
 PIECE = 65_536
 """Characters that are put before keys are looked at again."""
 _STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse"})
@@ -68,13 +67,13 @@ class Screen:
     ) -> None:
         """`keys` and `size` take the place of what the descriptors are: for tests, and for terminals elsewhere."""
         self._box = box
-        self._colour = theme.colour and not environ.get("NO_COLOR")
+        self._codes = theme.codes
         self._size = size or (lambda: size_of(stdout))
-        self._output = TerminalOutput(stdout, self._size, environ, self._colour)
+        self._output = TerminalOutput(stdout, self._size, environ, colour=theme.colour, codes=theme.codes)
         self._output.lost = self._end
         self._stdin = stdin
-        self._panel = QuestionPanel(self._colour)
-        self._layout = ScreenLayout(box, self._panel, self._size, self._colour)
+        self._panel = QuestionPanel(self._codes)
+        self._layout = ScreenLayout(box, self._panel, self._size, self._codes)
         self._print_queue = PrintQueue()
         self._over = False
         self._error: BaseException | None = None
@@ -84,6 +83,7 @@ class Screen:
         self._handoff = TerminalHandoff()
         self._key_at = 0.0
         self._notifier = Notifier(self._print, environ, enabled=notify)
+        self.help_left = False
         self._warned_at = 0.0
         self._controller: ReplController | None = None
         with self._output.kept_back():
@@ -106,7 +106,7 @@ class Screen:
         self._layout.last = lambda: renderer.last_rendered_screen
         app.layout.focus(self._box.buffer)
         app.key_processor.before_key_press += self._pressed
-        hasten_escape(app.key_processor, self._hasty)
+        hasten_escape(app.key_processor)
         catch_key_failures(app.key_processor, self._end)
         return app
 
@@ -222,18 +222,30 @@ class Screen:
 
     def leaving(self) -> None:
         """A Ctrl+C that has nothing to stop: say how to leave, and the second time leave."""
+        self._act_the_second_time("press Ctrl+C again to leave", self.controller.request_exit)
+
+    def editing_last(self) -> None:
+        """An Esc that has nothing to do: say what a second one does, and the second time do it."""
+        self._act_the_second_time("press Esc again to edit your last message", self.controller.edit_last)
+
+    def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
         now = asyncio.get_running_loop().time()
-        if self._layout.hint and now - self._warned_at <= AGAIN:
-            self.controller.request_exit()
+        if self._layout.hint == hint and now - self._warned_at <= AGAIN:
+            self._layout.hint = ""
+            act()
             return
         self._warned_at = now
-        self._layout.hint = "press Ctrl+C again to leave"
+        self._layout.hint = hint
         asyncio.get_running_loop().call_later(AGAIN, self._unwarn)
 
     def _unwarn(self) -> None:
         if asyncio.get_running_loop().time() - self._warned_at >= AGAIN - 0.01:
             self._layout.hint = ""
             self._app.invalidate()
+
+    def show_keys(self) -> None:
+        """List the keys below the box until the next key."""
+        self._layout.help = True
 
     def clear(self) -> None:
         """Clear the screen; its lines go to the scrollback."""
@@ -282,17 +294,12 @@ class Screen:
 
     def _ready(self, text: str) -> str:
         """Return `text` as the terminal wants it."""
-        text = text if self._colour else without_codes(text)
+        text = text if self._codes else without_codes(text)
         return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
     def _print(self, text: str) -> None:
         self._output.write_raw(text)
         self._output.flush()
-
-    def _hasty(self) -> bool:
-        """True if an Esc means something by itself."""
-        menu = self._box.buffer.complete_state is not None
-        return self._panel.open or self._box.empty or menu or self._app.editing_mode == EditingMode.VI
 
     def interrupt(self) -> None:
         """SIGINT from outside: what Ctrl+C does."""
@@ -302,6 +309,7 @@ class Screen:
     def _pressed(self, sender: Any) -> None:
         self._key_at = asyncio.get_running_loop().time()
         self._notifier.note_key()
+        self.help_left, self._layout.help = self._layout.help, False
         if self._layout.hint and self._key_at - self._warned_at > AGAIN:
             self._layout.hint = ""
 

@@ -46,14 +46,18 @@ def colour_depth(environ: Mapping[str, str]) -> ColorDepth | None:
 class TerminalOutput(Vt100_Output):
     """Bytes to a terminal. A failed write is reported once to `lost`; later writes are dropped."""
 
-    def __init__(self, descriptor: int, get_size: Callable[[], Size], environ: Mapping[str, str], colour: bool) -> None:
+    def __init__(
+        self, descriptor: int, get_size: Callable[[], Size], environ: Mapping[str, str], *, colour: bool, codes: bool
+    ) -> None:
+        """Without `colour` attributes such as bold are written, without `codes` not even these."""
         super().__init__(
-            StringIO(), get_size, term=environ.get("TERM"), default_color_depth=colour_depth(environ),
+            StringIO(), get_size, term=environ.get("TERM"),
+            default_color_depth=colour_depth(environ) if colour else ColorDepth.DEPTH_1_BIT,
             enable_bell=False, enable_cpr=False,
         )  # fmt: skip
         self.lost: Callable[[OSError], None] = lambda error: None
         self._descriptor = descriptor
-        self._colour = colour
+        self._codes = codes
         self._gone = False
         self._holds = 0
 
@@ -82,13 +86,13 @@ class TerminalOutput(Vt100_Output):
         super().write(data if data.isascii() else strip_ambiguous(data))
 
     def set_attributes(self, attrs: Attrs, color_depth: ColorDepth) -> None:
-        """Colours and the like, where they are wanted."""
-        if self._colour:
+        """Write colours and the like, where they are wanted."""
+        if self._codes:
             super().set_attributes(attrs, color_depth)
 
     def reset_attributes(self) -> None:
         """Back to the terminal's own, where they are wanted."""
-        if self._colour:
+        if self._codes:
             super().reset_attributes()
 
     def erase_down(self) -> None:

@@ -40,12 +40,14 @@ def command(name: str, help_: str) -> Command:
         pass
 
     run.__doc__ = help_
-    return Command(name, "nexus", run, complete=(lambda desk: ["fast", "slow"]) if name == "model" else None)
+    complete = (lambda desk: ["fast", "slow"]) if name == "model" else None
+    usage = {"model": "NAME", "x": "[N]"}.get(name, "")
+    return Command(name, "nexus", run, usage, complete=complete, aliases=("why",) if name == "help" else ())
 
 
 COMMANDS = {
     one.name: one
-    for one in (command("help", "Show what there is."), command("model", "Use another."), command("x", "."))
+    for one in (command("x", "."), command("model", "Use another."), command("help", "Show what there is."))
 }
 
 
@@ -123,9 +125,7 @@ async def opened(
 
         @own.add("enter", filter=has_focus(box.buffer))
         def _enter(event: KeyPressEvent) -> None:
-            if box.completing:
-                box.accept_completion()
-            else:
+            if (not box.completing or box.accept_completion()) and not box.break_line():
                 stage.sent.append(box.take())
 
         running = asyncio.create_task(app.run_async())
@@ -218,21 +218,74 @@ def test_a_slash_opens_the_menu_below_the_text(folder: Path) -> None:
         assert await stage.menu() == ["/help", "/model", "/x"]
         assert stage.rows() == [
             "> /",
-            "  /help   Show what there is.",
+            "> /help   Show what there is.",
             "  /model  Use another.",
             "  /x      .",
             "status",
         ]
-        state = stage.box.buffer.complete_state
-        assert state and state.completions and not stage.box.completing
-        await stage.keys("\t", "/help")
-        assert stage.box.completing and stage.rows()[1].startswith("> /help")
         await stage.keys(DOWN, "/model")
-        await stage.keys(SHIFT_TAB, "/help")
-        await stage.keys("\r", "/help ")
-        assert stage.sent == [] and not stage.box.completing
+        assert stage.box.completing and stage.rows()[2].startswith("> /model")
+        await stage.keys(DOWN, "/x")
+        await stage.keys(SHIFT_TAB, "/model")
+        await stage.keys(UP, "/help")
+        assert stage.rows()[1].startswith("> /help")
         await stage.keys("\r", "")
-        assert stage.sent == [TypedMessage("/help ", "/help ")]
+        assert stage.sent == [TypedMessage("/help", "/help")]
+
+    play(run, folder)
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "sent"),
+    [("/he", "", "/help"), ("/x", "", "/x"), ("/mo", "/model ", None), ("/wh", "", "/why"), ("/help", "", "/help")],
+)
+def test_enter_takes_the_highlighted_command_and_runs_one_that_needs_no_argument(
+    folder: Path, typed: str, text: str, sent: str | None
+) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys(typed, typed)
+        if typed != sent:
+            await stage.menu()
+        await stage.keys("\r", text)
+        assert stage.sent == ([TypedMessage(sent, sent)] if sent else [])
+
+    play(run, folder)
+
+
+def test_enter_takes_the_highlighted_file_and_sends_one_that_is_typed_already(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("see @box", "see @box")
+        assert await stage.menu() == ["src/box.py"]
+        await stage.keys("\r", "see @src/box.py ")
+        assert stage.sent == []
+        await stage.keys("\x17@src/", "see @src/")
+        assert len(await stage.menu()) == 2
+        await stage.keys("\r", "")
+        await stage.keys("@my docs/a b.txt", "@my docs/a b.txt")
+        await stage.keys("\x15@src/main.py", "@src/main.py")
+        await stage.keys("\r", "")
+        assert [one.text for one in stage.sent] == ["see @src/", "@src/main.py"]
+
+    play(run, folder)
+
+
+@pytest.mark.parametrize("typed", ["!tru", "/model fa"])
+def test_enter_sends_shell_lines_and_arguments_as_they_are_typed(folder: Path, typed: str) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys(typed, typed)
+        await stage.menu()
+        await stage.keys("\r", "")
+        assert stage.sent == [TypedMessage(typed, typed)]
+
+    play(run, folder)
+
+
+def test_shift_enter_and_a_backslash_before_enter_make_a_line(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("a\x1b[13;2ub\x1b[27;2;13~c\\\rd", "a\nb\nc\nd")
+        assert stage.sent == []
+        await stage.keys("\\\\\r", "")
+        assert [one.text for one in stage.sent] == ["a\nb\nc\nd\\\\"]
 
     play(run, folder)
 
@@ -243,17 +296,7 @@ def test_tab_takes_the_only_completion_at_once_and_the_choices_follow(folder: Pa
         await stage.menu()
         await stage.keys("\t", "/model ")
         assert await stage.menu() == ["fast", "slow"]
-        await stage.keys(SHIFT_TAB, "/model slow")
-
-    play(run, folder)
-
-
-def test_without_a_selected_entry_enter_sends_what_was_typed(folder: Path) -> None:
-    async def run(stage: Stage) -> None:
-        await stage.keys("/he", "/he")
-        await stage.menu()
-        await stage.keys("\r", "")
-        assert stage.sent == [TypedMessage("/he", "/he")]
+        await stage.keys(DOWN + DOWN, "/model slow")
 
     play(run, folder)
 
@@ -322,7 +365,8 @@ def test_the_menu_has_at_most_eight_rows_and_fewer_in_a_low_terminal(folder: Pat
         await stage.keys("@file", "@file")
         assert len(await stage.menu()) == 40
         rows = stage.rows()
-        assert len([row for row in rows if "file_" in row]) == min(8, stage.size.rows // 3)
+        shown = min(8, stage.size.rows // 3) - 1
+        assert len([row for row in rows if "file_" in row]) == shown and f"  … {40 - shown} more" in rows
         await stage.keys("\t" + UP + UP, "@file_39.md")
         assert [row for row in stage.rows() if row.startswith("> file_39.md")]
 
@@ -480,7 +524,7 @@ def test_a_recalled_command_opens_no_menu(folder: Path) -> None:
         await stage.keys("/hel", "/hel")
         await stage.menu()
         await stage.keys("\r", "")
-        await stage.keys(UP, "/hel")
+        await stage.keys(UP, "/help")
         await stage.keys(UP, "one")
 
     play(run, folder)

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
+from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.ui.input.attached_files import read_mentions
-from nexus_cli.ui.input.completion import Completions, CompletionTarget, find_spot, list_programs, offers_completion
+from nexus_cli.ui.input.completion import (
+    COMMONEST,
+    Completions,
+    CompletionTarget,
+    find_spot,
+    list_programs,
+    offers_completion,
+)
 from nexus_cli.ui.input.file_index import FileIndex
 
 
@@ -25,7 +33,8 @@ def command(name: str, help_: str, choices: Sequence[str] | None = None) -> Comm
         pass
 
     run.__doc__ = help_
-    return Command(name, "nexus", run, complete=None if choices is None else lambda desk: choices)
+    aliases = ("what",) if name == "help" else ()
+    return Command(name, "nexus", run, complete=None if choices is None else lambda desk: choices, aliases=aliases)
 
 
 def _fails(desk: CommandContext) -> Sequence[str]:
@@ -94,11 +103,13 @@ def test_behind_an_exclamation_mark_nothing_is_offered_before_the_first_letter()
     assert not any(map(offers_completion, ("!", "!ls "))) and all(map(offers_completion, ("!g", "!ls s", "@", "/")))
 
 
-def test_commands_are_offered_with_their_help_those_that_begin_so_first(tmp_path: Path) -> None:
-    assert results("/", tmp_path) == ["/model", "/help", "/recall", "/broken"]
-    assert results("/el", tmp_path) == ["/model", "/help"]
+def test_commands_are_offered_with_their_help_those_that_begin_so_first_and_the_commonest(tmp_path: Path) -> None:
+    assert results("/", tmp_path) == ["/help", "/model", "/recall", "/broken"]
+    assert results("/el", tmp_path) == ["/help", "/model"]
     assert results("/re", tmp_path) == ["/recall"]
+    assert results("/w", tmp_path) == ["/what"] and "/what" not in results("/h", tmp_path)
     assert [one.display_meta_text for one in offered("/he", tmp_path)] == ["Show what there is."]
+    assert set(COMMONEST) <= set(discover())
 
 
 def test_the_choices_of_a_command_are_offered_behind_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from terminal.emulator import Emulator
@@ -60,7 +61,8 @@ class Stage:
     def __init__(self, columns: int = 80, *, text: bool = True) -> None:
         self.terminal = Terminal(columns)
         out, err = Kept(self.terminal, "out"), Kept(self.terminal, "err")
-        self.turn = TerminalTurn(out, err, Theme("dark"), text=text, thinking=False, height=lambda: 24)
+        more = {"folder": Path("/x"), "height": lambda: 24}
+        self.turn = TerminalTurn(out, err, Theme("dark"), text=text, thinking=False, **more)  # type: ignore[arg-type]
         self.remarks = ProgressLines(self.turn.notices, live=True)
 
     def feed(self, *events: e.Event) -> list[str]:

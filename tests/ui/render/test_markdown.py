@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.ui.cells import cells
+from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.render.markdown import DEEPEST, Markdown
 from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
 from nexus_cli.ui.render.markdown_elements import column_widths
@@ -326,3 +326,30 @@ def test_lines_that_come_one_by_one_keep_tables_lists_and_code() -> None:
     table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
     assert made.feed(table) == "" and made.flush().split() == whole(table, 40).split()
     assert made.feed("```\ndef f():\n") == "\n    def f():\n" and made.feed("    return 1\n") == "        return 1\n"
+
+
+def test_prose_is_no_wider_than_a_line_that_is_read_well_and_code_and_tables_may_be() -> None:
+    words, row = "word " * 60, "| " + "cell " * 12 + "| " + "b " * 40 + "|"
+    text = f"# {words}\n\n{words}\n\n- {words}\n  - {words}\n\n> {words}\n\n---\n\n```\n{'x' * 150}\n```\n\n"
+    for eager in (False, True):
+        made = Markdown(160, colour=False, eager=eager)
+        lines = (made.feed(text + f"{row}\n|--|--|\n{row}\n") + made.flush()).split("\n")
+        prose = [line for line in lines if "word" in line or set(line) == {"─"}]
+        assert 100 < max(map(len, prose)) <= 110 and "".join(prose).count("word") == 5 * 60
+        assert "    " + "x" * 150 in lines and max(len(line) for line in lines if "cell" in line) > 110
+    narrow = Markdown(60, colour=False).feed(words + "\n\n")
+    assert max(map(len, narrow.split("\n"))) <= 60
+
+
+def test_an_address_is_a_link_where_the_terminal_takes_links_also_where_it_is_broken() -> None:
+    address = "https://example.org/a/b?c=d&e=(f)#" + "long" * 20
+    text = f"See [the page]({address}), <{address}>.\n\n| a |\n|--|\n| (see http://x.y/z.) |\n"
+    made = Markdown(60, colour=True, theme=Theme(links=True))
+    shown = made.feed(text) + made.flush()
+    opened = re.findall(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\", shown)
+    assert set(opened) == {address, "http://x.y/z", ""} and opened.count(address) >= 4
+    plain = Markdown(60, colour=False)
+    assert without_codes(shown) == plain.feed(text) + plain.flush()
+    assert all(line.count("\x1b]8;") % 2 == 0 for line in shown.split("\n")), "closed on each line"
+    without = Markdown(60, colour=True, theme=Theme())
+    assert "\x1b]8" not in without.feed(text) + without.flush()

@@ -56,7 +56,7 @@ def test_the_ascii_signs_are_ascii_and_say_the_same_with_different_signs() -> No
 def test_every_role_has_a_colour_of_the_sixteen_on_both_backgrounds() -> None:
     assert DARK.keys() == LIGHT.keys()
     codes = {int(code) for table in (DARK, LIGHT) for value in table.values() for code in value.split(";")}
-    assert codes <= {1, 2, *range(30, 38), *range(90, 98)}
+    assert codes <= {1, 2, 7, *range(30, 38), *range(90, 98)}
 
 
 def test_on_white_nothing_is_bright_yellow_white_or_cyan() -> None:
@@ -70,6 +70,14 @@ def test_without_colour_paint_changes_nothing() -> None:
     assert [theme.paint(role, "a\nb") for role in DARK] == ["a\nb"] * len(DARK)
 
 
+def test_without_colour_a_screen_keeps_bold_and_the_like() -> None:
+    theme = choose_theme("auto", {"NO_COLOR": "1"}, False, screen=True)
+    painted = {role: theme.paint(role, "a") for role in DARK}
+    assert painted["person"] == painted["tool"] == "\x1b[1ma\x1b[0m" and painted["error"] == "a"
+    assert painted["added word"] == "\x1b[7ma\x1b[0m"
+    assert not choose_theme("auto", {"NO_COLOR": "1"}, False).codes
+
+
 def test_each_line_is_painted_by_itself_and_colours_within_do_not_end_the_outer() -> None:
     theme = Theme()
     painted = theme.paint("dim", f"a {theme.paint('error', 'b')} c\n\nd")
@@ -77,3 +85,23 @@ def test_each_line_is_painted_by_itself_and_colours_within_do_not_end_the_outer(
     assert all(re.fullmatch(r"(\x1b\[[0-9;]+m[^\x1b]*)+\x1b\[0m", line) for line in painted.split("\n") if line)
     assert "\x1b[0m\x1b[2m c" in painted
     assert theme.paint("unheard of", "x") == "x"
+
+
+@pytest.mark.parametrize(
+    ("environ", "links"),
+    [
+        ({}, False),
+        ({"TERM": "xterm-256color"}, False),
+        ({"TERM_PROGRAM": "Apple_Terminal"}, False),
+        ({"TERM_PROGRAM": "WezTerm"}, True),
+        ({"TERM": "xterm-kitty"}, True),
+        ({"VTE_VERSION": "7600"}, True),
+        ({"VTE_VERSION": "4205"}, False),
+        ({"WT_SESSION": "x"}, True),
+        ({"TERM_PROGRAM": "WezTerm", "TMUX": "/tmp/tmux"}, False),
+        ({"VTE_VERSION": "7600", "TERM": "screen-256color"}, False),
+    ],
+)
+def test_links_are_for_terminals_that_are_known_to_take_them(environ: dict[str, str], links: bool) -> None:
+    assert choose_theme("auto", environ, True, screen=True).links is links
+    assert not choose_theme("auto", environ, True).links and not choose_theme("auto", environ, False, screen=True).links

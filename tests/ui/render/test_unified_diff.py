@@ -39,27 +39,70 @@ def test_lines_have_the_number_of_the_file_they_are_in() -> None:
         ("added", 11),
         ("", 12),
     ]
-    assert diff_lines(DIFF, 60, PLAIN) == [
-        "--- a/x.py",
-        "+++ b/x.py",
-        "@@ -9,4 +9,5 @@ def f",
+    shown = [
+        "  ⋮  def f",
         "  9   def add(a, b):",
         " 10 - →   return a - b→",
         " 10 + →   return a + b",
         " 11 + →   and",
         " 12   y",
-        "@@ -109,2 +110,2 @@",
+        "  ⋮",
         "110   z",
         "110 - -- old",
         "111 + ++ new",
         "\\ No newline at end of file",
     ]
+    assert diff_lines(DIFF, 60, PLAIN) == shown
+    assert diff_lines(DIFF, 60, PLAIN, names=True) == ["x.py  +3 -2", *shown]
     assert count_changes(DIFF) == (3, 2)
+
+
+def test_several_files_are_named_and_what_only_programs_need_is_left_out() -> None:
+    text = (
+        "diff --git a/x.py b/x.py\nindex 1f..2e 100644\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@ class A:\n-a\n+b\n"
+        "diff --git a/old.md b/new.md\nsimilarity index 90%\nrename from old.md\nrename to new.md\n"
+        "diff --git a/gone b/gone\ndeleted file mode 100644\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-z\n"
+        "Binary files a/p.png and b/p.png differ\n"
+    )
+    assert diff_lines(text, 60, PLAIN) == [
+        "x.py  +1 -1", "⋮  class A:", "1 - a", "1 + b", "rename from old.md", "rename to new.md",
+        "", "gone  +0 -1", "1 - z", "Binary files a/p.png and b/p.png differ",
+    ]  # fmt: skip
+
+
+def marked(old: str, new: str, *more: str) -> list[str]:
+    body = "".join(f"-{line}\n" for line in old.split("\n")) + "".join(f"+{line}\n" for line in new.split("\n"))
+    text = f"--- a/x.txt\n+++ b/x.txt\n@@ -1,{old.count(chr(10)) + 1} +1,{new.count(chr(10)) + 1} @@\n{body}"
+    shown = "\n".join(diff_lines(text, 80, Theme(colour=False, attributes=True)))
+    return re.findall(r"\x1b\[7m(.*?)\x1b\[0m", shown)
+
+
+def test_the_words_that_changed_are_marked_in_lines_that_else_stayed() -> None:
+    assert marked("def total(names):", "def total(names, discount=0):") == [", discount=0"]
+    assert marked("total = 4 + b", "total = 5 + b") == ["4", "5"]
+    assert marked("    return a", "        return a") == [], "an indentation is seen without a mark"
+    assert marked("something", "quite different words") == []
+    assert marked("one(a)", "zero\none(b)\nlast") == ["a", "b"], "the line that is alike is found"
+    assert marked("x " * 400, "y " * 400) == [] and marked("a\n" * 100, "a b\n" * 100) == []
+
+
+def test_code_has_the_colours_of_its_language_but_for_removed_lines() -> None:
+    text = '--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n import os\n-s = "old"\n+\tdef f(): return "new"\n \n'
+    for name, keyword in (("dark", "94"), ("light", "34")):
+        context, removed, added, _ = diff_lines(text, 80, Theme(name))
+        assert f"\x1b[{keyword}mimport" in context or "mimport" in context
+        assert set(re.findall(r"\x1b\[([0-9;]+)m", removed)) == {"0", "91" if name == "dark" else "31"}
+        assert f"\x1b[{keyword}mdef\x1b[0m" in added and "\x1b[32m" in added
+        assert without_codes(added) == '2 + →   def f(): return "new"'
+    for odd in ("x.unheard-of", "Makefile", "y.min.js"):
+        long = "z" * 5000
+        made = diff_lines(f"--- a/{odd}\n+++ b/{odd}\n@@ -1 +1 @@\n-a\n+{long}\n", 80, Theme())
+        assert "".join(without_codes(line)[4:] for line in made[1:]) == long
 
 
 def test_blanks_at_the_end_of_a_changed_line_are_seen_and_others_are_not() -> None:
     text = "@@ -1,2 +1,2 @@\n-a  \n+a\t\n b  \n"
-    assert [line.rstrip() for line in diff_lines(text, 40, Theme(colour=False, signs=ASCII))][1:] == [
+    assert [line.rstrip() for line in diff_lines(text, 40, Theme(colour=False, signs=ASCII))] == [
         "1 - a~~",
         "1 + a>",
         "2   b",
@@ -70,17 +113,17 @@ def test_a_long_line_is_folded_and_all_of_it_is_there() -> None:
     long = "x" * 95 + "漢" * 20
     lines = diff_lines(f"@@ -1 +1 @@\n+{long}\n", 30, PLAIN)
     assert all(cells(without_codes(line)) <= 30 for line in lines) and len(lines) > 4
-    assert "".join(line[4:] for line in lines[1:]) == long
+    assert "".join(line[4:] for line in lines) == long
 
 
 def test_what_is_left_out_is_counted() -> None:
     text = "@@ -0,0 +1,100 @@\n" + "".join(f"+{n}\n" for n in range(100))
     short = diff_lines(text, 40, PLAIN, most_lines=10)
-    assert len(short) == 11 and short[-1] == "... 91 more lines" and short[1].endswith("+ 0")
+    assert len(short) == 11 and short[-1] == "... 90 more lines" and short[0].endswith("+ 0")
     both = diff_text(text, 40, PLAIN, most_lines=10).split("\n")
-    assert len(both) == 11 and both[-1].endswith("+ 99") and "... 91 more lines" in both
-    assert diff_text(text, 40, PLAIN).count("\n") == 100
-    assert diff_text(text, 40, PLAIN, most_lines=101) == diff_text(text, 40, PLAIN)
+    assert len(both) == 11 and both[-1].endswith("+ 99") and "... 90 more lines" in both
+    assert diff_text(text, 40, PLAIN).count("\n") == 99
+    assert diff_text(text, 40, PLAIN, most_lines=100) == diff_text(text, 40, PLAIN)
 
 
 def test_one_endless_line_takes_no_more_than_the_limit() -> None:

@@ -375,7 +375,7 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
         assert stage.repl.queued() == ["with the next message: ! echo seen-$((40+2)); exit 3"]
         stage.type("!echo taken back")
         await stage.idle()
-        stage.repl.take_back()
+        assert stage.repl.take_back() == "" and stage.repl.detach()
         stage.type("/new")
         await stage.idle()
         stage.type(f"/resume {session}")
@@ -436,7 +436,7 @@ def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of
                 stage.repl.interrupt()
             await stage.idle()
             if "taken back" in line:
-                stage.repl.take_back()
+                stage.repl.detach()
         assert commands() == ["- exit 4 -> exit 4"], "the model's own"
         stage.type("look")
         await stage.idle()
@@ -464,7 +464,7 @@ def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Pat
         stage.type("/context")
         await stage.idle()
         assert f"{used:,} of" in stage.text and "1 text of " in stage.text and "with your next message" in stage.text
-        repl.take_back()
+        repl.detach()
         assert repl.session.status().used == before and f"{short(before)}/" in repl.status(80)
 
     stage.play(scene())
@@ -542,7 +542,7 @@ def test_a_call_is_allowed_by_an_answer_and_refused_with_words(tmp_path: Path) -
     yes, words, nothing = answers.values()
     assert "ran-2" in yes and "not this one" in words
     assert nothing == "not run: the question was closed without an answer"
-    assert "1 call was refused: bash echo ran-$((1+1)). The question was closed without an answer." in " ".join(
+    assert "✗ bash echo ran-$((1+1)) · refused not run: the question was closed without an answer" in " ".join(
         stage.text.split()
     )
     assert len(stage.view.asked) == 5 and "echo ran-" in stage.view.asked[0]
@@ -759,7 +759,7 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
 
     stage.play(scene())
     assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer was given"
-    assert "1 call was refused: bash echo a. No clear answer was given." in stage.text
+    assert "✗ bash echo a · refused\n    not run: no clear answer was given" in stage.text
     assert "said no" not in stage.text
 
 
@@ -820,3 +820,60 @@ def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
     stage.play(scene())
     first, second = stage.view.asked
     assert "Please answer y, a or n" in second and first.count("echo a") == 1
+
+
+@pytest.mark.parametrize("words", ["exit", " Quit "])
+def test_a_word_that_leaves_a_shell_leaves(tmp_path: Path, words: str) -> None:
+    stage = Stage(tmp_path, lambda request: "never")
+
+    async def scene() -> None:
+        stage.type(words)
+        await asyncio.wait_for(stage.view._end.wait(), PATIENCE)
+
+    stage.play(scene())
+    assert not stage.provider.seen
+
+
+def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "answer", allow="all")
+
+    async def scene() -> None:
+        stage.type("first")
+        await stage.idle()
+        before = stage.text
+        levels = []
+        for _ in range(3):
+            stage.repl.cycle_level()
+            await stage.idle()
+            levels.append(stage.repl.session.status().allow)
+        assert levels == ["read", "edit", "read"] and stage.text == before
+        stage.repl.edit_last()
+        await stage.idle()
+        assert stage.view.box == "first" and "Files stay as they are" in stage.text
+        stage.type("other")
+        await stage.idle()
+        assert _said(stage.provider) == [words for words in _said(stage.provider) if "other" in words]
+        assert stage.repl.session.status().allow == "read"
+
+    stage.play(scene())
+
+
+def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "never")
+
+    async def scene() -> None:
+        stage.type("!sleep 60")
+        await stage.until(lambda: "esc to stop" in stage.repl.spinner())
+        for _ in range(4):
+            stage.repl.interrupt(gently=True)
+        assert "stopping" in stage.repl.spinner() or stage.repl.jobs.current is None
+        await stage.idle()
+        assert not stage.view._end.is_set() and "still stopping" not in stage.text
+        stage.view.width = 20
+        stage.type("!sleep 60")
+        await stage.until(stage.repl.spinner)
+        assert len(stage.repl.spinner()) < 20 and "esc" not in stage.repl.spinner()
+        stage.repl.interrupt()
+        await stage.idle()
+
+    stage.play(scene())

@@ -260,10 +260,6 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "limits": [{"name": text, "value": [text] * many, "bound_by": text, "said": {text: True}}] * many,
             "signals": {"bind": not many, "token_pressure": "high", "recent_errors": many, "event_class": text},
         },
-        "diff": {
-            "source": "git" if many % 2 else "session", "why": text, "text": text * many, "cut": text,
-            "untracked": [text] * many, "files": [text] * many,
-        },
         "doctor": {
             "ok": not many, "model": None,
             "checks": [{"name": text, "status": "broken", "detail": text, "hint": text}] * many,
@@ -291,6 +287,10 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
         "session": {**session, "entries": [entry] * many},
         "sessions": {"sessions": [session] * many},
+        "settings": {
+            "settings": [{"key": text, "value": value, "origin": text} for value in (text, many, True, 0.5)],
+            "path": text,
+        },
         "skills": {
             "untrusted": many,
             "skills": [{"name": text, "origin": "personal", "description": text, "problem": text if many % 2 else "",
@@ -425,11 +425,3 @@ def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
     assert FORMS["help"](value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
     narrow = FORMS["help"](value, 28).splitlines()
     assert narrow[1:] == ["  /drops [ID [A:B]]", "      List what was left", "      out."]
-
-
-def test_a_diff_shows_line_ends_that_change_and_counts_every_untracked_file() -> None:
-    text = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+a\r\n b\n@@ -9 +9 @@\n-c\r\n+d\r\n"
-    value = {"source": "git", "text": text, "untracked": ["n"] * 500, "untracked_count": 1900}
-    shown = FORMS["diff"](value, 80)
-    assert "\n-a\n+a^M\n b\n" in shown and "c^M" not in shown and "d^M" not in shown
-    assert "1,900 untracked files:" in shown and "[and 1,400 files not listed]" in shown

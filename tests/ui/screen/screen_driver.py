@@ -43,8 +43,16 @@ class PlainBox:
     def completing(self) -> bool:
         return self.buffer.complete_state is not None
 
-    def accept_completion(self) -> None:
+    @property
+    def menu_open(self) -> bool:
+        return self.completing
+
+    def accept_completion(self) -> bool:
         self.buffer.complete_state = None
+        return False
+
+    def break_line(self) -> bool:
+        return False
 
     def take(self) -> TypedMessage:
         text = self.buffer.text
@@ -79,11 +87,22 @@ class PlainController:
         self.waiting.append(typed.text)
 
     def take_back(self) -> str:
+        if not self.waiting:
+            return ""
         self.said.append("taken back")
-        return self.waiting.pop() if self.waiting else ""
+        return self.waiting.pop()
 
-    def interrupt(self) -> None:
-        self.said.append("interrupted")
+    def detach(self) -> bool:
+        return False
+
+    def edit_last(self) -> None:
+        self.said.append("edits")
+
+    def cycle_level(self) -> None:
+        self.said.append("level")
+
+    def interrupt(self, *, gently: bool = False) -> None:
+        self.said.append("stopped" if gently else "interrupted")
 
     def request_exit(self) -> None:
         self.said.append("left")
@@ -125,7 +144,7 @@ class OrderedController(PlainController):
     def status(self, width: int) -> str:
         return f"{width + 1} columns  edit  ~/work  12 of 184k"[:width]
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, gently: bool = False) -> None:
         self.running = self.moving = False
         self.screen.put("[interrupted]\n")
 

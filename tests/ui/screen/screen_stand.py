@@ -21,7 +21,9 @@ from nexus_cli.ui.screen.screen import Screen
 class Stand:
     """A running screen with what belongs to it."""
 
-    def __init__(self, keys: PipeInput, columns: int, rows: int, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, keys: PipeInput, columns: int, rows: int, environ: Mapping[str, str], theme: Theme | None = None
+    ) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
         self.read = 0
         self.raw = b""
@@ -31,7 +33,7 @@ class Stand:
         self.box, self.controller = PlainBox(), PlainController()
         self.screen = self.controller.screen = Screen(
             self.box,
-            Theme(),
+            theme or Theme(),
             environ=environ,
             stdout=self.file.fileno(),
             keys=keys,
@@ -85,10 +87,12 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(columns: int = 60, rows: int = 12, environ: Mapping[str, str] | None = None) -> AsyncIterator[Stand]:
+async def stand(
+    columns: int = 60, rows: int = 12, environ: Mapping[str, str] | None = None, theme: Theme | None = None
+) -> AsyncIterator[Stand]:
     """A running screen; it has left afterwards."""
     with create_pipe_input() as keys:
-        made = Stand(keys, columns, rows, {"TERM": "xterm"} if environ is None else environ)
+        made = Stand(keys, columns, rows, {"TERM": "xterm"} if environ is None else environ, theme)
         task = asyncio.ensure_future(made.screen.run(made.controller))
         await made.until("model")
         try:

@@ -14,6 +14,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
+from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.screen import key_bindings
 
 STATUS = "model  edit  ~/work  12 of 184k  $0.02"
@@ -135,6 +136,7 @@ def test_nothing_is_drawn_while_nothing_moves() -> None:
         ("words\x1b\r", True, ["queued 'words'"]),
         ("one\ntwo\r", True, ["entered 'one\\ntwo'"]),
         ("\x03", True, ["interrupted"]),
+        ("\x1b[Z", False, ["level"]),
         ("words\x03more\r", False, ["entered 'more'"]),
         ("\x14\x0f", False, ["thinking", "output"]),
         ("ab\x01\x04\r", False, ["entered 'b'"]),
@@ -154,18 +156,85 @@ def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[st
     assert all(one.startswith(expected) for one, expected in zip(heard, said, strict=True))
 
 
-def test_escape_on_an_empty_box_takes_back_what_waits() -> None:
+@pytest.mark.parametrize(("key", "running"), [("\x1b[A", True), ("\x1b[A", False), ("\x1b", False)])
+def test_what_waits_is_taken_back_into_an_empty_box(key: str, running: bool) -> None:
     async def play() -> list[str]:
         async with stand() as on:
-            on.controller.running, on.controller.waiting = True, ["earlier words"]
-            on.type("\x1b")
+            on.controller.running, on.controller.waiting = running, ["earlier words"]
+            on.type(key)
             await on.until("> earlier words")
-            on.controller.waiting = ["more"]
-            on.type("\x1b")
+            on.controller.waiting, on.controller.running = ["more"], False
+            on.type(key)
             await on.still()
             return on.controller.said
 
     assert asyncio.run(play()) == ["taken back"]
+
+
+@pytest.mark.parametrize("draft", ["", "draft"])
+def test_escape_stops_what_runs_and_keeps_what_was_typed_however_often_it_comes(draft: str) -> None:
+    async def play() -> tuple[list[str], str, list[str]]:
+        async with stand() as on:
+            on.controller.running = True
+            on.type(draft)
+            await on.still()
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said)
+            on.type("\x1b\x1b")
+            await on.until(lambda: len(on.controller.said) == 3)
+            on.controller.running = False
+            on.type("\x1b")
+            await on.still()
+            on.type("\x1b")
+            return on.controller.said, on.box.buffer.text, _text(await on.still())
+
+    said, text, rows = asyncio.run(play())
+    assert said == ["stopped"] * 3 and text == draft and rows[-1] == STATUS
+
+
+def test_escape_and_then_enter_sends_and_both_at_once_make_a_line() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.type("one\x1b\rtwo")
+            await on.still()
+            on.type("\x1b")
+            await on.still()
+            on.type("\r")
+            await on.until(lambda: on.controller.said)
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["entered 'one\\ntwo'"]
+
+
+def test_escape_twice_on_an_empty_box_edits_the_last_message_and_the_first_says_so() -> None:
+    async def play() -> tuple[list[str], list[str]]:
+        async with stand() as on:
+            on.type("\x1b")
+            await on.until("press Esc again to edit your last message")
+            first = list(on.controller.said)
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said)
+            return first, [*on.controller.said, (await on.still())[1]]
+
+    assert asyncio.run(play()) == ([], ["edits", STATUS])
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 24), (110, 16), (20, 8)])
+def test_a_question_mark_on_an_empty_box_lists_the_keys_until_the_next_one(columns: int, rows: int) -> None:
+    async def play() -> tuple[list[str], list[str], str]:
+        async with stand(columns, rows) as on:
+            on.type("?")
+            await on.until("Enter ")
+            listed = _text(await on.still())
+            on.type("?")
+            await on.until("> ?")
+            on.type("?")
+            return listed, _text(await on.still()), on.box.buffer.text
+
+    listed, after, text = asyncio.run(play())
+    assert text == "??" and after == ["> ??", STATUS[: columns - 1].rstrip()]
+    assert listed[0] == ">" and listed[1].startswith("Enter") and max(map(len, listed)) < columns
+    assert rows < 16 or any("Shift+Tab" in row for row in listed)
 
 
 def test_alt_enter_on_an_empty_box_takes_nothing_back() -> None:
@@ -260,11 +329,14 @@ def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollbac
     assert asyncio.run(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
 
 
-def test_without_colours_no_code_of_colour_or_attribute_is_written() -> None:
+@pytest.mark.parametrize(("attributes", "codes"), [(False, set()), (True, {b"\x1b[1m", b"\x1b[0m", b"\x1b[0;1m"})])
+def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes: set[bytes]) -> None:
+    theme = Theme(colour=False, attributes=attributes)
+
     async def play() -> bytes:
-        async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}) as on:
-            on.controller.lines = ["\x1b[31mlive\x1b[0m"]
-            on.screen.put("\x1b[1mput\x1b[0m\n")
+        async with stand(environ={"TERM": "xterm", "NO_COLOR": "1"}, theme=theme) as on:
+            on.controller.lines = [theme.paint("error", "live") + theme.paint("bold", "live")]
+            on.screen.put(theme.paint("bold", "put") + "\n")
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
             await on.until(lambda: on.screen._panel.open)
             on.type("x")
@@ -273,7 +345,7 @@ def test_without_colours_no_code_of_colour_or_attribute_is_written() -> None:
             await on.still()
             return on.raw
 
-    assert re.findall(rb"\x1b\[[0-9;]*m", asyncio.run(play())) == []
+    assert set(re.findall(rb"\x1b\[[0-9;]*m", asyncio.run(play()))) <= codes
 
 
 def test_nothing_is_asked_of_the_terminal() -> None:

@@ -1,9 +1,11 @@
-"""`/diff`: what changed in the working folder, as a unified diff."""
+"""`/diff`: what changed in the working folder, drawn as every other diff."""
 
 from __future__ import annotations
 
 import re
 
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.unified_diff import diff_lines
 from nexus_cli.ui.reports.lines import Value, filled, folded, plural, shortened
 
 LINES, NAMES = 1000, 50
@@ -11,27 +13,24 @@ LINES, NAMES = 1000, 50
 _ENDS = re.compile(r"(?m)^[-+ ].*?(\r?)$")
 
 
-def diff_text(value: Value, width: int) -> str:
-    """Return the diff, then files that git does not track; without git the files that the session changed."""
+def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
+    """Return the diff, then files whose lines are not in it; without git the files that the session changed."""
     lines: list[str] = []
     if value["source"] != "git":
         why = str(value["why"])
         lines += filled(f"{why[:1].upper()}{why[1:]}: these are the files that this session changed.", width)
-        return "\n".join([*lines, *(_names(value["files"], width) or ["  none"])])
-    text = str(value["text"]).rstrip("\n")
-    if text:
-        lines += shortened(folded(mark_line_ends(text), width), LINES, width)
+        return [*lines, *(_names(value["files"], width) or ["  none"])]
+    if text := str(value["text"]).rstrip("\n"):
+        lines += diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
         if value.get("cut"):
             lines += filled(f"[the diff is larger than shown: {value['cut']}]", width)
     else:
-        lines += filled("No changes to tracked files.", width)
-    untracked = value.get("untracked", [])
-    if untracked:
-        count = int(value.get("untracked_count", len(untracked)))
-        lines += ["", *filled(f"{plural(count, 'untracked file')}:", width), *_names(untracked, width)]
-        if count > len(untracked):
-            lines += filled(f"[and {plural(count - len(untracked), 'file')} not listed]", width)
-    return "\n".join(lines)
+        lines += filled("No changes.", width)
+    if unread := value["unread"]:
+        lines += ["", *filled(f"{plural(len(unread), 'new file')}, large or not text:", width), *_names(unread, width)]
+    if more := int(value["untracked_count"]) - len(value["untracked"]):
+        lines += filled(f"[and {plural(more, 'untracked file')} not listed]", width)
+    return lines
 
 
 def mark_line_ends(text: str) -> str:

@@ -1,0 +1,40 @@
+"""`/init` and `/review`: turns with an instruction of ours, about the project and about a change in it."""
+
+from __future__ import annotations
+
+from html import escape
+
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.session.reports.diff import changes_to_review
+
+
+async def write_instructions(context: CommandContext, rest: str) -> None:
+    """Write NEXUS.md, from what the project shows.
+
+    The model looks around, tries the commands for building and testing, and writes the file; each step asks as your
+    permission level says. WORDS are further wishes. A NEXUS.md that is there is revised.
+    """
+    context.start(load_prompt("init", words=rest))
+
+
+async def review_change(context: CommandContext, rest: str) -> None:
+    """Review uncommitted changes, or a range.
+
+    RANGE is what `git diff` takes: a commit, a branch, `main...HEAD`. Words after it say what to look at. The model
+    reads and reports; it changes nothing.
+    """
+    revision, _, words = rest.partition(" ")
+    change = await changes_to_review(context.session.folder, revision)
+    if change.problem:
+        raise usage_error("review", rest, change.problem, "Without a range it takes what is not committed")
+    what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
+    shared = await context.session.share(change.text, f"output of {change.command}")
+    block = f'<shell command="{escape(change.command)}">\n{shared.rstrip()}\n</shell>'
+    context.start(f"{load_prompt('review', what=what, words=words.strip())}\n\n{block}")
+
+
+COMMANDS = (
+    Command("init", "work", write_instructions, "[WORDS]", idle=True),
+    Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
+)

@@ -1,0 +1,105 @@
+"""Finished calls that only looked at something, held together while more of them may follow: many become a few lines.
+
+A call that failed, changed a file or told a fact is never in a group. What the calls gave is kept until the next group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nexus_cli.ui.cells import cut, one_line
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.tool_line import SAID, FinishedCall, format_call, format_finished_call, format_head
+from nexus_cli.ui.reports.lines import plural
+
+FEW = 3
+"""Calls that are shown one by one."""
+_SEARCHES = {"grep", "glob", "search_memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldNote:
+    """A line that stands between calls, with its role: how long the model thought."""
+
+    text: str
+    role: str
+
+
+class CallGroup:
+    """Calls in their order, and notes between them."""
+
+    def __init__(self) -> None:
+        self._items: list[FinishedCall | HeldNote] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._items)
+
+    @staticmethod
+    def fits(done: FinishedCall) -> bool:
+        """True if `done` may be folded away with others."""
+        return not (done.failed or done.result.diff or done.result.changed or done.call.name in SAID)
+
+    def add(self, item: FinishedCall | HeldNote) -> None:
+        """Add the next one."""
+        self._items.append(item)
+
+    @property
+    def _calls(self) -> list[FinishedCall]:
+        return [item for item in self._items if isinstance(item, FinishedCall)]
+
+    @property
+    def folds(self) -> bool:
+        """True if there are too many calls to show each."""
+        return len(self._calls) > FEW
+
+    def summary(self) -> str:
+        """Return what was done, in one line: `15 calls · read 12 files · 3 searches`."""
+        kinds: dict[str, list[FinishedCall]] = {}
+        for done in self._calls:
+            name = "grep" if done.call.name in _SEARCHES else done.call.name
+            kinds.setdefault(name, []).append(done)
+        return " · ".join([plural(len(self._calls), "call"), *(_count(name, made) for name, made in kinds.items())])
+
+    def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:
+        """Return a folded group: what was done, and below it to what."""
+        sure = all(done.is_sure for done in self._calls)
+        sign, role = (theme.signs.ok, "ok") if sure else (theme.signs.dot, "dim")
+        text = cut(self.summary().replace("·", theme.signs.dot) + whole, width - len(sign) - 1, theme.signs.cut)
+        indent = "    " if width >= 40 else "  "
+        objects = ", ".join(dict.fromkeys(one_line(done.subject) for done in self._calls if done.subject))
+        below = [indent + theme.paint("dim", cut(objects, width - len(indent), theme.signs.cut))] if objects else []
+        return [f"{theme.paint(role, sign)} {text}", *below]
+
+    def live_lines(self, width: int, theme: Theme) -> list[str]:
+        """Return the calls so far while more of them may follow."""
+        if self.folds:
+            return self.head(width, theme)
+        return [line for done in self._calls for line in format_head(done, width, theme)]
+
+    def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote]:
+        """Yield the finished lines and the notes that stay, in their order."""
+        folds = self.folds
+        if folds:
+            yield self.head(width, theme, whole)
+        last = max(place for place, item in enumerate(self._items) if isinstance(item, FinishedCall))
+        for place, item in enumerate(self._items):
+            if isinstance(item, HeldNote):
+                if place > last or not folds:
+                    yield item
+            elif not folds:
+                yield format_finished_call(item, width, theme)
+
+    def output(self) -> tuple[str, str]:
+        """Return a title and what all calls gave, whole."""
+        parts = [f"{format_call(done.call, done.subject)}\n{done.text.rstrip()}\n" for done in self._calls]
+        return self.summary(), "\n".join(parts)
+
+
+def _count(name: str, made: list[FinishedCall]) -> str:
+    """Return how many of one kind: `read 12 files`, `3 searches`, `4 commands`."""
+    if name == "read_file":
+        return f"read {plural(len({done.subject for done in made}), 'file')}"
+    if name == "grep":
+        return plural(len(made), "search", "searches")
+    return plural(len(made), "command") if name == "bash" else f"{one_line(name)} {len(made)} times"

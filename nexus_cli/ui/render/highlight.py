@@ -1,0 +1,63 @@
+"""Syntax colours of code, of the sixteen of every terminal. Loads pygments; only where colours are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any
+
+from pygments.lexers import get_lexer_for_filename
+from pygments.token import _TokenType
+from pygments.util import ClassNotFound
+from rich.color import ColorSystem
+from rich.style import Style
+from rich.syntax import ANSI_DARK, ANSI_LIGHT, ANSISyntaxTheme
+
+_BLANK: dict[tuple[str, ...], Style] = {("Text", "Whitespace"): Style()}
+_ON_LIGHT: dict[tuple[str, ...], Style] = {
+    ("Literal", "String"): Style(color="green"),
+    ("Name", "Tag"): Style(color="blue"),
+    ("Generic", "Deleted"): Style(color="red"),
+    ("Generic", "Error"): Style(color="red"),
+}
+SYNTAX_THEMES = {
+    "dark": ANSISyntaxTheme({**ANSI_DARK, **_BLANK}),
+    "light": ANSISyntaxTheme({**ANSI_LIGHT, **_ON_LIGHT, **_BLANK}),
+}
+"""rich's own, without yellow and bright colours on a light background, and without colours for blanks."""
+LONGEST = 4096
+"""Characters of a line of code above which it is not highlighted: minified, and slow to read for a lexer."""
+_PARAMETERS = re.compile(r"\x1b\[([0-9;]+)m")
+
+
+def code_parameters(lines: Sequence[str], file_name: str, theme_name: str) -> list[list[str]]:
+    """Return the SGR parameters of each character of `lines`, "" for none; empty lists where no lexer fits."""
+    lexer = _lexer(PurePath(file_name).name)
+    if lexer is None or max(map(len, lines), default=0) > LONGEST:
+        return [[] for _ in lines]
+    made: list[list[str]] = [[]]
+    for token, value in lexer.get_tokens("\n".join(lines)):
+        parameters = _token_parameters(token, theme_name)
+        first, *later = value.split("\n")
+        made[-1] += [parameters] * len(first)
+        made += [[parameters] * len(part) for part in later]
+    made += [[] for _ in range(len(lines) - len(made))]
+    # A lexer that loses or adds a character has the colours of another place.
+    return [codes if len(codes) == len(line) else [] for line, codes in zip(lines, made, strict=False)]
+
+
+@lru_cache(256)
+def _lexer(name: str) -> Any:
+    try:
+        return get_lexer_for_filename(name, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(1024)
+def _token_parameters(token: _TokenType, theme_name: str) -> str:
+    style = SYNTAX_THEMES[theme_name].get_style_for_token(token)
+    found = _PARAMETERS.match(style.render("x", color_system=ColorSystem.STANDARD))
+    return found[1] if found else ""
