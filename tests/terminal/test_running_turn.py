@@ -30,9 +30,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     repl: Opens, columns: int, settings: str, env: dict[str, str]
 ) -> None:
     pager = {"PAGER": "sed -e 's/^/paged /'", "LC_ALL": "C.UTF-8"}
-    made = repl(
-        SCRIPT, columns=columns, rows=40, settings=settings, env={**env, **pager}, arguments=("--allow", "all")
-    )
+    made = repl(SCRIPT, columns=columns, rows=40, settings=settings, env={**env, **pager}, arguments=("--allow", "all"))
     made.say("go", ends=False)
     made.wait_for("retry 1 in ")
     made.wait_for("● bash")
