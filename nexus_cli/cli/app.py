@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -69,6 +70,14 @@ _SHORTEST_KEY = 6
 """Characters of the shortest argument that may be a key."""
 
 
+@cache
+def load_command(name: str) -> Any:
+    """Return the click command of this name."""
+    command = typer.main.get_command(import_module(f"nexus_cli.cli.{name}").app)
+    command.name = name
+    return command
+
+
 class LazyGroup(TyperGroup):
     """A group that knows its commands by name and imports one when it is used."""
 
@@ -78,10 +87,7 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"nexus_cli.cli.{cmd_name}")
-        command = typer.main.get_command(module.app)
-        command.name = cmd_name
-        return command
+        return load_command(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
@@ -148,6 +154,7 @@ def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
     return NexusError("usage", "wrong usage", why or f"options come after the command `{name}`", hint)
 
 
+@cache
 def build(completion: bool) -> Any:
     """Return the click command; with `completion` it has the options for shell completion."""
     app = typer.Typer(

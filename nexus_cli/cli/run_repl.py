@@ -44,6 +44,7 @@ from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplView
@@ -128,7 +129,9 @@ class _ReplRun:
         """Run until the person leaves; return the exit status."""
         box = None if self._dumb else self._input_box()
         view = self._make_view(box)
-        approver = PersonApprover(view, lambda question: question_text(question, view.width, self._theme))
+        approver = PersonApprover(
+            view, lambda question, number: question_text(question, view.width, self._theme, number)
+        )
         session = open_session(self._options, self._settings, approver=approver)
         # A link to a file opens it on the machine of the terminal.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
@@ -137,6 +140,7 @@ class _ReplRun:
         repl.draft = self._draft
         if box is not None:
             box.outside = view.outside
+            box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
             box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
         repl.desk = ReplCommandContext(
             repl, self._options, self._settings, os.environ,

@@ -9,6 +9,7 @@ import asyncio
 import os
 import select
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -68,17 +69,24 @@ class _Turn:
         """The reader of stdout has left."""
         self._explain: Callable[[Event], None] | None = None
         self._moved_at, self._asking = 0.0, False
+        self._restore_terminal: Callable[[], None] = lambda: None
         interactive = os.isatty(0) and err.terminal
         approver = None
         if interactive:
-            from nexus_cli.ui.print.approver import PersonApprover, TerminalQuestions  # noqa: PLC0415  (in a terminal only)
-            from nexus_cli.ui.render.question_text import plain_question_text  # noqa: PLC0415
+            from nexus_cli.ui.print.approver import PersonApprover  # noqa: PLC0415  (in a terminal only)
+            from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
+            from nexus_cli.ui.render.question_text import question_text  # noqa: PLC0415
+            from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
-            approver = PersonApprover(
-                TerminalQuestions(err),
-                lambda question: plain_question_text(question, err.colour),
-                "the input ended before an answer",
+            theme = choose_theme(run.settings.ui.theme, os.environ, err.colour)
+            questions = TerminalQuestions(
+                err, stop=lambda: signal.raise_signal(signal.SIGINT), cycle_level=lambda: self._session.cycle_level()
             )
+            self._restore_terminal = questions.restore
+            approver = PersonApprover(
+                questions, lambda question, number: question_text(question, err.width, theme, number),
+                "the input ended before an answer",
+            )  # fmt: skip
         self._session = open_session(
             session_options(
                 options.shared, run.settings, run.folder, run.model, require_save=options.require_save,
@@ -145,6 +153,7 @@ class _Turn:
 
         def print_resume() -> None:
             self._close_live()
+            self._restore_terminal()
             if resume:
                 write_stderr_line(resume)
 
@@ -195,6 +204,7 @@ class _Turn:
 
     def _print_blocked(self, error: NexusError) -> None:
         """Print the result object from the watchdog's thread, if stdout can be written."""
+        self._restore_terminal()
         if select.select([], [1], [], 0)[1]:
             session = self._session
             with suppress(ReaderClosed, NexusError):

@@ -13,11 +13,11 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 
 KEYS = (
-    ("Enter", "sends; takes what the menu highlights; steers a turn that runs"),
-    ("Shift+Enter, \\ Enter", "a new line; also Ctrl+J and Alt+Enter"),
-    ("Alt+Enter", "in a turn: sends when it has ended"),
-    ("Esc", "stops what runs; twice on an empty box edits your last message"),
-    ("Up", "what was typed before; in a turn takes back what is queued"),
+    ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
+    ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
+    ("Alt+Enter", "a new line; in a turn: sends when it has ended"),
+    ("Esc", "stops what runs; twice: edits your last message"),
+    ("Up", "what was typed before; in a turn: what is queued"),
     ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
     ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
     ("Shift+Tab", "permission level: read or edit"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.commands.arguments import parse_choice, resume_options
+from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.session.reports.live import NAMES, RUNS, limits_report, permissions_report, tools_report
@@ -20,7 +20,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         context.show("permissions", permissions_report(context.session.state))
         return
     level = parse_choice("permissions", rest, LEVELS)
-    await context.reopen(resume_options(context, allow=level, allow_from="/permissions"))
+    context.session.set_level(level)
     now = context.session.status().allow
     held = "" if now == level else f" {level} is more than the recipe or the settings allow."
     context.say(f"permissions {now}: {RUNS[now]}.{held}")
@@ -45,7 +45,7 @@ async def explain_limits(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("permissions", "model", set_permissions, "[read|edit|all]", idle=True, complete=lambda context: LEVELS),
+    Command("permissions", "model", set_permissions, "[read|edit|all]", complete=lambda context: LEVELS),
     Command("tools", "work", list_tools),
     Command("why", "context", explain_limits, "[NAME]", complete=lambda context: NAMES),
 )

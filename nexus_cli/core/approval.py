@@ -20,12 +20,14 @@ class Question:
     detail: str = ""
     """A diff or the whole command, for a person."""
     always: str = ""
-    """The scope of "always" besides this call: "every bash call this session"."""
+    """What "always" allows for the rest of the session: "this exact command"."""
+    kind: str = ""
+    """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, or `confirm`: the level would allow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes; with `always` for the rest of the session, for the same kind of call."""
+    """Yes; with `always` for the rest of the session, see `Question.always`."""
 
     always: bool = False
 
@@ -51,5 +53,8 @@ class Approver(Protocol):
     """The way to ask the person. `None` instead of an approver means that nobody can be asked."""
 
     async def ask(self, question: Question) -> Answer:
-        """Return the answer; cancelled with the turn."""
+        """Return the answer. Cancelled with the turn, and when the call needs no answer any more.
+
+        The questions of one step are asked at the same time, in call order.
+        """
         ...

@@ -66,6 +66,9 @@ class Tool:
     preview: Callable[[Mapping[str, Any], Path], str] | None = None
     """What a call would change in the folder it works in, as a unified diff for a person; "" where that cannot be
     told. Reads, never writes, raises nothing."""
+    check: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult | None]] | None = None
+    """Returns the error that a call would end in as things are, None if it can run: nobody is asked about a call that
+    must fail. Reads, never writes, raises nothing."""
     needs: tuple[type, ...] = ()
     """Protocols of `nexus_cli.core.services`; with one unmet the tool is absent."""
     ordered: bool = False

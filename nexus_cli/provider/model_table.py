@@ -124,7 +124,17 @@ def table_path() -> Path | None:
     return folder / TABLE if folder else None
 
 
+_kept: dict[str, Any] = {}
+
+
+def keep_table() -> None:
+    """Read litellm's table now and keep it for every model: 3 MB."""
+    _kept.update(_table())
+
+
 def _table() -> dict[str, Any]:
+    if _kept:
+        return _kept
     path = table_path()
     try:
         loaded = json.loads(path.read_bytes()) if path else {}

@@ -7,19 +7,19 @@ results in call order.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, assert_never, runtime_checkable
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import Tool, ToolContext
+from nexus_cli.session.approvals import CONFIRM, ApprovalStep, AskedCall, always_text, approval_scope, call_detail
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (
@@ -96,7 +96,7 @@ class Dispatcher:
     changed: dict[str, None] = field(default_factory=dict)
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
-    """Scopes that the person allowed for the rest of the session: tool and kind; outside the project also the paths."""
+    """Scopes that the person allowed for the rest of the session, see `approval_scope`."""
     given: dict[str, str] = field(default_factory=dict)
     """Partial output of cancelled calls."""
     here: dict[str, float] = field(default_factory=dict)
@@ -108,9 +108,11 @@ class Dispatcher:
     """True if the calls of this step need confirmation although they are permitted."""
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
+    _step: ApprovalStep = field(default_factory=ApprovalStep)
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off."""
+        self._step = ApprovalStep(calls)
         self._limit(lane_state, calls)
         await self._run_all(lane_state, calls)
         if self.errors >= ERRORS and not self.signals:
@@ -212,15 +214,11 @@ class Dispatcher:
         await self._record(lane_state, call, result, now - self.here.get(call.id, now))
 
     async def _result(self, lane_state: LaneState, call: ToolCall, tool: Tool | None) -> ToolResult:
-        if self.starts.was_started(call.id) and call.id not in self.here:
-            return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
         if tool is None:
             return ToolResult(error=self._unknown(call.name), ran=False)
-        if call.raw:
-            return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
-        checked, problems = check_arguments(call.arguments, tool.parameters)
-        if problems:
-            return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
+        checked = self._checked_arguments(call, tool)
+        if isinstance(checked, ToolResult):
+            return checked
         if refusal := self._refusals.get(call.id):
             return self._refuse(call, tool, refusal.why, refusal.limit)
         refused = await self._permission(lane_state, call, tool, checked)
@@ -230,8 +228,19 @@ class Dispatcher:
         self.here[call.id] = time.monotonic()
         return await self._run(lane_state, call, tool, checked)
 
-    async def _run(self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
-        context = ToolContext(
+    def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
+        """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
+        if self.starts.was_started(call.id) and call.id not in self.here:
+            return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+        if call.raw:
+            return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
+        checked, problems = check_arguments(call.arguments, tool.parameters)
+        if problems:
+            return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
+        return checked
+
+    def _tool_context(self, lane_state: LaneState, call: ToolCall) -> ToolContext:
+        return ToolContext(
             self.cwd,
             self.project,
             lane_state.budget.output_cap,
@@ -240,48 +249,116 @@ class Dispatcher:
             self.services,
             lambda text: self.given.update({call.id: text}),
         )
+
+    async def _run(self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
         try:
-            return await tool.run(checked, context)
+            return await tool.run(checked, self._tool_context(lane_state, call))
         except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     async def _permission(
         self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
     ) -> ToolResult | None:
-        level = self.limits.allow or "read"
-        verdict: Verdict = decide(
-            tool, checked, allow=level, cwd=self.cwd, project=self.project, config_dirs=self.config_dirs
-        )
-        if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
-            verdict = ApprovalNeed("this run confirms what changes something", str(tool.effect))
-        if not isinstance(verdict, ApprovalNeed):
-            return None
-        scope = _scope(tool, checked, verdict)
-        if scope in self.always:
+        need = self._approval_need(tool, checked)
+        if need is None:
             return None
         if self.approver is None:
-            why = f"not permitted: {verdict.why}, and nobody can be asked here (--allow {level})"
-            if self._confirm and tool.effect in CHANGES:
+            why = f"not permitted: {need.why}, and nobody can be asked here (--allow {self.limits.allow or 'read'})"
+            if need.kind == CONFIRM:
                 return self._refuse(call, tool, why, "confirm")
             return self._refuse(call, tool, why, "allow", self._level_needed(tool, checked))
-        what = f"{tool.name} {self._subject(tool, call)}"
-        detail = await asyncio.to_thread(_detail, tool, checked, self.cwd)
-        question = Question(call, what, verdict.why, detail, _scope_text(scope))
-        lane_state.emit(event.ApprovalRequest(question))
-        await lane_state.control.wait_until_shown()
-        answer = await self.approver.ask(question)
-        lane_state.emit(event.ApprovalAnswer(call.id, answer))
-        match answer:
-            case Allow(always):
-                if always:
-                    self.always.add(scope)
+        async with self._step.lock:  # calls that run together come here together
+            if call.id not in self._step.answers:
+                await self._ask(lane_state, call, self.approver)
+        match self._step.answers[call.id]:
+            case ToolResult() as error:
+                return error
+            case Allow():
                 return None
             case Deny(why, said=False):
                 return self._refuse(call, tool, CANCELLED.format(who=why), SAID_NOTHING)
             case Deny(why):
-                return self._refuse(call, tool, f"the person said no{': ' + why if why else ''}", SAID_NO)
+                return self._refuse(call, tool, f"Declined{': ' + why if why else ' by the person.'}", SAID_NO)
             case Defer():
                 raise ApprovalDeferred
+            case never:
+                assert_never(never)
+
+    def _approval_need(self, tool: Tool, checked: Mapping[str, Any]) -> ApprovalNeed | None:
+        """Return why the person has to be asked about a call; None if it may run."""
+        verdict: Verdict = decide(
+            tool, checked, allow=self.limits.allow or "read", cwd=self.cwd, project=self.project,
+            config_dirs=self.config_dirs,
+        )  # fmt: skip
+        if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
+            verdict = ApprovalNeed("this run confirms what changes something", CONFIRM)
+        if not isinstance(verdict, ApprovalNeed) or approval_scope(tool, checked, verdict.kind) in self.always:
+            return None
+        return verdict
+
+    async def _ask(self, lane_state: LaneState, first: ToolCall, approver: Approver) -> None:
+        """Ask about `first` and the calls of the step behind it that need it as things are, all at the same time."""
+        calls = self._step.calls[self._step.calls.index(first) :]
+        asked = [made for call in calls if (made := await self._question(lane_state, call, call is first))]
+        for one in asked:
+            lane_state.emit(event.ApprovalRequest(one.question))
+        await lane_state.control.wait_until_shown()
+        tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]
+        self._step.open = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
+        try:
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    raise result
+        finally:
+            self._step.open.clear()
+
+    async def _answer(self, lane_state: LaneState, asked: AskedCall, approver: Approver) -> None:
+        call_id = asked.question.call.id
+        try:
+            answer = await approver.ask(asked.question)
+        except asyncio.CancelledError:
+            if call_id not in self._step.answers:  # the turn is stopped
+                raise
+            answer = Allow()
+        self._step.answers[call_id] = answer
+        self._step.open.pop(call_id, None)
+        lane_state.emit(event.ApprovalAnswer(call_id, answer))
+        if isinstance(answer, Allow) and answer.always:
+            self.always.add(asked.scope)
+            self.withdraw_questions()
+
+    def withdraw_questions(self) -> None:
+        """Allow the calls that are asked about and need no answer any more: level or scopes have changed."""
+        for call_id, (asked, task) in self._step.open.items():
+            if call_id not in self._step.answers and self._approval_need(asked.tool, asked.checked) is None:
+                self._step.answers[call_id] = Allow()
+                # Not at once: a task that is cancelled before its first step would emit no answer.
+                asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def _question(self, lane_state: LaneState, call: ToolCall, due: bool) -> AskedCall | None:
+        """Return what to ask about a call; None if nothing is, or if it would fail.
+
+        The error of a call that is `due` is its result; a later one may still apply when its turn comes.
+        """
+        tool = self.registry.get(call.name)
+        checked = self._checked_arguments(call, tool) if tool and call.id not in self._refusals else None
+        if tool is None or checked is None or isinstance(checked, ToolResult):
+            return None
+        need = self._approval_need(tool, checked)
+        if need is None:
+            return None
+        # A file outside the project is not even looked at before the person allows it.
+        if tool.check and need.kind != "outside":
+            error = await tool.check(checked, self._tool_context(lane_state, call))
+            if error is not None:
+                if due:
+                    self._step.answers[call.id] = error
+                return None
+        detail = await asyncio.to_thread(call_detail, tool, checked, self.cwd)
+        scope = approval_scope(tool, checked, need.kind)
+        what = f"{tool.name} {self._subject(tool, call)}"
+        question = Question(call, what, need.why, detail, always_text(scope), need.kind)
+        return AskedCall(question, tool, checked, scope)
 
     def _level_needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
@@ -326,36 +403,3 @@ class Dispatcher:
     def _subject(self, tool: Tool | None, call: ToolCall) -> str:
         value = call.arguments.get(tool.subject, "") if tool else call.raw
         return " ".join(str(value).split())[:200]
-
-
-def _scope(tool: Tool, arguments: Mapping[str, Any], verdict: ApprovalNeed) -> tuple[str, ...]:
-    """Return the scope of an "always" answer."""
-    paths = tool.paths(arguments) if verdict.kind in ("outside", "protected") else ()
-    return (tool.name, verdict.kind, *paths)
-
-
-def _scope_text(scope: tuple[str, ...]) -> str:
-    """Return the scope of "always" in words."""
-    name, kind, *paths = scope
-    if paths:
-        return f"{name} of {', '.join(paths)} this session"
-    return f"every {name} {'command' if kind == Effect.RUN else 'call'} this session"
-
-
-def _detail(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> str:
-    """Return what a person has to see before an approval: the command, the diff, else the arguments."""
-    if tool.effect is Effect.RUN:
-        return str(arguments.get(tool.subject, ""))
-    diff = tool.preview(arguments, cwd) if tool.preview else ""
-    return diff or "\n".join(f"{key}: {_value_text(value)}" for key, value in arguments.items())
-
-
-def _value_text(value: Any) -> str:
-    """Return a text as it is, on lines of its own if it has several; anything else as JSON with such texts."""
-    if isinstance(value, str):
-        return f"\n{value}" if "\n" in value else value
-    if isinstance(value, Mapping):
-        return "".join(f"\n  {key}: {_value_text(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return "".join(f"\n- {_value_text(item)}" for item in value)
-    return json.dumps(value, ensure_ascii=False)

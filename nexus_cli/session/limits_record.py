@@ -25,6 +25,8 @@ from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.run_limits import SIGNALS, Signals, tighten_by_signals
 
 T = TypeVar("T")
+CHANGED = "the limits have changed"
+"""How the line for the model begins."""
 LIMITS = "limits"
 """Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
 model in tokens, as then known. It holds for the requests that were sent from then on."""
@@ -71,7 +73,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> s
     before, now = _set_by_layers(memos[-1].value["limits"]), Limits(**{one.name: one.value for one in bounds})
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
     told = (f"{name} {_value_text(getattr(now, name))} (was {_value_text(getattr(before, name))})" for name in names)
-    return f"the limits have changed: {'; '.join(told)}" if names else ""
+    return f"{CHANGED}: {'; '.join(told)}" if names else ""
 
 
 def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:

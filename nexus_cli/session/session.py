@@ -33,6 +33,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.dispatch import ApprovalDeferred
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.level import at_level
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import outcome, result_object
@@ -126,6 +127,18 @@ class Session:
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
         self._control.steering.extend(other.take_back())
+
+    def set_level(self, level: str) -> None:
+        """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
+        it; also those that the person is being asked about."""
+        self.state = at_level(self.state, level)
+        self.state.dispatcher.withdraw_questions()
+
+    def cycle_level(self) -> str:
+        """Go from `read` to `edit`, else back to `read`; return that level. `all` is only reached by its name."""
+        level = "edit" if self.status().allow == "read" else "read"
+        self.set_level(level)
+        return level
 
     @property
     def undelivered(self) -> tuple[str, ...]:

@@ -41,10 +41,15 @@ def _read_definition(path: Path) -> Tool:
     def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
         return str(import_module(module).preview(arguments, cwd))
 
+    async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+        error: ToolResult | None = await import_module(module).check(arguments, context)
+        return error
+
     effect = Effect(found.pop("effect"))
+    edits = effect is Effect.EDIT
     return Tool(
-        path.stem, run=run, effect=effect, paths=paths, preview=preview if effect is Effect.EDIT else None,
-        needs=tuple(_find_protocol(name) for name in found.pop("needs", ())), **found,
+        path.stem, run=run, effect=effect, paths=paths, preview=preview if edits else None,
+        check=check if edits else None, needs=tuple(_find_protocol(name) for name in found.pop("needs", ())), **found,
     )  # fmt: skip
 
 

@@ -34,9 +34,9 @@ FORWARDED = (
 KEEP_IGNORED = (_signal.SIGHUP, _signal.SIGQUIT, _signal.SIGTSTP)
 """Signals that a run leaves ignored if they were ignored at its start."""
 NOT_RUNNING = "no warm process is running"
-CODE = "import sys; sys.path[:] = sys.argv[3:]; from nexus_cli.__main__ import serve_warm; serve_warm()"
-"""The program of the warm process: folder, minutes, and the import path of the caller, where the project's folder is
-blocked."""
+CODE = "import sys; from nexus_cli.__main__ import serve_warm; sys.path[:] = sys.argv[3:]; serve_warm()"
+"""The program of the warm process: folder, minutes, and the import path of the caller, where the working folder is
+blocked. That may be the one of nexus itself: so it is found before."""
 FINITE_NEVER = ("RLIMIT_AS", "RLIMIT_DATA", "RLIMIT_CPU")
 """Limits with which no warm process is started: its forks could not get rid of them."""
 

@@ -63,6 +63,9 @@ class FakeSession:
         self.saved = options.save
         self.cancelled = asyncio.Event()
 
+    def passed_limit(self) -> None:
+        """Asked by the watchdog's thread; there is no limit."""
+
     def cancel(self) -> None:
         self.cancelled.set()
 

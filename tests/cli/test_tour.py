@@ -59,7 +59,7 @@ STAYS = """
 from nexus_cli.session.acts import compaction
 compaction.restored_head = lambda old, window, since: tuple(window)
 """
-ASKED = r"and a reason: "
+ASKED = r"what\s+to\s+do\s+instead"
 ON = "q to leave: "
 
 
@@ -164,17 +164,17 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         r"recalled d1, \d+ tokens .*ERROR order 8206",
         r"left out as d2: .*compaction.* [\d,]+ tokens became [\d,]+\. .*\(\"d2\"\).*"
         r"One test fails\. Find out why and fix it\. .*1\. Goal: .*shop/shipping\.py",
-        r"> /compact --preview [\d,]+ tokens would become at most [\d,]+ of a budget of 12,000\. Nothing was sent",
+        r"▌ /compact --preview [\d,]+ tokens would become at most [\d,]+ of a budget of 12,000\. Nothing was sent",
         r"next 10 with it",
         r"The last order in it: .*order 8420",
         r"Record of the work.*Files, below .*python3 -m unittest -> exit 0",
-        r"> /compact ! left out as d3: .*> How did the last run of the tests end",
+        r"▌ /compact ! left out as d3: .*▌ How did the last run of the tests end",
         r"The record says: python3 -m unittest -> exit 0",
-        r"> /uncompact .* undone: [\d,]+ .*[\d,]+",
+        r"▌ /uncompact .* undone: [\d,]+ .*[\d,]+",
         r"Killed: process \d+ got SIGKILL .* 10 orders",
         r"outcome unknown: the process ended while this ran",
         r"Done, and none was booked twice: \d+ booked now, \d+ before: all 10 are booked",
-        r"2\. What the model sees .*> /context .*\d\d% of the newest request began exactly as the one before it",
+        r"2\. What the model sees .*▌ /context .*\d\d% of the newest request began exactly as the one before it",
         r"7\. Your turn .*nexus login PROVIDER.* Type next, .* nexus and then",
     ):
         assert re.search(evidence, seen.flat), f"{evidence!r} is not in it:\n{seen.out}"

@@ -48,7 +48,9 @@ class FakeContext:
     @property
     def options(self) -> Options:
         """See `CommandContext`."""
-        return replace(self._options, resume=self.session.id, newest=False)
+        now = self.session.state.options or self._options
+        where = replace(self._options, resume=self.session.id, newest=False)
+        return replace(where, allow=now.allow, allow_from=now.allow_from)
 
     @property
     def commands(self) -> Mapping[str, Command]:

@@ -141,11 +141,13 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert value["level"] == "read" and not value["allowed"] and [one["name"] for one in value["levels"]]
     context.run("permissions edit")
     assert context.session.status().allow == "edit" and "editing files" in context.said[-1]
-    context.session.state.dispatcher.always |= {("bash", "run"), ("read_file", "outside", "/etc/hosts")}
+    always = context.session.state.dispatcher.always
+    always |= {("bash", "run", "make"), ("edits", "edit"), ("read_file", "outside", "/etc/hosts")}
     context.run("permissions READ").run("permissions")
     value = context.shown[-1][1]
-    assert value["level"] == "read" and value["allowed"] == ["every bash command", "read_file of /etc/hosts"]
-    assert "every bash command" in FORMS["permissions"](value, 80)
+    assert value["level"] == "read"
+    assert value["allowed"] == ["bash: make", "edits in this project", "read_file of /etc/hosts"]
+    assert "bash: make" in FORMS["permissions"](value, 80)
     with pytest.raises(NexusError, match="one of read, edit, all"):
         context.run("permissions everything")
 

@@ -71,6 +71,7 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
         ("half\n[exit status 0]\ninterrupted while it ran: the person stopped the turn", "no exit status: interrupted"),
         ("outcome unknown: the process ended while this ran. Look before you run it again.", "no exit status: outcome"),
         ("the person said no", "exit 0"),
+        ("Declined: leave it", "exit 0"),
         ("not permitted: it would run", "exit 0"),
         ("half\n[ended after 5 s: time limit; exit status 143]", "exit 143: ended after 5 s: time limit"),
     ],

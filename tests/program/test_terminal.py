@@ -11,6 +11,7 @@ from typing import Any
 import pexpect
 import pytest
 from program.stage import NEXUS, SECONDS, Seen, Stage, calls, play, stage
+from terminal.emulator import Emulator
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt\U000e0041"
 OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[KAG]|\x1b\[\?25[lh]")
@@ -44,11 +45,11 @@ def approved(root: Path) -> dict[str, Any]:
         {"text": f"# Done\n\nIt **works** {HOSTILE}\n", "chunk": 1},
     ]
     with stage(root, script) as place, terminal(place, "ask", "do it") as child:
-        child.expect(r"\[y\][^\n]*: ?")
+        child.expect("what to do instead")
         first = str(child.before)
-        child.send("y\n")
-        child.expect(r"\[y\][^\n]*: ?")
-        child.send("n\n")
+        child.send("y")
+        child.expect("what to do instead")
+        child.send("n")
         rest = whole(child)
         return {
             "first": first, "rest": rest, "status": child.exitstatus,
@@ -89,14 +90,17 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_it_asks_before_a_command_and_does_what_it_is_told(seen: Seen) -> None:
     shown = seen["approved"]
     assert shown["status"] == 0 and shown["left"] == ["made"], shown
-    assert "the person said no" in shown["sent"]
+    assert "Declined" in shown["sent"]
 
 
 def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:
     shown = seen["approved"]["first"] + seen["approved"]["rest"]
     plain = OURS.sub("", shown)
     assert not any(mark in plain for mark in ("\x1b", "\x07", "\x9b", "\u202e", "\U000e0041")), repr(plain)
-    assert "␛" in plain and "works" in plain and "Done" in plain and "**works**" not in plain
+    screen = Emulator(80, 24)
+    screen.feed(shown.encode())
+    lines = "\n".join(screen.lines_of_all())
+    assert "␛" in lines and "works" in lines and "Done" in lines and "**works**" not in lines
 
 
 def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:

@@ -31,6 +31,8 @@ from program.stage import (
 )
 from program.test_ends import alive
 
+import nexus_cli
+
 PAIRS = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 6
 CALLERS = 200 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 8
 LOOK = r"""
@@ -230,7 +232,8 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         assert (child.returncode, stdout.count(b"word"), stderr) == (0, 300, b"")
         assert not status()["running"]
         place.script(None)
-        assert place.run("warm", "start", installed=True).status == 0
+        checkout = Path(nexus_cli.__file__).parent.parent
+        assert place.run("warm", "start", installed=True, cwd=checkout).status == 0
         second = status()["pid"]
         done = place.ask("-v", "hi", program=patient(tmp_path, 'place.identity = lambda: b"newer"'), env={})
         assert done.status == 0 and "something was installed" in done.told[0], done

@@ -26,6 +26,8 @@ KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
 SETTINGS = "[provider]\nretries = 1\nretry_seconds = 20.0\nstall_seconds = 30.0\n"
 PROMPT_SECONDS = 20.0
 """How long the prompt may take to appear on a machine that does other things too."""
+QUESTIONS = ("Run this?", "Make this change?", "Allow ")
+"""How the row begins that asks about a call."""
 RESTS = 0.35
 """Seconds without a byte after which nothing runs: a spinner moves more often."""
 SPINS = tuple(f"{frame} " for frame in UNICODE.frames)
@@ -148,11 +150,10 @@ class Repl(Terminal):
 
         def opened(terminal: Terminal) -> bool:
             lines = terminal.lines()
-            at = next((number for number, line in enumerate(lines) if f"Allow {tool}?" in line), None)
-            if at is None or self.dumb:
-                return at is not None
-            # The field and the box: half a screen that was read may have the question and not yet the closed field.
-            return sum(line == ">" or line.startswith("> ") for line in lines[at:]) >= 2
+            at = next((number for number, line in enumerate(lines) if line.startswith(QUESTIONS)), None)
+            named = any(tool.removesuffix("_file") in line for line in terminal.scrollback())
+            # Below the question, and not only in it: half a screen that was read may lack the field.
+            return at is not None and named and any("or type what" in line for line in lines[at:])
 
         self.wait_for(opened, timeout)
         if self.dumb:

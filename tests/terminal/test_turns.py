@@ -10,6 +10,7 @@ import pytest
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
 from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, UP, ctrl
+from ui.screen.test_key_table import bytes_of, rows_of_table
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
 """A second and a half."""
@@ -185,10 +186,10 @@ def test_what_was_typed_ahead_never_answers_a_question(repl: Opens) -> None:
     made.send("\r")
     time.sleep(0.3)
     made.asked_about("bash")
-    made.send(ESCAPE)
+    made.send("leave it\r")
     made.wait_for("well then")
     made.idle()
-    assert not (made.folder / "made").exists()
+    assert not (made.folder / "made").exists() and "Declined: leave it" in sent(made)
     assert any("yyyyyyyy" in line for line in made.lines())
 
 
@@ -206,12 +207,12 @@ def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None
     assert not (made.folder / "made").exists()
 
 
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str) -> None:
+@pytest.mark.parametrize(("term", "key"), [("xterm-256color", ESCAPE), ("dumb", ctrl("c"))])
+def test_esc_or_ctrl_c_at_a_question_stops_the_turn(repl: Opens, term: str, key: str) -> None:
     made = repl([call("bash", command="touch made"), "well then"], env={"TERM": term})
     made.say("go", ends=False)
     made.asked_about("bash")
-    made.send(ctrl("c"))
+    made.send(key)
     made.idle()
     assert len(made.server.requests) == 1 and not (made.folder / "made").exists()
     assert "Interrupted" in made.text, made.picture()
@@ -229,12 +230,47 @@ def test_an_answer_of_no_with_words_reaches_the_model(repl: Opens) -> None:
 
 
 def test_always_is_asked_once(repl: Opens) -> None:
-    made = repl([call("bash", command="echo one >> made"), call("bash", command="echo two >> made"), "well then"])
+    made = repl([call("bash", command="echo one >> made"), call("bash", command="echo one >> made"), "well then"])
     made.say("go", ends=False)
     made.asked_about("bash")
-    made.send("a\r")
+    made.send("a")
     made.wait_for("well then")
-    assert (made.folder / "made").read_text() == "one\ntwo\n"
+    assert (made.folder / "made").read_text() == "one\none\n"
+
+
+@pytest.mark.parametrize(("columns", "term"), [(60, "xterm-256color"), (100, "dumb"), (160, "xterm-256color")])
+def test_several_calls_of_a_step_are_one_list_and_a_level_answers_what_it_allows(
+    repl: Opens, columns: int, term: str
+) -> None:
+    calls = [
+        {"name": "bash", "arguments": {"command": "echo one > made"}},
+        {"name": "write_file", "arguments": {"path": "b.txt", "content": "two\n"}},
+        {"name": "bash", "arguments": {"command": "cat made"}},
+        {"name": "bash", "arguments": {"command": "echo never > never"}},
+    ]
+    made = repl([{"calls": calls}, "well then"], columns=columns, rows=40, env={"TERM": term})
+    made.say("go", ends=False)
+    made.asked_about("1 of 4  bash echo one > made" if columns > 60 else "1 of 4")
+    assert [made.times(f"{number} {name}") for number, name in ((1, "bash"), (2, "write"), (3, "bash"))] == [1] * 3
+    assert made.times("+ two") == 1
+    dumb = term == "dumb"
+    made.send("y\r" if dumb else "\x1b[Z")
+    if not dumb:
+        made.wait_for("edit")
+        made.send("y")
+    made.asked_about("2 of 4" if dumb else "3 of 4")
+    if dumb:
+        made.send("y\r")
+        made.asked_about("3 of 4")
+    made.send("y\r")
+    made.asked_about("4 of 4")
+    assert not (made.folder / "made").exists(), "nothing runs before all is answered"
+    made.send("not that one\r")
+    made.wait_for("well then")
+    made.idle()
+    assert sorted(path.name for path in made.folder.iterdir()) == ["b.txt", "made"]
+    assert "Declined: not that one" in sent(made) and "one\\n" in sent(made)
+    assert made.times("+ two") == 1
 
 
 def test_words_entered_at_the_very_end_of_a_turn_are_answered(repl: Opens) -> None:
@@ -284,6 +320,24 @@ def test_in_a_dumb_terminal_an_empty_enter_sends_what_the_editor_left(repl: Open
     made.say("")
     assert "well then" in made.text
     assert "a message\\nof words" in str(made.server.requests[-1].body["messages"])
+
+
+def test_in_the_pager_every_key_of_the_table_is_the_pagers(repl: Opens, tmp_path: Path) -> None:
+    keys = "".join(bytes_of(name) for name, _ in rows_of_table())
+    pager = tmp_path / "pager"
+    reads = f"dd bs=1 count={len(keys)} if=/dev/tty of=$0.keys 2>/dev/null"
+    pager.write_text(f"#!/bin/sh\nstty raw -echo </dev/tty\necho paging\n{reads}\n")
+    pager.chmod(0o755)
+    made = repl(env={"PAGER": str(pager)})
+    made.send("!seq 200\r")
+    made.wait_for("200")
+    made.idle()
+    made.send(ctrl("o"))
+    made.wait_for("paging")
+    made.send(keys)
+    made.say("hello")
+    assert (tmp_path / "pager.keys").read_bytes() == keys.encode()
+    assert len(made.server.requests) == 1 and "hello" in sent(made)
 
 
 def test_the_project_is_not_touched_by_looking(repl: Opens) -> None:

@@ -68,7 +68,10 @@ class Desk:
         assert tool is not None
         checked, faults = check_arguments(arguments, tool.parameters)
         assert not faults, faults
-        return await tool.run(checked, self.context())
+        foreseen = await tool.check(checked, self.context()) if tool.check else None
+        result = await tool.run(checked, self.context())
+        assert foreseen is None or result.error, f"said to fail before it is asked for: {foreseen}"
+        return result
 
     def run(self, name: str, **arguments: Any) -> ToolResult:
         return asyncio.run(self.call(name, **arguments))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.session.dispatch import _detail
+from nexus_cli.session.approvals import call_detail
 from nexus_cli.tools import edit_preview
 from nexus_cli.tools.edit_preview import LARGEST, MOST, unified_diff
 
@@ -153,8 +153,8 @@ def test_a_question_shows_the_diff_the_command_or_readable_arguments(new_desk: C
     desk = new_desk()
     desk.write("a", "one\n")
     edit = tool(desk, "edit_file")
-    assert "-one\n+two\n" in _detail(edit, {"path": "a", "edits": [{"old": "one", "new": "two"}]}, desk.project)
-    told = _detail(edit, {"path": "gone", "edits": [{"old": "a\nb", "new": "c", "all": True}]}, desk.project)
+    assert "-one\n+two\n" in call_detail(edit, {"path": "a", "edits": [{"old": "one", "new": "two"}]}, desk.project)
+    told = call_detail(edit, {"path": "gone", "edits": [{"old": "a\nb", "new": "c", "all": True}]}, desk.project)
     assert told == "path: gone\nedits: \n- \n  old: \na\nb\n  new: c\n  all: true"
-    assert _detail(tool(desk, "bash"), {"command": "ls\npwd", "timeout": 3}, desk.project) == "ls\npwd"
+    assert call_detail(tool(desk, "bash"), {"command": "ls\npwd", "timeout": 3}, desk.project) == "ls\npwd"
     assert tool(desk, "bash").effect is Effect.RUN

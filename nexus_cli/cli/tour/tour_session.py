@@ -6,7 +6,7 @@ Owns the texts' layout and the questions. Which turns are taken and what they mu
 from __future__ import annotations
 
 import os
-import termios
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from string import Template
 from typing import Any, TypeVar
@@ -22,9 +22,10 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import Act
-from nexus_cli.ui.print.approver import PersonApprover, read_terminal_line
+from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import Stream
-from nexus_cli.ui.render.question_text import question_text
+from nexus_cli.ui.print.terminal_questions import TerminalQuestions, read_terminal_line
+from nexus_cli.ui.render.question_text import AnswerKey, question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
@@ -83,7 +84,9 @@ class TourSession:
         )  # fmt: skip
         approver: Approver = self
         if self.asks:
-            approver = PersonApprover(self, lambda question: question_text(question, self.width, self._theme))
+            approver = PersonApprover(
+                self, lambda question, number: question_text(question, self.width, self._theme, number)
+            )
         script = load_script(defaults_dir() / "tour" / "script.toml")
         provider = ScriptedModel(script, pace=WORD_SECONDS if self.slow else 0.0, memory=self.sandbox.folder / "sent")
         self._session = open_session(options, sandbox_settings(), approver=approver, provider=provider)
@@ -180,16 +183,11 @@ class TourSession:
         """Print finished lines."""
         self._stream.write(text + "\n")
 
-    async def question(self, text: str, prompt: str) -> str | None:
-        """Print `text` and read one line after `prompt`; None at the end of input. Follows `ReplView.question`.
-
-        Enter alone goes on everywhere in the tour: here it is a yes.
-        """
-        if text:
-            self.put(text)
-        termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the question is no answer to it
-        line = await self._read_line("\n".join(filled(prompt, self.width - 1)) + " ")
-        return "y" if line is not None and not line.strip() else line
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+        """See `AnswerSource`. Enter alone goes on everywhere in the tour: here it is a yes."""
+        questions = TerminalQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT))
+        line = await questions.question(text, prompt, keys)
+        return line or "y" if line is not None else None
 
     async def wait(self) -> None:
         """Wait for Enter in a terminal. Raises `LeftTour` if the person leaves."""

@@ -30,8 +30,8 @@ READS, CHANGES = frozenset({"read_file"}), frozenset({"edit_file", "write_file"}
 LISTINGS: Mapping[str, str] = {"glob": "listed", "grep": "searched"}
 KNOWN = READS | CHANGES | frozenset(LISTINGS)
 FAILED = (
-    "arguments are no JSON object", "bad arguments for", "interrupted while it ran", "not permitted", "not run",
-    "outcome unknown", "the person said no", "there is no tool", "tools are switched off",
+    "arguments are no JSON object", "bad arguments for", "Declined", "interrupted while it ran", "not permitted",
+    "not run", "outcome unknown", "the person said no", "there is no tool", "tools are switched off",
 )  # fmt: skip
 """How the results of calls begin that could not run, or did not end."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.tool import Effect
+from nexus_cli.session.approvals import always_text
 from nexus_cli.session.compaction.compact import pins_room
 from nexus_cli.session.compaction.pins import list_pins
 from nexus_cli.session.goals import list_goals
@@ -142,12 +143,10 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
         "level": state.limits.allow or "read",
         "bound_by": next((bound.bound_by for bound in state.bounds if bound.name == "allow"), "defaults"),
         "levels": [{"name": level, "runs": RUNS[level]} for level in LEVELS],
-        "allowed": [_scope_text(*scope) for scope in sorted(state.dispatcher.always)],
+        "allowed": [_allowed_text(scope) for scope in sorted(state.dispatcher.always)],
     }
 
 
-def _scope_text(name: str, kind: str, *paths: str) -> str:
+def _allowed_text(scope: tuple[str, ...]) -> str:
     """Return one thing allowed for the rest of the session in words."""
-    if paths:
-        return f"{name} of {', '.join(paths)}"
-    return f"every {name} command" if kind == "run" else f"every {name} call inside the project"
+    return f"{scope[0]}: {scope[2]}" if scope[1] == "run" else always_text(scope)

@@ -16,6 +16,7 @@ from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import preview_change, short_diff, unified_diff
 from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import (
+    FileContent,
     ToolError,
     decode_file,
     describe_problem,
@@ -46,8 +47,19 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             lambda done: seen.note(str(target), done.digest, "changed"),
         )
     except (OSError, ToolError) as error:
-        return ToolResult(error=f"{describe_problem(path, error, context.cwd)}\nNothing was changed.")
+        return _error(path, error, context)
     return ToolResult(edited.message, changed=(project_relative(target, context.project),), diff=edited.diff)
+
+
+async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+    """Return the error of edits that do not apply, None if they do."""
+    try:
+        target = resolve_path(arguments["path"], context.cwd)
+        known = context.services[SeenFileStore].digest(str(target))
+        await run_in_thread(lambda stop: _change(target, arguments["edits"], known, stop))
+    except (OSError, ToolError) as error:
+        return _error(arguments["path"], error, context)
+    return None
 
 
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
@@ -64,15 +76,19 @@ def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
 def _edit(
     target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: StopFlag
 ) -> _EditResult:
+    with locked_folder(target.parent, stop):
+        content, text, after = _change(target, edits, known, stop)
+        data = encode_text(text, after)
+        replace_file(target, data, stop, expected=content.digest)
+    return _EditResult(sha256_hex(data), short_diff(text.text, after), unified_diff(text.text, after, name))
+
+
+def _change(
+    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, stop: StopFlag
+) -> tuple[FileContent, DecodedText, str]:
+    """Return what the file holds, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
         raise ToolError("`edits` is empty")
-    with locked_folder(target.parent, stop):
-        return _edit_alone(target, edits, known, name, stop)
-
-
-def _edit_alone(
-    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: StopFlag
-) -> _EditResult:
     content = read_regular_file(target)
     if content.beyond:
         raise ToolError("is over 64 MiB")
@@ -84,6 +100,8 @@ def _edit_alone(
     after = apply_edits(text.text, edits, stop)
     if after == text.text:
         raise ToolError("the edits together change nothing")
-    data = encode_text(text, after)
-    replace_file(target, data, stop, expected=content.digest)
-    return _EditResult(sha256_hex(data), short_diff(text.text, after), unified_diff(text.text, after, name))
+    return content, text, after
+
+
+def _error(path: str, error: OSError | ToolError, context: ToolContext) -> ToolResult:
+    return ToolResult(error=f"{describe_problem(path, error, context.cwd)}\nNothing was changed.")

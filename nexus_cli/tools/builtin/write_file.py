@@ -17,6 +17,7 @@ from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import preview_change, unified_diff
 from nexus_cli.tools.files import (
+    FileContent,
     ToolError,
     count_lines,
     decode_file,
@@ -64,6 +65,17 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(text, changed=(name,), diff=written.diff, counts={"lines": lines})
 
 
+async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
+    """Return the error of a write that would be refused, None if it can be done."""
+    try:
+        target = resolve_path(arguments["path"], context.cwd)
+        known = context.services[SeenFileStore].digest(str(target))
+        await run_in_thread(lambda stop: _change(target, arguments["content"], known))
+    except (OSError, ToolError) as error:
+        return ToolResult(error=describe_problem(arguments["path"], error, context.cwd))
+    return None
+
+
 def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
     """Return the write as a unified diff; "" where that is unknown."""
     return preview_change(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
@@ -73,10 +85,19 @@ def _write(target: Path, content: str, known: str | None, name: str, stop: StopF
     if not os.path.lexists(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with locked_folder(target.parent, stop):
-        return _write_alone(target, content, known, name, stop)
+        old, before, after = _change(target, content, known)
+        data = encode_text(before, after)
+        replace_file(target, data, stop, expected=None if old is None else old.digest)
+    undecodable = old is not None and before is None
+    diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
+    return _WriteResult(sha256_hex(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
 
 
-def _write_alone(target: Path, content: str, known: str | None, name: str, stop: StopFlag) -> _WriteResult:
+def _change(target: Path, content: str, known: str | None) -> tuple[FileContent | None, DecodedText | None, str]:
+    """Return what the file holds (None: there is none), its text (None: binary), and the text to write.
+
+    Raises `ToolError` where the file must not be replaced.
+    """
     try:
         old = read_regular_file(target)
     except FileNotFoundError:
@@ -89,12 +110,7 @@ def _write_alone(target: Path, content: str, known: str | None, name: str, stop:
         if old.data and known != old.digest:
             raise ToolError("changed on disk since it was read: read it again")
     before = decode_file(old.data) if old is not None else None
-    after = _new_text(before, content)
-    data = encode_text(before, after)
-    replace_file(target, data, stop, expected=None if old is None else old.digest)
-    undecodable = old is not None and before is None
-    diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
-    return _WriteResult(sha256_hex(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
+    return old, before, _new_text(before, content)
 
 
 def _new_text(before: DecodedText | None, content: str) -> str:

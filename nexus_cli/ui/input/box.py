@@ -52,6 +52,7 @@ from nexus_cli.commands import find, parse
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.burst_reader import read_in_bursts
 from nexus_cli.ui.input.completion import Completions, completion_menu, find_spot, offers_completion
 from nexus_cli.ui.input.editor import edit_text
@@ -74,6 +75,10 @@ _MODES = {InputMode.NAVIGATION: "n", InputMode.REPLACE: "r", InputMode.REPLACE_S
 
 async def _directly(work: Callable[[], Awaitable[str]]) -> str:
     return await work()
+
+
+async def _no_image() -> str:
+    return ""
 
 
 class _Control(BufferControl):
@@ -104,6 +109,8 @@ class InputBox:
         """Files are completed from `project` and written relative to `folder`. Without `save` nothing is written."""
         self.outside: Outside = _directly
         """Gives the terminal away while an editor runs."""
+        self.clipboard_image: Callable[[], Awaitable[str]] = _no_image
+        """Saves the image on the clipboard and returns its path, or ""."""
         self.notice: Callable[[str], None] = self.hint
         """Tells the person one line; until it is replaced, below the box up to the next change."""
         self._environ = environ
@@ -253,6 +260,18 @@ class InputBox:
         self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(kept), self.buffer.text, cut=cut))
         if cut:
             self.notice(f"the paste has more than {KEPT >> 20} MiB: what comes after them was left out")
+
+    async def paste_image(self) -> None:
+        """Mention the image on the clipboard at the cursor; say so where there is none."""
+        try:
+            path = await self.clipboard_image()
+        except OSError as error:
+            self.hint(f"the image cannot be saved: {error.strerror}")
+            return
+        if path:
+            self.buffer.insert_text(quote_mention(path) + " ")
+        else:
+            self.hint("no image on the clipboard")
 
     def hint(self, text: str) -> None:
         """Show one line below the box, until the text changes; "" takes it away."""
@@ -440,6 +459,10 @@ def _text(keys: KeyBindings, box: InputBox) -> None:
     @keys.add(Keys.BracketedPaste, filter=here)
     def _paste(event: KeyPressEvent) -> None:
         box.paste(event.data)
+
+    @keys.add("c-v", filter=here)
+    def _image(event: KeyPressEvent) -> None:
+        event.app.create_background_task(box.paste_image())
 
     @keys.add("c-g", filter=here)
     @keys.add("c-x", "c-e", filter=here)

@@ -1,37 +1,56 @@
-"""Asks the person whether a call may run: until an answer is clear, one question at a time.
+"""Asks the person whether calls may run: one question at a time, those of one step as one list.
 
-Owns what a typed line means, and how `nexus ask` reads one from its terminal. The REPL's views read theirs; what is
-shown is that of `render/question_text`. Whether a call needs asking is decided elsewhere.
+Owns what an answer means. Where it is typed is the business of an `AnswerSource`; what is shown is that of
+`render/question_text`. Whether a call needs asking is decided elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import termios
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.ui.cells import wrap
-from nexus_cli.ui.print.progress_lines import Writable
-from nexus_cli.ui.render.question_text import approval_prompt, explain_unclear_answer
+from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer, list_prompt
 
 TRIES = 5
 NO_ANSWER, CLOSED = "no clear answer was given", "the question was closed without an answer"
+YES = frozenset({"ok", "okay", "sure", "yep", "yeah"})
+"""Words that mean yes perhaps, and are no instruction."""
+SHORTEST = 4
+"""Letters of the shortest word that is an instruction, not a slip of the finger."""
 
 
-def parse_answer(line: str) -> Answer | None:
-    """Return what a typed line means, or None when it means nothing: an empty line is never a yes."""
-    word, _, rest = line.strip().partition(" ")
+@dataclass(frozen=True, slots=True)
+class ParsedAnswer:
+    """What a typed line means."""
+
+    answer: Answer
+    everything: bool = False
+    """It answers every question of the step that has no answer yet."""
+
+
+def parse_answer(line: str, listed: bool = False) -> ParsedAnswer | None:
+    """Return what a line means, or None when that is not clear: an empty line is never a yes.
+
+    Words that are no answer say what to do instead. `A`, `N`, `all` and `none` are for several questions (`listed`).
+    """
+    words = line.strip()
+    word, _, rest = words.partition(" ")
+    if listed and words in ("A", "N"):
+        words = {"A": "all", "N": "none"}[words]
+    if listed and words.lower() in ("all", "yes all", "none", "no all"):
+        return ParsedAnswer(Allow() if words.lower() in ("all", "yes all") else Deny(), everything=True)
     match word.lower().rstrip(",.:"):
-        case "y" | "yes" if not rest.strip():
-            return Allow()
-        case "a" | "always" if not rest.strip():
-            return Allow(always=True)
+        case "y" | "yes":
+            return None if rest.strip() else ParsedAnswer(Allow())
+        case "a" | "always":
+            return None if rest.strip() else ParsedAnswer(Allow(always=True))
         case "n" | "no":
-            return Deny(rest.strip())
-    return None
+            return ParsedAnswer(Deny(rest.strip()))
+    return None if len(words) < SHORTEST or words.lower() in YES else ParsedAnswer(Deny(words))
 
 
 class AnswerSource(Protocol):
@@ -41,83 +60,69 @@ class AnswerSource(Protocol):
     def width(self) -> int:
         """Columns that text may take now."""
 
-    async def question(self, text: str, prompt: str) -> str | None:
-        """Show `text` and read one line behind `prompt`; None where there is none. See `ReplView`."""
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+        """Show `text` and read one of `keys`, or a line behind `prompt`; None where there is none. See `ReplView`."""
+
+
+@dataclass
+class WaitingQuestion:
+    """A question without an answer."""
+
+    question: Question
+    number: int = 0
+    """Its place in the list that is shown, 0 before it is."""
+    answer: Answer | None = None
+    """Given together with that to another one."""
 
 
 class PersonApprover:
     """An `Approver` that asks the person."""
 
-    def __init__(self, source: AnswerSource, describe: Callable[[Question], str], closed: str = CLOSED) -> None:
-        """`describe` gives what is shown above the prompt; `closed` is why a call is denied that gets no line."""
+    def __init__(self, source: AnswerSource, describe: Callable[[Question, int], str], closed: str = CLOSED) -> None:
+        """`describe` gives the block of a call with its number in the list; `closed` is why a call is denied that
+        gets no answer."""
         self._source = source
         self._describe = describe
         self._closed = closed
         self._turn = asyncio.Lock()
+        self._waiting: list[WaitingQuestion] = []
+        self._listed = 0
+        """Questions of the list that is shown."""
 
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer. Without one the call does not run."""
-        async with self._turn:
-            text = self._describe(question)
-            for _ in range(TRIES):
-                line = await self._source.question(text, approval_prompt(question))
-                if line is None:
-                    return Deny(self._closed, said=False)
-                if (answer := parse_answer(line)) is not None:
-                    return answer
-                text = "\n".join(wrap(explain_unclear_answer(line), self._source.width))
-            return Deny(NO_ANSWER, said=False)
-
-
-class TerminalQuestions:
-    """Asks on stderr and reads from stdin, which are terminals."""
-
-    def __init__(self, stream: Writable, descriptor: int = 0) -> None:
-        self._stream = stream
-        self._descriptor = descriptor
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return self._stream.width
-
-    async def question(self, text: str, prompt: str) -> str | None:
-        """Print both and return the next line; None at the end of input."""
-        # What stands in the terminal's queue was typed before the question could be read.
-        termios.tcflush(self._descriptor, termios.TCIFLUSH)
-        self._stream.write(f"{text}\n{prompt}")
-        line = await read_terminal_line(self._descriptor)
-        if not line:
-            self._stream.write("\n")
-        return line or None
-
-
-LONGEST = 4096
-"""Bytes of a line that are kept: as many as a terminal takes."""
-
-
-async def read_terminal_line(descriptor: int = 0) -> str:
-    """Return the next line with its newline, "" at the end of input; reads only what belongs to the line.
-    Cancellable."""
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[bytes] = loop.create_future()
-    collected = bytearray()
-
-    def arrived() -> None:
+        one = WaitingQuestion(question)
+        self._waiting.append(one)
         try:
-            # A terminal in line mode gives at most one line per read.
-            data = os.read(descriptor, LONGEST)
-        except BlockingIOError:
-            return
-        except OSError:
-            collected.clear()
-            data = b""
-        collected.extend(data[: LONGEST - len(collected)])
-        if not ready.done() and (not data or data.endswith(b"\n")):
-            ready.set_result(bytes(collected))
+            await asyncio.sleep(0)  # the questions of a step come in one moment
+            async with self._turn:
+                return one.answer or await self._ask(one)
+        finally:
+            self._waiting.remove(one)
 
-    loop.add_reader(descriptor, arrived)
-    try:
-        return (await ready).decode("utf-8", "replace")
-    finally:
-        loop.remove_reader(descriptor)
+    async def _ask(self, one: WaitingQuestion) -> Answer:
+        text = "" if one.number else self._show_list()
+        for _ in range(TRIES):
+            open_ = [each for each in self._waiting if each.number]
+            keys = answer_keys(one.question, len(open_))
+            line = await self._source.question(text, self._prompt(one), keys)
+            if line is None:
+                return Deny(self._closed, said=False)
+            if (parsed := parse_answer(line, len(open_) > 1)) is not None:
+                for other in open_ if parsed.everything else ():
+                    other.answer = parsed.answer
+                return parsed.answer
+            text = "\n".join(wrap(describe_unclear_answer(line, keys), self._source.width))
+        return Deny(NO_ANSWER, said=False)
+
+    def _show_list(self) -> str:
+        """Return the blocks of all questions that wait, which are a list from now on."""
+        self._listed = len(self._waiting)
+        for number, one in enumerate(self._waiting, 1):
+            one.number = number
+        alone = self._listed == 1
+        return "\n".join(self._describe(one.question, 0 if alone else one.number) for one in self._waiting)
+
+    def _prompt(self, one: WaitingQuestion) -> str:
+        alone = self._listed == 1
+        return ask_text(one.question) if alone else list_prompt(one.question, one.number, self._listed)

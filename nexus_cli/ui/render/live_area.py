@@ -31,8 +31,6 @@ class OpenCall:
         """An earlier call of the step has to end first."""
         self.asked = False
         """The person is asked first: it does not run yet."""
-        self.shown = ""
-        """What they were shown of it then."""
         self.done: FinishedCall | None = None
         """Its outcome, while a call before it still runs."""
         self.what = format_call(call, subject)

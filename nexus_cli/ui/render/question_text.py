@@ -1,56 +1,145 @@
-"""What a person sees when a call needs permission: the call with its diff or command, and the line that asks.
+"""What a person sees when calls need permission: the block of each call, and the row of keys that answer.
 
-How the answer is read and what it means is `print/approver`'s.
+How an answer is read is the views', what it means is `print/approver`'s.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from nexus_cli.core.approval import Question
-from nexus_cli.ui.cells import one_line, wrap
+from nexus_cli.ui.cells import cells, cut, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
+OR_WORDS = "or type what to do instead"
+ESCAPE = "Esc stop"
 
 
-def approval_prompt(question: Question) -> str:
-    """Return the line that asks for the answer."""
-    always = one_line(question.always or "this session")
-    return f"Allow {sanitize(question.call.name)}? [y]es once, [a]lways ({always}), [n]o, or n and a reason: "
+@dataclass(frozen=True, slots=True)
+class AnswerKey:
+    """One key that answers a question."""
+
+    key: str
+    label: str
+    """Begins with the letter of the key."""
 
 
-def explain_unclear_answer(line: str) -> str:
+def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
+    """Return the keys of a question; `waiting` questions of its step have no answer yet, this one included."""
+    always = one_line(question.always or "this call")
+    keys = [AnswerKey("y", "yes"), AnswerKey("a", f"always {always}"), AnswerKey("n", "no")]
+    return [*keys, AnswerKey("A", f"all {waiting}"), AnswerKey("N", "none")] if waiting > 1 else keys
+
+
+def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
+    """Return the key that `text` is, in any case where only one is meant; None if it is none."""
+    there = {one.key: one for one in keys}
+    return there.get(text) or there.get(text.lower())
+
+
+def ask_text(question: Question) -> str:
+    """Return the question itself."""
+    if looks_like_diff(question.detail):
+        return "Make this change?"
+    return "Run this?" if question.kind == "run" else f"Allow {one_line(question.call.name)}?"
+
+
+def call_subject(question: Question) -> str:
+    """Return what the call is about, on one line."""
+    return one_line(question.what.removeprefix(question.call.name))
+
+
+def list_prompt(question: Question, number: int, count: int) -> str:
+    """Return the lines that ask about one call of a list: which it is, and the question."""
+    return f"{number} of {count}  {call_verb(question.call.name)} {call_subject(question)}\n{ask_text(question)}"
+
+
+def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
+    """Return the prompt of a question that is answered by a line: the key of each answer is in brackets."""
+    if not keys:
+        return prompt
+    named = ", ".join(f"[{one.key}]{one.label[1:]}" for one in keys)
+    return f"{prompt} {named}, {OR_WORDS}: "
+
+
+def choice_rows(
+    prompt: str, keys: Sequence[AnswerKey], chosen: int | None, columns: int, most: int, colour: bool
+) -> list[str]:
+    """Return the last line of `prompt` and the keys in rows of at most `columns` cells, the lines before it above.
+
+    The `chosen` key is marked. Where that takes more than `most` rows the labels go, then what is above.
+    """
+    *head, asked = prompt.split("\n")
+    above = [cut(line, columns, "...") for line in head]
+    texts = [f"{one.key} {one.label}" for one in keys]
+    rows = _flow(asked, texts, chosen, columns, colour)
+    if len(above) + len(rows) > most:
+        rows = _flow(asked, [one.key for one in keys], chosen, columns, colour)
+    return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
+
+
+def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, colour: bool) -> list[str]:
+    """Return the question with its choices behind it, broken between them; each has a cell on both sides.
+
+    One row is closer set than two.
+    """
+    wide = cells(asked) + sum(cells(text) + 3 for text in (*texts, ESCAPE)) <= columns
+    bold, mark, plain = ("\x1b[1m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "")
+    lines = list(wrap(asked, columns))
+    rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
+    for number, text in enumerate([*texts, ESCAPE]):
+        text = cut(text, max(1, columns - 2), "~")
+        shown = f" {text} "
+        if number == chosen:
+            shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
+        elif number < len(texts) and colour:
+            key, space, label = text.partition(" ")
+            shown = f" {bold}{key}{plain}{space}{label} "
+        size, gap = cells(text) + 2, " " if wide or not number else ""
+        if used and used + len(gap) + size <= columns:
+            rows[-1], used = f"{rows[-1]}{gap}{shown}", used + len(gap) + size
+        else:
+            rows.append(shown)
+            used = size
+    return rows
+
+
+def describe_unclear_answer(line: str, keys: Sequence[AnswerKey]) -> str:
     """Return what a person is told of an answer that means nothing."""
-    words = one_line(line)[:80]
-    return f"{words or 'An empty line'} is not an answer. Please answer y, a or n (n may be followed by a reason)"
+    words, named = one_line(line)[:80], ", ".join(one.key for one in keys)
+    return f"{words or 'An empty line'} is not an answer. Please answer {named}, or type what to do instead"
 
 
-def question_text(question: Question, width: int, theme: Theme) -> str:
-    """Return the question as the REPL shows it: what will happen and why, below it the diff or the command."""
-    is_diff, details = looks_like_diff(question.detail), _details(question)
+def question_text(question: Question, width: int, theme: Theme, number: int = 0) -> str:
+    """Return the block of a call: its name and what it is about, below it the diff or the command.
+
+    `number` counts the calls that are asked about together, 0 for one alone.
+    """
+    is_diff = looks_like_diff(question.detail)
+    details = [] if is_diff else _details(question)
     # What stands below in lines of its own need not stand in the head once more.
-    what = question.what if is_diff or len(details) < 2 else question.call.name
-    head = [theme.paint("bold", line) for line in wrap(f"? {one_line(what)}{_reason(question)}", width - 1)]
+    subject = call_subject(question) if is_diff or len(details) < 2 else ""
+    head = f"{number} " * bool(number) + f"{call_verb(question.call.name)}  {subject}".rstrip() + _reason(question)
+    lines = [theme.paint("bold", line) for line in wrap(head, width - 1)]
     if is_diff:
         details = [diff_text(question.detail, width, theme, most_lines=HEAD_LINES + TAIL_LINES)]
-    return "\n".join(["", *head, *details])
-
-
-def plain_question_text(question: Question, colour: bool) -> str:
-    """Return the question as `nexus ask` prints it: the diff or the command, below it what will happen and why."""
-    bold, plain = ("\x1b[1m", "\x1b[0m") if colour else ("", "")
-    return "\n".join([*_details(question), f"{bold}{one_line(question.what)}{plain}{_reason(question)}"])
+    return "\n".join([*[""] * (number < 2), *lines, *details])
 
 
 def _reason(question: Question) -> str:
-    why = one_line(question.why)
+    """Return why it is asked, where that is more than that the call runs a command or changes a file."""
+    why = "" if question.kind in ("run", "edit") else one_line(question.why)
     return f" ({why})" if why else ""
 
 
 def _details(question: Question) -> list[str]:
-    """Return the lines of the diff or command, set in: the beginning and the end of a long one.
+    """Return the lines of the command, set in: the beginning and the end of a long one.
 
     Empty where `what` has it all.
     """

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import assert_never
 
 from nexus_cli.core import event as e
+from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.ui.cells import PROSE, wrap
@@ -25,7 +26,7 @@ from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_finished_call, main_argument
+from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
 from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -53,7 +54,8 @@ class RichRenderer:
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
-        With `asks` whoever is asked is shown what it is about, so that it is not shown once more afterwards.
+        With `asks` whoever is asked is shown what it is about, so that it stands there once: a call that was asked
+        about alone has only its outcome afterwards, one of several no diff.
         Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Without
         `commands` no slash command is either, and how a turn has failed is told by others. Without `text` what the
         assistant says is only counted; `put_text` takes it if it goes elsewhere. Files become links if the `folder` is
@@ -73,6 +75,10 @@ class RichRenderer:
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
         """In call order; one that has ended stays until those before it have."""
+        self._asked: dict[str, str] = {}
+        """What the person was shown of calls when they were asked, by id."""
+        self._asked_alone = ""
+        """The id of the call whose block was put last."""
         self._group = CallGroup()
         self._thought: Thought | None = None
         self._folded: Thought | None = None
@@ -229,9 +235,10 @@ class RichRenderer:
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
         paint, prose = self._theme.paint, min(width, PROSE)
-        if self._calls or (self._group and not self._markdown.open):
+        calls = [call for call in self._calls.values() if not call.asked]
+        if calls or (self._group and not self._markdown.open):
             held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
-            running = live_area.call_lines(self._calls.values(), now, max(1, rows - len(held)), width, theme)
+            running = live_area.call_lines(calls, now, max(1, rows - len(held)), width, theme)
             lines, kind = [*held[: rows - len(running)], *running], "line"
         elif self._markdown.open:
             tail, shape = (
@@ -310,8 +317,7 @@ class RichRenderer:
                 self._resulted(event)
             case e.ApprovalRequest():
                 self._show_group()
-                if asked := self._calls.get(event.question.call.id):
-                    asked.asked, asked.shown = True, event.question.detail if self._asks else ""
+                self._ask(event.question)
             case e.ApprovalAnswer():
                 if event.call_id in self._calls:
                     self._calls[event.call_id].asked = False
@@ -319,12 +325,24 @@ class RichRenderer:
             case _:
                 assert_never(event)
 
+    def _ask(self, question: Question) -> None:
+        """The person is shown a call, and asked: it does not run yet."""
+        if call := self._calls.get(question.call.id):
+            call.asked = True
+        if self._asks:
+            self._asked_alone = "" if self._asked else question.call.id
+            if call and self._asked_alone:
+                call.what = call_verb(question.call.name)  # the rest stands right above
+            self._asked[question.call.id] = question.detail
+
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result
         subject = call.subject if call else main_argument(event.call)
-        known = call is not None and bool(result.diff) and call.shown.strip() == result.diff.strip()
+        shown = self._asked.pop(event.call.id, None)
+        alone, self._asked_alone = event.call.id == self._asked_alone, ""
+        known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
         done = FinishedCall(
-            event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole
+            event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
         )
         if call is None:
             self._finish(done)
@@ -372,6 +390,7 @@ class RichRenderer:
 
     def _ended(self, outcome: e.Outcome) -> None:
         calls, self._calls = list(self._calls.values()), {}
+        self._asked.clear()
         for call in calls:
             if call.done is not None:
                 self._finish(call.done)

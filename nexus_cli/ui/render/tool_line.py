@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.unified_diff import count_changes, diff_lines
+from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
 from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -24,7 +24,6 @@ SAID = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
 _MAIN = ("command", "path", "pattern", "query", "url", "name", "id")
 _VERBS = {"read_file": "read", "edit_file": "edit", "write_file": "write"}
-"""What a person reads for a tool's name."""
 _SINGULAR = {"entries": "entry", "matches": "match", "lines": "line", "files": "file"}
 _SLOW = 1.0
 """Seconds from which on the time of a call is shown."""
@@ -46,6 +45,8 @@ class FinishedCall:
     """Address of the file that it is about; "" for none."""
     whole: str = ""
     """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
+    asked: bool = False
+    """What was called stands right above, where the person was asked: only the outcome is shown."""
 
     @property
     def text(self) -> str:
@@ -70,11 +71,16 @@ def main_argument(call: ToolCall) -> str:
     return one_line(str(found)[:400])
 
 
+def call_verb(name: str) -> str:
+    """Return what a person reads for a tool's name."""
+    return _VERBS.get(name) or one_line(name)
+
+
 def format_call(call: ToolCall, subject: str) -> str:
     """Return verb and object on one line: `read app.py`, `grep discount in src`."""
     folder = call.arguments.get("path") if call.arguments.get("pattern") else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
-    return f"{_VERBS.get(call.name) or one_line(call.name)} {one_line(subject)}{where}".rstrip()
+    return f"{call_verb(call.name)} {one_line(subject)}{where}".rstrip()
 
 
 def describe_counts(counts: Mapping[str, int], more: bool) -> str:
@@ -116,7 +122,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
     elif result.status is not None:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
-    if result.error:
+    if result.error and not (done.asked and result.denied):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
     return lines
@@ -132,6 +138,8 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     what = format_call(done.call, done.subject)
     facts = _facts(done)
     dot = f" {theme.signs.dot} "
+    if done.asked:
+        return _outcome(done, facts, f"{theme.paint(role, sign)} ", width, theme)
     told = "".join(dot + text for text, _ in facts)
     painted = "".join(theme.paint("dim", dot) + theme.paint(role_, text) for text, role_ in facts)
     space = width - cells(sign) - 1
@@ -149,13 +157,21 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     return [first, *("  " + theme.paint(role_, cut(text, width - 2)) for text, role_ in facts)]
 
 
+def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
+    """Return what became of a call that stands right above."""
+    if done.result.denied:
+        first, *more = wrap(one_line(done.result.error), width - 2)
+        return [sign + theme.paint("warn", first), *("  " + theme.paint("warn", line) for line in more)]
+    shown = facts or [("failed", "error") if done.result.error else ("done", "dim")]
+    return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]
+
+
 def _facts(done: FinishedCall) -> list[tuple[str, str]]:
     """Return what came of the call and how long it took, each with the role that it is shown in."""
     result = done.result
     facts: list[tuple[str, str]] = []
     if result.diff:
-        added, removed = count_changes(result.diff)
-        facts.append((f"+{added:,} -{removed:,}", "dim"))
+        facts.append((describe_changes(result.diff), "dim"))
     elif not result.error and (counted := describe_counts(result.counts, result.more)):
         facts.append((counted, "dim"))
     if done.call.name in SAID and not result.error:

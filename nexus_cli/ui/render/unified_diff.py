@@ -21,6 +21,8 @@ _BEGINS = re.compile(r"(?:diff |Index: |--- \S|@@ -\d)")
 _HEADER = re.compile(r"(?:diff |Index: |index [0-9a-f]|=====|(?:new|deleted) file mode |similarity index )")
 """Lines before the hunks that say nothing to a person beyond the name of the file."""
 _LOOKED_AT = 65_536
+_HIGHLIGHTED = 500
+"""Lines of a hunk that have syntax colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,17 @@ def count_changes(text: str) -> tuple[int, int]:
     """Return how many lines `text` adds and removes."""
     roles = [line.role for line in parse_diff(text)]
     return roles.count("added"), roles.count("removed")
+
+
+def describe_changes(text: str) -> str:
+    """Return what the diff of one file adds and removes: `+3 -1`, `new, +12`."""
+    return _describe(*count_changes(text), new=text.startswith("--- /dev/null\n"))
+
+
+def _describe(added: int, removed: int, *, new: bool = False, gone: bool = False) -> str:
+    kind = "new, " if new else "deleted, " if gone else ""
+    signed = [f"+{added:,}"] * bool(added or not removed) + [f"-{removed:,}"] * bool(removed)
+    return kind + " ".join(signed)
 
 
 def parse_diff(text: str) -> Iterator[DiffLine]:
@@ -79,7 +92,7 @@ class _Hunk:
 
     def parameters(self, theme: Theme) -> list[list[str]]:
         """Return the SGR parameters of each character of each line; a removed line has no syntax colours."""
-        kept = [number for number, line in enumerate(self.lines) if line.role in ("added", "")]
+        kept = [number for number, line in enumerate(self.lines) if line.role in ("added", "")][:_HIGHLIGHTED]
         made: list[list[str]] = [[] for _ in self.lines]
         if theme.colour and self.name:
             # Where nothing is painted, nothing is loaded for it.
@@ -89,6 +102,11 @@ class _Hunk:
             for number, found in zip(kept, code_parameters(texts, self.name, theme.name), strict=True):
                 made[number] = found
         return made
+
+    @cached_property
+    def shows_tabs(self) -> bool:
+        """True if some of its lines begin with a tab and others with blanks: then it matters which."""
+        return len({line.text[0] for line in self.lines if line.text[:1] in ("\t", " ") and line.text.strip()}) > 1
 
     @cached_property
     def words(self) -> list[tuple[Range, ...]]:
@@ -162,9 +180,10 @@ def _rows(text: str, names: bool) -> list[_Row]:
                 continue
             name, hunk = (old if path == "/dev/null" else path), None
             if named:
-                added, removed = _count(parsed[place + 1 :])
+                gone = path == "/dev/null"
+                changes = _describe(*_count(parsed[place + 1 :]), new=old == "/dev/null", gone=gone)
                 rows += [_Row(DiffLine("dim", ""))] if rows else []
-                rows.append(_Row(DiffLine("file", f"{name}  +{added:,} -{removed:,}")))
+                rows.append(_Row(DiffLine("file", f"{name}  {changes}")))
         elif line.role == "hunk":
             if hunk is not None or line.text:
                 rows.append(_Row(line))
@@ -209,7 +228,7 @@ class _Painter:
         sign = {"added": theme.signs.added, "removed": theme.signs.removed}.get(line.role, " ")
         number = f"{line.number or '':>{self._digits}} " if self._gutter > 2 else ""
         before, start = f"{number}{sign} ", 0
-        text, parameters = _visible(line, theme), self._parameters(row)
+        text, parameters = _visible(row, theme), self._parameters(row)
         for piece in fold(text, max(2, self._width - self._gutter)):
             painted = self._paint(piece, parameters[start : start + len(piece)])
             yield (theme.paint(line.role or "dim", before) if before.strip() else before) + painted
@@ -218,7 +237,7 @@ class _Painter:
     def _parameters(self, row: _Row) -> list[str]:
         """Return the SGR parameters of each character of a row's text."""
         assert row.hunk is not None, "only lines of a hunk have colours"
-        text = _visible(row.line, self._theme)
+        text = _visible(row, self._theme)
         base = self._theme.parameters(row.line.role)
         if not self._theme.codes:
             return [""] * len(text)
@@ -242,11 +261,13 @@ class _Painter:
         return made
 
 
-def _visible(line: DiffLine, theme: Theme) -> str:
-    """Return the text with tabs as columns; where a line changes, its tabs and the blanks at its end have a sign."""
+def _visible(row: _Row, theme: Theme) -> str:
+    """Return the text with tabs as columns. Where a line changes, the blanks at its end have a sign, and its tabs where
+    others near it begin with blanks."""
+    line = row.line
     text = line.text.rstrip(" \t") if line.role else line.text.rstrip(" ")
     blanks = line.text[len(text) :] if line.role else ""
-    if "\t" in text and line.role:
+    if "\t" in text and line.role and row.hunk is not None and row.hunk.shows_tabs:
         made = ""
         for part in re.split(r"(\t)", text):
             made += theme.signs.tab + " " * (3 - len(made) % 4) if part == "\t" else part

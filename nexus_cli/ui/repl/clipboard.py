@@ -1,4 +1,4 @@
-"""A text on the clipboard: by a program of the desktop where there is one, else by the terminal itself.
+"""A text to the clipboard, by a program of the desktop or else by the terminal itself; an image from the clipboard.
 
 Owns the ways and their order. Which text, and how the outcome is told, is up to the caller.
 """
@@ -8,16 +8,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 
 from nexus_cli.config.child_environment import child_environment
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.attachment import image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.ui.input.piped import KEPT
 
 SECONDS = 2.0
 """What one program may take."""
@@ -29,6 +35,11 @@ _PROGRAMS = (
     ("DISPLAY", ("xclip", "-selection", "clipboard", "-in")),
     ("DISPLAY", ("xsel", "--clipboard", "--input")),
 )
+_IMAGE_PROGRAMS = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+)
+_APPLESCRIPT = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
 _HINT = "Install wl-copy, xclip or xsel, or use a terminal that has OSC 52"
 
 
@@ -60,6 +71,31 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     return "copied through the terminal (OSC 52), if it allows that"
 
 
+async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:
+    """Save the image on the clipboard in `folder` and return its path; "" where there is none to be had."""
+    for command in _image_commands(environ):
+        _, data = await _run(command, b"", environ, PIPE)
+        if found := _APPLESCRIPT.search(data):
+            data = bytes.fromhex(found[1].decode())
+        kind = image_type(data[:16])
+        if kind and len(data) <= KEPT:
+            path = folder / f"{sha256(data).hexdigest()[:12]}.{kind.rpartition('/')[2]}"
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_private_file(path, data)
+            return str(path)
+    return ""
+
+
+def _image_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
+    for variable, (name, *arguments) in _IMAGE_PROGRAMS:
+        program = _program(name, environ) if environ.get(variable) else None
+        if program:
+            yield [program, *arguments]
+    program = _program("osascript", environ) if sys.platform == "darwin" else None
+    if program and not environ.get("SSH_CONNECTION"):
+        yield [program, "-e", "get the clipboard as \u00abclass PNGf\u00bb"]
+
+
 def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
     for variable, (name, *arguments) in _PROGRAMS:
         program = _program(name, environ) if environ.get(variable) else None
@@ -77,23 +113,29 @@ def _program(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
-    """True if the program took the text in time; one that did not is ended with all that it has started.
+    """True if the program took the text in time."""
+    return (await _run(command, data, environ, DEVNULL))[0] == 0
 
-    It may stay in the background to hand the text out: nothing waits for its output.
+
+async def _run(command: list[str], data: bytes, environ: Mapping[str, str], output: int) -> tuple[int, bytes]:
+    """Return exit status and output of a program; one that is too slow is ended with all that it has started.
+
+    It may stay in the background to hand a text out: without `output` nothing waits for it.
     """
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=child_environment(environ), start_new_session=True
+            *command, stdin=PIPE, stdout=output, stderr=DEVNULL, env=child_environment(environ), start_new_session=True
         )
     except (OSError, ValueError):
-        return False
+        return -1, b""
+    given = b""
     try:
-        await asyncio.wait_for(process.communicate(data), SECONDS)
+        given = (await asyncio.wait_for(process.communicate(data), SECONDS))[0] or b""
     except TimeoutError:
-        return False
+        return -1, b""
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return process.returncode == 0
+    return process.returncode or 0, given

@@ -49,7 +49,9 @@ class ReplCommandContext:
 
     @property
     def options(self) -> Options:
-        return replace(self._options, resume=self._repl.session.id, newest=False)
+        now = self.session.state.options or self._options
+        where = replace(self._options, resume=self.session.id, newest=False)
+        return replace(where, allow=now.allow, allow_from=now.allow_from)
 
     @property
     def settings(self) -> Settings:
@@ -121,7 +123,7 @@ class ReplCommandContext:
             self._repl.renderer.forget()
             if options.resume and not copied:
                 self._repl.show("last", last_exchange(made))
-            else:
+            elif not copied:  # who asked for a copy says so
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()
 

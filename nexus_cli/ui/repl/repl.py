@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.commands import discover, find, parse
-from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
@@ -77,6 +76,8 @@ class Repl:
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
+        self._questions: set[str] = set()
+        """Calls that the person is asked about."""
         self._shown_output: tuple[str, str] | None = None
         """The output that Ctrl+O has shown last."""
         self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
@@ -198,22 +199,6 @@ class Repl:
         if self.jobs.current is None:
             self.jobs.start("command", "/edit", self._run(find("edit", self.commands), ""))
 
-    def cycle_level(self) -> None:
-        """Let edits run without asking, or ask for them again; `all` is set by its name alone."""
-        if self.jobs.current is None:
-            self.jobs.start("command", "Shift+Tab", self._set_level("edit" if self._level() == "read" else "read"))
-        else:
-            self.show_note("The permission level can be changed when this has ended.")
-
-    def _level(self) -> str:
-        return self.session.status().allow
-
-    async def _set_level(self, level: str) -> None:
-        assert self.desk is not None, "keys come when the REPL is put together"
-        await self.desk.reopen(resume_options(self.desk, allow=level, allow_from="Shift+Tab"))
-        if self._level() != level:
-            self.show_note(f"{level} is more than the recipe or the settings allow.")
-
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop what runs: first gently, then with every child process, then nexus itself."""
         work = self.jobs.current
@@ -256,6 +241,13 @@ class Repl:
             return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
         except NexusError:
             return False
+
+    def cycle_level(self) -> None:
+        """Change the permission level, also while a turn runs or asks."""
+        level = self.session.cycle_level()
+        if self.session.status().allow != level:
+            self.show_note(f"{level} is more than the recipe or the settings allow.")
+        self.refresh_status()
 
     def toggle_thinking(self) -> None:
         """Show or hide thinking."""
@@ -425,13 +417,17 @@ class Repl:
         self.renderer.feed(event)
         if isinstance(event, e.TurnEnd):
             self._offer_continue(event.outcome)
+            self._questions.clear()
             if not self.input_queue.later:
                 how = "done" if event.outcome.ok else "stopped short"
                 self.view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {self.folder.name}")
         elif isinstance(event, e.ApprovalRequest):
+            self._questions.add(event.question.call.id)
             self.view.notify(f"{event.question.call.name} waits for your answer in {self.folder.name}", waits=True)
         elif isinstance(event, e.ApprovalAnswer):
-            self.view.notify("")
+            self._questions.discard(event.call_id)
+            if not self._questions:
+                self.view.notify("")
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()

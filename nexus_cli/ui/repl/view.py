@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.render.question_text import AnswerKey
 
 T = TypeVar("T")
 
@@ -39,14 +40,14 @@ class ReplController(Protocol):
     def edit_last(self) -> None:
         """Esc twice on an empty box: the person wants to change the last message."""
 
-    def cycle_level(self) -> None:
-        """Shift+Tab: the next level of what runs without asking."""
-
     def interrupt(self, *, gently: bool = False) -> None:
         """Ctrl+C while something runs; `gently` (Esc) asks once and forces nothing."""
 
     def request_exit(self) -> None:
         """Ctrl+D, or Ctrl+C twice on an empty line: the person wants to leave."""
+
+    def cycle_level(self) -> None:
+        """Shift+Tab: the next level of what runs without asking."""
 
     def toggle_thinking(self) -> None:
         """Ctrl+T: show or hide thinking."""
@@ -92,9 +93,10 @@ class ReplView(Protocol):
     def fill(self, text: str) -> None:
         """Put `text` into the input box instead of what stands there; without one it is kept for the next Enter."""
 
-    async def question(self, text: str, prompt: str) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
         """Show `text` and read one line behind `prompt`; None at the end of input and with Esc.
 
+        With `keys` one of them alone is an answer, too, where the terminal gives single keys; Esc is Ctrl+C then.
         Ctrl+C stops what runs, and with it the question (None, unless it is cancelled before).
 
         What was typed before the question could be read never answers it: it stays in the input box. Cancellable.

@@ -84,7 +84,7 @@ def screen_bindings(box: InputArea, panel: QuestionPanel, reach: ScreenActions) 
     """Return every binding of the app: the box's own while no field has the keys, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
     stops = Stops(reach)
-    return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, stops), _of_both(reach)])
+    return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, reach, stops), _of_both(reach)])
 
 
 def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:
@@ -189,24 +189,42 @@ def _bind_control(made: KeyBindings, box: InputArea, reach: ScreenActions, stops
         box.buffer.delete(event.arg)
 
 
-def _of_field(panel: QuestionPanel, stops: Stops) -> KeyBindings:
+def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
     made, here = KeyBindings(), has_focus(panel.buffer)
     empty = Condition(lambda: not panel.buffer.text)
+    choosing = here & Condition(lambda: panel.choosing)
+    has_keys = here & Condition(lambda: bool(panel.keys))
 
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
     def _answer(event: KeyPressEvent) -> None:
-        panel.give(panel.buffer.text)
+        panel.enter()
 
-    @made.add("escape", filter=here)
+    @made.add("left", filter=choosing)
+    @made.add("up", filter=choosing)
+    def _before(event: KeyPressEvent) -> None:
+        panel.move(-1)
+
+    @made.add("right", filter=choosing)
+    @made.add("down", filter=choosing)
+    @made.add("tab", filter=choosing)
+    def _next(event: KeyPressEvent) -> None:
+        panel.move(1)
+
+    @made.add("s-tab", filter=has_keys)
+    def _level(event: KeyPressEvent) -> None:
+        reach.controller.cycle_level()
+
+    @made.add("escape", filter=here & ~has_keys)
     @made.add("c-d", filter=here & empty)
     def _none(event: KeyPressEvent) -> None:
         panel.give(None)
 
+    @made.add("escape", filter=has_keys)
     @made.add("c-c", filter=here)
     @made.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
-        if stops.stop():
+        if stops.stop(gently=event.key_sequence[0].key == Keys.Escape):
             expire(panel.answer)
         else:
             panel.give(None)
@@ -218,6 +236,7 @@ def _of_field(panel: QuestionPanel, stops: Stops) -> KeyBindings:
     @made.add(Keys.BracketedPaste, filter=here)
     def _paste(event: KeyPressEvent) -> None:
         panel.buffer.insert_text(" ".join(event.data.split()))
+        panel.hold()
 
     return made
 

@@ -27,6 +27,8 @@ from nexus_cli.ui.screen.question import QuestionPanel
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
+ROOMY = 60
+"""Columns from which on the names of the keys stand in a column of their own."""
 MOST_QUEUED = 3
 """Lines of the queue that are shown one by one."""
 _WHOLE = Char("", "")
@@ -144,6 +146,8 @@ class ScreenLayout(Container):
         panel = min(self._panel.height(columns - 1, max(1, rows // 3)), rows if self._panel.open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
+        if self._panel.open and self._panel.keys and self._box.empty:
+            box = 0  # one prompt: the field stands in the place of the box
         free = rows - panel - box
         helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0
         free -= helps
@@ -152,7 +156,8 @@ class ScreenLayout(Container):
         free -= status + (1 if rows > 3 else 0)
         gap = 1 if rows >= AIRY and free > 0 else 0
         free -= gap
-        spinner = 1 if self.shown.spinner and free > 0 else 0
+        # A question says itself what is waited for.
+        spinner = 1 if self.shown.spinner and free > 0 and not self._panel.asking else 0
         free -= spinner
         queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
         live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))
@@ -192,12 +197,14 @@ class ScreenLayout(Container):
         rows: dict[int, str] = dict(enumerate(above, y))
         y += len(above)
         if plan.panel:
-            asked = self._panel.prompt(columns - 1, plan.panel - 1)
+            field = self._panel.field
+            asked = self._panel.prompt(columns - 1, plan.panel - field)
             rows.update(enumerate(asked, y))
-            y += plan.panel - 1
-            field = WritePosition(write_position.xpos, y, columns, 1)
-            self._panel.container.write_to_screen(screen, mouse_handlers, field, parent_style, erase_bg, z_index)
-            y += 1
+            y += plan.panel - field
+            if field:
+                place = WritePosition(write_position.xpos, y, columns, 1)
+                self._panel.container.write_to_screen(screen, mouse_handlers, place, parent_style, erase_bg, z_index)
+                y += 1
         if plan.box:
             box = WritePosition(write_position.xpos, y, columns, plan.box)
             self._inner.write_to_screen(screen, mouse_handlers, box, parent_style, erase_bg, z_index)
@@ -234,8 +241,8 @@ class ScreenLayout(Container):
 
 def key_rows(columns: int) -> list[str]:
     """Return the list of keys in rows of at most `columns` columns, in two columns where they fit."""
-    size = max(len(keys) for keys, _ in KEYS) + 2
-    shown = [f"{keys:<{size}}{what}" for keys, what in KEYS]
+    size = max(len(keys) for keys, _ in KEYS) + 2 if columns >= ROOMY else 0
+    shown = [f"{keys + '  ':<{size}}{what}" for keys, what in KEYS]
     half = (len(shown) + 1) // 2
     left = max(map(len, shown[:half])) + 3
     if left + max(map(len, shown[half:])) > columns:

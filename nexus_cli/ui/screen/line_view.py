@@ -11,14 +11,14 @@ import os
 import re
 import select
 import termios
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
-from nexus_cli.ui.render.question_text import excerpt
+from nexus_cli.ui.render.question_text import AnswerKey, excerpt, line_prompt
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.question import expire
 from nexus_cli.ui.screen.terminal import size_of
@@ -90,8 +90,8 @@ class LineView:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
             self.put(f"not sent yet:\n{shown}\n(an empty Enter sends it, another line takes its place)\n")
 
-    async def question(self, text: str, prompt: str) -> str | None:
-        """Return what was typed before is thrown away: it stands in the terminal, not in a box."""
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+        """See `ReplView`. What was typed before is thrown away: it stands in the terminal, not in a box."""
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
@@ -102,7 +102,7 @@ class LineView:
                 termios.tcflush(self._stdin, termios.TCIFLUSH)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer = answer
-            self._prompt = "\n".join(wrap(prompt.rstrip(" "), self.width - 1)) + " "
+            self._prompt = "\n".join(wrap(line_prompt(prompt, keys).rstrip(" "), self.width - 1)) + " "
             self._show_prompt()
             try:
                 return await answer

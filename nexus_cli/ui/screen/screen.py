@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
 from nexus_cli.ui.cells import without_codes
+from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
@@ -46,7 +47,7 @@ AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves, and a second Esc edits the last message."""
 PIECE = 65_536
 """Characters that are put before keys are looked at again."""
-_STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse"})
+_STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse", "question.hint": "dim"})
 """prompt-toolkit paints what a search has found on a background of its own."""
 
 
@@ -147,14 +148,14 @@ class Screen:
         self._box.fill(text)
         self._app.invalidate()
 
-    async def question(self, text: str, prompt: str) -> str | None:
-        """Return several questions are asked one after the other."""
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+        """See `ReplView`; several questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
             self.put(text)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._panel.begin(prompt, answer)
+            self._panel.begin(prompt, answer, keys)
             self._redraw.dirty()
             opening = asyncio.ensure_future(self._open())
             try:
@@ -170,7 +171,7 @@ class Screen:
 
     async def _open(self) -> None:
         await wait_for_quiet(self._panel, lambda: self._key_at)
-        self._panel.open = True
+        self._panel.take_keys(chosen=self._box.empty)
         self._focused = self._app.layout.current_window
         self._app.layout.focus(self._panel.buffer)
         # In navigation mode `y` would be the beginning of a command.

@@ -107,6 +107,7 @@ def test_a_file_that_we_changed_is_stale_where_it_was_read(name: str) -> None:
         "src/a.py: changed on disk since it was read: read it again\nNothing was changed.",
         "src/a.py: exists and was not read yet: read it first, or use edit_file",
         "the person said no",
+        "Declined: leave it",
         "not permitted: writes outside the project, and nobody can be asked here (--allow read)",
         "edit_file failed: OSError: no",
         "bad arguments for edit_file: `edits` is missing",

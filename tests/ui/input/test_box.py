@@ -725,6 +725,21 @@ def test_a_hint_stands_below_the_text_until_it_changes(folder: Path) -> None:
     play(run, folder)
 
 
+def test_ctrl_v_mentions_the_image_on_the_clipboard(folder: Path) -> None:
+    async def run(stage: Stage) -> None:
+        await stage.keys("see \x16", "see ")
+        await stage.until(lambda: "no image on the clipboard" in stage.rows())
+
+        async def saved() -> str:
+            return "/a b/one.png"
+
+        stage.box.clipboard_image = saved
+        await stage.keys("\x16", 'see @"/a b/one.png" ')
+        await stage.keys("here", 'see @"/a b/one.png" here')
+
+    play(run, folder)
+
+
 def test_nothing_of_the_box_works_while_another_field_has_the_focus(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("\x12")

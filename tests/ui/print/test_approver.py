@@ -1,21 +1,28 @@
-"""Asking for permission in a terminal: no accidental yes, the end of input denies, an interrupt cancels."""
+"""Asking for permission: what an answer means, several questions as one list, single keys of a terminal."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import sys
+import termios
+from collections.abc import Sequence
 from pathlib import Path
 
 import pexpect
 import pytest
 
-from nexus_cli.core.approval import Allow, Deny, Question
+from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.print.approver import PersonApprover, TerminalQuestions, parse_answer
-from nexus_cli.ui.render.question_text import plain_question_text
+from nexus_cli.ui.print import terminal_questions
+from nexus_cli.ui.print.approver import ParsedAnswer, PersonApprover, parse_answer
+from nexus_cli.ui.print.terminal_questions import TerminalQuestions
+from nexus_cli.ui.render.question_text import AnswerKey, choice_rows, line_prompt, question_text
+from nexus_cli.ui.render.theme import Theme
 
 ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
+KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), AnswerKey("n", "no"))
 
 
 @pytest.mark.parametrize(
@@ -24,55 +31,228 @@ ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
         ("y", Allow()),
         ("YES ", Allow()),
         ("a", Allow(always=True)),
+        ("A", Allow(always=True)),
         ("always", Allow(always=True)),
         ("n", Deny()),
         ("no, use make instead", Deny("use make instead")),
         ("n  not that file", Deny("not that file")),
+        ("use make instead", Deny("use make instead")),
+        ("all of it is wrong", Deny("all of it is wrong")),
+        ("nothing", Deny("nothing")),
         ("", None),
         ("   ", None),
         ("yes please delete", None),
+        ("always do that", None),
         ("yy", None),
         ("sure", None),
-        ("nothing", None),
     ],
 )
-def test_only_clear_words_are_answers(line: str, answer: object) -> None:
-    assert parse_answer(line + "\n") == answer
+def test_only_clear_words_are_a_yes_and_other_words_say_what_to_do_instead(line: str, answer: Answer | None) -> None:
+    assert parse_answer(line + "\n") == (None if answer is None else ParsedAnswer(answer))
 
 
-class Screen:
-    """A stream that keeps what is written."""
+def test_several_questions_can_be_answered_by_one_word() -> None:
+    for line, answer in (("A", Allow()), ("all", Allow()), ("N", Deny()), ("none", Deny()), ("No all", Deny())):
+        assert parse_answer(line, listed=True) == ParsedAnswer(answer, everything=True)
+    assert parse_answer("n", listed=True) == ParsedAnswer(Deny())
 
-    terminal, colour, width = True, False, 80
 
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> None:
-        self.text += text
+def bash(command: str, number: int = 1) -> Question:
+    call = ToolCall(f"c{number}", "bash", {"command": command})
+    return Question(call, f"bash {command}", "it runs a command", command, "this exact command", "run")
 
 
 @pytest.mark.parametrize("lines", [3, 61, 200, 201, 5000])
 def test_the_end_of_a_long_command_is_always_shown(lines: int) -> None:
     command = "\n".join([*(f"echo {number}" for number in range(lines - 1)), "rm -rf ~"])
-    text = plain_question_text(Question(ToolCall("c1", "bash", {}), "bash echo 0", "a command", command), colour=False)
-    assert "  echo 0\n" in text and "  rm -rf ~\n" in text
+    text = question_text(bash(command), 80, Theme(colour=False))
+    assert "  echo 0\n" in text and "  rm -rf ~" in text
     assert ("4,800 lines are not shown" in text) == (lines == 5000)
-    assert text.count("\n") == min(lines, 201)
+    assert text.count("\n") == min(lines, 201) + 1
 
 
-def test_always_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("termios.tcflush", lambda *_: None)
+def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None:
+    assert question_text(bash("make test"), 80, Theme(colour=False)) == "\nbash  make test"
+    assert question_text(bash("make test"), 80, Theme(colour=False), 2) == "2 bash  make test"
+    why = "it reads outside the project: /x"
+    outside = Question(ToolCall("c1", "read_file", {}), "read_file /x", why, "", "", "outside")
+    assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x (it reads outside the project: /x)"
+    diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old line\n+new line\n"
+    edit = Question(ToolCall("c1", "edit_file", {}), "edit_file x", "it changes files", diff, "", "edit")
+    text = question_text(edit, 80, Theme(colour=False))
+    assert text.startswith("\nedit  x\n") and "+ new line" in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "most", "rows"),
+    [
+        (100, 8, ["Run this? [y yes]  a always this exact command   n no   Esc stop "]),
+        (64, 8, ["Run this? [y yes] a always this exact command  n no  Esc stop "]),
+        (40, 8, ["Run this? [y yes]", " a always this exact command  n no ", " Esc stop "]),
+        (40, 2, ["Run this? [y]  a   n   Esc stop "]),
+        (12, 8, ["Run this?", "[y yes]", " a always ~ ", " n no ", " Esc stop "]),
+    ],
+)
+def test_the_keys_stand_in_rows_that_fit(columns: int, most: int, rows: list[str]) -> None:
+    made = choice_rows("Run this?", KEYS, 0, columns, most, False)
+    assert made == rows and all(len(row) <= columns for row in made)
+
+
+def test_in_colours_the_chosen_key_is_set_off_and_takes_the_same_room() -> None:
+    plain, coloured = (choice_rows("1 of 2  ls\nRun this?", KEYS, 1, 100, 8, colour) for colour in (False, True))
+    assert "\x1b[7m a always this exact command \x1b[0m" in coloured[1]
+    assert len(plain) == len(coloured) == 2 and plain[0] == "1 of 2  ls"
+
+
+class Lines:
+    """An `AnswerSource` that answers from a list and keeps what it was asked."""
+
+    width = 80
+
+    def __init__(self, *answers: str | None) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, str, str]] = []
+
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+        self.asked.append((text, prompt, "".join(one.key for one in keys)))
+        await asyncio.sleep(0)
+        return self.answers.pop(0)
+
+
+def answers(source: Lines, *questions: Question) -> list[Answer]:
+    async def ask() -> list[Answer]:
+        approver = PersonApprover(source, lambda question, number: f"{number} {question.what}")
+        return list(await asyncio.gather(*map(approver.ask, questions)))
+
+    return asyncio.run(ask())
+
+
+def test_one_question_has_no_number_and_no_keys_for_others() -> None:
+    source = Lines("y")
+    assert answers(source, bash("ls")) == [Allow()]
+    assert source.asked == [("0 bash ls", "Run this?", "yan")]
+
+
+def test_several_are_one_list_that_is_shown_once_and_answered_one_by_one() -> None:
+    source = Lines("y", "use make", "n")
+    three = [bash(command, number) for number, command in enumerate(("a", "b", "c"))]
+    assert answers(source, *three) == [Allow(), Deny("use make"), Deny()]
+    assert source.asked == [
+        ("1 bash a\n2 bash b\n3 bash c", "1 of 3  bash a\nRun this?", "yanAN"),
+        ("", "2 of 3  bash b\nRun this?", "yanAN"),
+        ("", "3 of 3  bash c\nRun this?", "yan"),
+    ]
+
+
+@pytest.mark.parametrize(("line", "rest"), [("A", Allow()), ("all", Allow()), ("N", Deny())])
+def test_several_are_answered_together(line: str, rest: Answer) -> None:
+    source = Lines("y", line)
+    assert answers(source, *map(bash, "abc")) == [Allow(), rest, rest]
+    assert len(source.asked) == 2
+
+
+def test_an_unclear_answer_asks_again_five_times_and_is_no_yes() -> None:
+    source = Lines("", "ok", "yes please", "x", "")
+    assert answers(source, bash("ls")) == [Deny("no clear answer was given", said=False)]
+    assert "An empty line is not an answer. Please answer y, a, n" in source.asked[1][0]
+
+
+class Kept:
+    """A stream that keeps what is written."""
+
+    terminal, width = True, 80
+
+    def __init__(self, colour: bool = False) -> None:
+        self.text, self.colour = "", colour
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+def test_from_a_pipe_a_line_is_read_and_the_prompt_says_what_always_covers() -> None:
     reader, writer = os.pipe()
     os.write(writer, b"a\n")
-    screen = Screen()
-    question = Question(ToolCall("c1", "bash", {}), "bash ls", "a command", "ls", "every bash command this session")
-    assert asyncio.run(PersonApprover(TerminalQuestions(screen, reader), lambda _: "").ask(question)) == Allow(
-        always=True
-    )
-    assert "[a]lways (every bash command this session)" in screen.text
+    kept = Kept()
+    approver = PersonApprover(TerminalQuestions(kept, reader), lambda question, number: "")
+    assert asyncio.run(approver.ask(bash("ls"))) == Allow(always=True)
+    assert "[a]lways this exact command" in kept.text
     os.close(reader)
     os.close(writer)
+
+
+def keyed(keys: list[str], colour: bool = True) -> tuple[str | None, str, list[str]]:
+    """What a question in a terminal is answered with when `keys` come one after the other; what is seen; what was
+    called."""
+    master, slave = pty.openpty()
+    kept, called = Kept(colour), list[str]()
+
+    async def ask() -> str | None:
+        questions = TerminalQuestions(
+            kept, slave, stop=lambda: called.append("stop"), cycle_level=lambda: called.append("level")
+        )
+        asking = asyncio.ensure_future(questions.question("block", "Run this?", KEYS))
+        os.write(master, b"y")  # typed ahead
+        await asyncio.sleep(0.2)
+        assert "Run this?" in kept.text
+        for key in keys:
+            os.write(master, key.encode())
+            await asyncio.sleep(0.06)
+        try:
+            async with asyncio.timeout(0.5):
+                return await asking
+        except TimeoutError:
+            return "nothing yet"
+
+    before, quiet = termios.tcgetattr(slave), terminal_questions.QUIET
+    terminal_questions.QUIET = 0.1
+    try:
+        answer = asyncio.run(ask())
+        assert termios.tcgetattr(slave) == before, "the terminal is as it was"
+    finally:
+        terminal_questions.QUIET = quiet
+        os.close(master)
+        os.close(slave)
+    return answer, kept.text, called
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["y"], "y"),
+        (["N"], "n"),
+        (["y", "\r"], "y"),
+        (["\r"], "y"),
+        (["\x1b[C", "\r"], "a"),
+        (["\x1b[C", "\x1b[C", "\r"], "n"),
+        (["\x1b[D", "\r"], "n"),
+        (list("no, leave it\r"), "no, leave it"),
+        (list("add a test\r"), "add a test"),
+        (["ab", "\x7f", "\x7f", "n"], "n"),
+        (["é", "t", "é", "\r"], "été"),
+        (["\x04"], None),
+        (["x"], "nothing yet"),
+    ],
+)
+def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_words(
+    keys: list[str], answer: str | None
+) -> None:
+    given, seen, called = keyed(keys)
+    assert given == answer and not called
+    assert seen.startswith("block\n") and seen.endswith("\x1b[A\x1b[K"), "rows and line are taken away again"
+
+
+def test_esc_stops_and_shift_tab_changes_the_level() -> None:
+    assert keyed(["\x1b", "\x1b[Z", "\x1bOA", "\r"])[::2] == ("n", ["stop", "level"])
+
+
+def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer() -> None:
+    answer, seen, _ = keyed(["w", "x", "\x7f", "ait\r"], colour=False)
+    assert answer == "wait" and "\x1b" not in seen and seen.endswith(": wx\b \bait\n")
+    assert keyed(["\r"], colour=False)[0] == ""
+    assert "Run this? [y]es, [a]lways this exact command, [n]o, or type" in line_prompt("Run this?", KEYS)
+
+
+# The whole program
 
 
 def asked(*arguments: str, before: str = "") -> pexpect.spawn:
@@ -80,7 +260,7 @@ def asked(*arguments: str, before: str = "") -> pexpect.spawn:
     child = pexpect.spawn(sys.executable, [ENGINE, "approval", "ask", "hi", *arguments], env=environ, timeout=30)
     if before:
         child.send(before)
-    child.expect_exact("[n]o, or n and a reason: ")
+    child.expect_exact("what to do instead: ")
     return child
 
 
@@ -92,45 +272,27 @@ def ended(child: pexpect.spawn) -> tuple[str, int]:
 
 @pytest.mark.parametrize(
     ("typed", "answer"),
-    [("y\n", "answer Allow"), ("a\n", "answer Allow always"), ("n use make\n", "answer Deny use make")],
+    [
+        ("y", "answer Allow"),
+        ("a\n", "answer Allow always"),
+        ("n use make\n", "answer Deny use make"),
+        ("use make\n", "answer Deny use make"),
+    ],
 )
-def test_a_typed_answer_counts(typed: str, answer: str) -> None:
-    child = asked()
+def test_a_key_or_a_typed_line_counts(typed: str, answer: str) -> None:
+    child = asked(before="y\ny\n")
+    shown = child.before.decode()
+    assert "ls -la ␛[31m" in shown and "Allow bash?" in shown
     child.send(typed)
     text, status = ended(child)
     assert answer in text and status == 0
 
 
-def test_the_question_shows_what_will_run_through_the_door() -> None:
-    child = asked()
-    shown = child.before.decode()
-    assert "run: ls (a command)" in shown and "ls -la ␛[31m" in shown and "Allow bash?" in shown
-    child.send("n\n")
-    ended(child)
-
-
-def test_what_was_typed_ahead_is_no_answer() -> None:
-    child = asked(before="y\ny\n")
-    child.send("n\n")
-    text, _ = ended(child)
-    assert "answer Deny" in text
-
-
-def test_an_unclear_answer_asks_again() -> None:
-    child = asked()
-    child.send("\n")
-    child.expect_exact("n and a reason: ")
-    child.send("maybe\n")
-    child.expect_exact("n and a reason: ")
-    child.send("y\n")
-    assert "answer Allow" in ended(child)[0]
-
-
 def test_a_pasted_line_behind_an_unclear_one_is_no_answer() -> None:
     child = asked()
-    child.send("maybe\ny\n")
-    child.expect_exact("n and a reason: ")
-    child.send("n\n")
+    child.send("ok\ny\n")
+    child.expect_exact("what to do instead: ")
+    child.send("n")
     assert "answer Deny" in ended(child)[0]
 
 
@@ -141,11 +303,16 @@ def test_the_end_of_input_denies() -> None:
     assert "answer Deny the input ended before an answer" in text and status == 0
 
 
-def test_an_interrupt_cancels_and_the_status_is_130() -> None:
-    child = asked()
-    child.sendintr()
-    text, status = ended(child)
-    assert status == 130 and "Traceback" not in text and "Resume with: nexus ask -r 01FAKE" in text
+@pytest.mark.parametrize("key", ["\x03", "\x1b"])
+def test_ctrl_c_and_esc_stop_the_turn_and_give_the_terminal_back(key: str) -> None:
+    command = f"{sys.executable} {ENGINE} approval ask hi; echo status $?; stty -a"
+    environ = {**os.environ, "NEXUS_MODEL": "m", "TERM": "dumb", "COLUMNS": "100"}
+    child = pexpect.spawn("bash", ["-c", command], env=environ, timeout=30)
+    child.expect_exact("what to do instead: ")
+    child.send(key)
+    text, _ = ended(child)
+    assert "status 130" in text and "Traceback" not in text and "Resume with: nexus ask -r 01FAKE" in text
+    assert " icanon" in text and " echo " in text
 
 
 def test_without_a_terminal_nobody_is_asked() -> None:

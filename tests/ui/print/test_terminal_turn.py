@@ -118,7 +118,7 @@ def test_nothing_is_drawn_over_a_question() -> None:
     assert stage.feed()[-1] == "Allow bash?" and not spun(stage.terminal.lines)
     stage.terminal.screen.feed(b"y\r\n")
     lines = stage.feed(e.ApprovalAnswer("c1", Allow()))
-    assert "Allow bash? y" in lines and lines.index("Allow bash? y") < lines.index("● bash make  0 s")
+    assert "Allow bash? y" in lines and lines.index("Allow bash? y") < lines.index("● bash  0 s")
     stage.turn.close()
     assert stage.feed()[-1] == "Allow bash? y"
 

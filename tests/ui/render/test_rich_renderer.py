@@ -107,7 +107,7 @@ EVENTS: tuple[e.Event, ...] = (
 def test_every_event_of_the_union_is_taken() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     seen = Seen().feed(*EVENTS)
-    for part in ("thought (", "Title", "✓ bash pytest -q", "left out as d1", "recalled d1", "▌ and tests too",
+    for part in ("thought (", "Title", "✓ 1.0 s", "left out as d1", "recalled d1", "▌ and tests too",
                  "compacted: 100 -> 30 tokens", "1 retry in 0.0 s: busy", "! note"):  # fmt: skip
         assert part in seen.text, part
     assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
@@ -178,12 +178,6 @@ def test_the_width_may_change_between_blocks() -> None:
 def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "pytest -q"))
     seen.now += 3
-    assert seen.live() == ["● bash pytest -q  3 s"]
-    seen.feed(e.ApprovalRequest(Question(BASH, "what", "why")))
-    seen.now += 60
-    assert seen.live() == ["● bash pytest -q"]
-    seen.feed(e.ApprovalAnswer("c1", Allow()))
-    seen.now += 3
     seen.feed(e.ToolOutput("c1", "first\nsec"), e.ToolOutput("c1", "ond\n"))
     assert seen.live() == ["● bash pytest -q  3 s", "    second"]
     assert seen.live(1) == ["● bash pytest -q  3 s"]
@@ -194,6 +188,56 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     )
     assert seen.live() == []
     assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
+
+
+def asking(*questions: Question) -> list[e.Event]:
+    answered = (e.ApprovalAnswer(one.call.id, Allow()) for one in questions)
+    return [*map(e.ApprovalRequest, questions), *answered]
+
+
+def test_a_call_that_was_asked_about_alone_stands_once_and_has_only_its_outcome() -> None:
+    seen = Seen().feed(e.TurnStart(""), e.ToolCallEvent(BASH, "pytest -q"), *asking(Question(BASH, "w", "y"))[:1])
+    assert seen.live() == [], "it does not run yet"
+    seen.now += 60
+    seen.feed(e.ApprovalAnswer("c1", Allow()))
+    seen.now += 3
+    seen.feed(e.ToolOutput("c1", "words\n"))
+    assert seen.live() == ["● bash  3 s", "    words"]
+    seen.feed(resulted(ToolResult("words\n[exit status 1]", status=1), tokens=1234, seconds=3.21))
+    assert seen.text == "✗ exit 1 · 3.2 s\n    words\n"
+    assert seen.renderer.last_output is not None and seen.renderer.last_output[0] == "bash pytest -q"
+    outcomes = {
+        "✓ +1 -1": ToolResult("done", diff=DIFF),
+        "✓ done": ToolResult(),
+        "✗ failed\n    no such file": ToolResult(error="no such file"),
+        "✗ Declined: use make": ToolResult(error="Declined: use make", denied=True, ran=False),
+    }
+    for text, result in outcomes.items():
+        question = Question(EDIT, "edit_file a.py", "it changes files", DIFF)
+        assert put(e.ToolCallEvent(EDIT, "a.py"), *asking(question), resulted(result, EDIT)) == f"{text}\n"
+
+
+def test_calls_that_were_asked_about_together_are_named_by_their_results_without_their_diffs() -> None:
+    both = asking(Question(BASH, "bash ls", "y"), Question(EDIT, "edit_file a.py", "y", DIFF))
+    text = put(
+        e.ToolCallEvent(BASH, "ls"), *both, resulted(ToolResult("x"), BASH),
+        e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult("done", diff=DIFF), EDIT),
+    )  # fmt: skip
+    assert [line[:15].rstrip(" ·") for line in text.splitlines()] == ["✓ bash ls", "✓ edit a.py · +"]
+
+
+def test_what_comes_between_the_question_and_the_result_names_the_call_again() -> None:
+    other = ToolCall("c9", "read_file", {"path": "b"})
+    text = put(
+        e.ToolCallEvent(BASH, "ls"), e.ToolCallEvent(other, "b"), *asking(Question(BASH, "bash ls", "y")),
+        resulted(ToolResult("x"), other), resulted(ToolResult("x"), BASH), e.TurnEnd(DONE),
+    )  # fmt: skip
+    assert "✓ bash ls" in text
+
+
+def test_what_the_person_refused_is_not_told_again_at_the_end() -> None:
+    row = {"tool": "bash", "subject": "ls", "allow": "", "hint": "you said no", "by": "person"}
+    assert "refused" not in put(e.TurnEnd(replace(DONE, denied=(row,))))
 
 
 def test_several_calls_run_side_by_side_and_those_beyond_the_room_are_counted() -> None:
@@ -512,7 +556,7 @@ def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
         ([*step, e.ToolCallEvent(BASH, "pytest -q")], 4, "bash pytest -q 4 s", True),
         ([*step, e.ToolCallEvent(BASH, "ls"), e.ToolCallEvent(EDIT, "a")], 4, "bash ls +1 4 s", True),
         ([*step, *asked], 9, "waiting for your answer", False),
-        ([*step, *asked, e.ApprovalAnswer("c1", Deny())], 9, "bash ls 9 s", True),
+        ([*step, *asked, e.ApprovalAnswer("c1", Deny())], 9, "bash 9 s", True),
         ([*step, e.Retry(2, 4.0, "rate limited")], 1, "retry 2 in 3 s: rate limited", True),
         ([*step, e.Retry(2, 4.0, "rate limited")], 5, "attempt 3, waiting for the model 5 s", True),
         ([e.CompactionStart("x", 81_204)], 3, "compacting 81,204 tokens 3 s", True),

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.render.theme import ASCII, Theme
-from nexus_cli.ui.render.unified_diff import count_changes, diff_lines, diff_text, looks_like_diff, parse_diff
+from nexus_cli.ui.render.unified_diff import (
+    count_changes,
+    describe_changes,
+    diff_lines,
+    diff_text,
+    looks_like_diff,
+    parse_diff,
+)
 
 PLAIN = Theme(colour=False)
 DIFF = """--- a/x.py
@@ -42,9 +49,9 @@ def test_lines_have_the_number_of_the_file_they_are_in() -> None:
     shown = [
         "  ⋮  def f",
         "  9   def add(a, b):",
-        " 10 - →   return a - b→",
-        " 10 + →   return a + b",
-        " 11 + →   and",
+        " 10 -     return a - b→",
+        " 10 +     return a + b",
+        " 11 +     and",
         " 12   y",
         "  ⋮",
         "110   z",
@@ -57,6 +64,18 @@ def test_lines_have_the_number_of_the_file_they_are_in() -> None:
     assert count_changes(DIFF) == (3, 2)
 
 
+def test_tabs_are_seen_where_other_lines_begin_with_blanks() -> None:
+    text = "@@ -1,2 +1,2 @@\n-    a\n+\ta\n \tb\n"
+    assert diff_lines(text, 40, PLAIN) == ["1 -     a", "1 + →   a", "2       b"]
+    assert diff_lines(text.replace("    a", "\tb"), 40, PLAIN) == ["1 -     b", "1 +     a", "2       b"]
+
+
+def test_what_a_file_gains_and_loses_is_said_in_few_signs() -> None:
+    new, both = "--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+a\n+b\n", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+    assert describe_changes(new) == "new, +2" and describe_changes(both) == "+1 -1"
+    assert describe_changes(both.replace("+b\n", "")) == "-1" and describe_changes("") == "+0"
+
+
 def test_several_files_are_named_and_what_only_programs_need_is_left_out() -> None:
     text = (
         "diff --git a/x.py b/x.py\nindex 1f..2e 100644\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@ class A:\n-a\n+b\n"
@@ -66,7 +85,7 @@ def test_several_files_are_named_and_what_only_programs_need_is_left_out() -> No
     )
     assert diff_lines(text, 60, PLAIN) == [
         "x.py  +1 -1", "⋮  class A:", "1 - a", "1 + b", "rename from old.md", "rename to new.md",
-        "", "gone  +0 -1", "1 - z", "Binary files a/p.png and b/p.png differ",
+        "", "gone  deleted, -1", "1 - z", "Binary files a/p.png and b/p.png differ",
     ]  # fmt: skip
 
 
@@ -93,11 +112,26 @@ def test_code_has_the_colours_of_its_language_but_for_removed_lines() -> None:
         assert f"\x1b[{keyword}mimport" in context or "mimport" in context
         assert set(re.findall(r"\x1b\[([0-9;]+)m", removed)) == {"0", "91" if name == "dark" else "31"}
         assert f"\x1b[{keyword}mdef\x1b[0m" in added and "\x1b[32m" in added
-        assert without_codes(added) == '2 + →   def f(): return "new"'
+        assert without_codes(added) == '2 +     def f(): return "new"'
     for odd in ("x.unheard-of", "Makefile", "y.min.js"):
         long = "z" * 5000
         made = diff_lines(f"--- a/{odd}\n+++ b/{odd}\n@@ -1 +1 @@\n-a\n+{long}\n", 80, Theme())
         assert "".join(without_codes(line)[4:] for line in made[1:]) == long
+
+
+@pytest.mark.parametrize(
+    "name", ["a.py", "b.ts", "c.go", "d.rs", "e.h", "f.yml", "Makefile", "g.sh", "h.KT", "i.rb", "j.java"]
+)
+def test_the_languages_of_every_day_are_known(name: str) -> None:
+    text = f'--- a/{name}\n+++ b/{name}\n@@ -0,0 +1,2 @@\n+# "text" // 1\n+return "text"\n'
+    roles = set(re.findall(r"\x1b\[([0-9;]+)m", "".join(diff_lines(text, 80, Theme()))))
+    assert roles - {"0", "32"}, name
+
+
+def test_the_work_for_a_large_diff_is_bounded() -> None:
+    text = "--- /dev/null\n+++ b/x.py\n@@ -0,0 +1,3000 @@\n" + "+x = 1\n" * 3000
+    lines = diff_lines(text, 80, Theme())
+    assert "94m1" in lines[499] and "94m1" not in lines[500] and without_codes(lines[2999]) == "3000 + x = 1"
 
 
 def test_blanks_at_the_end_of_a_changed_line_are_seen_and_others_are_not() -> None:

@@ -144,3 +144,38 @@ def test_a_lone_surrogate_is_copied_as_a_replacement() -> None:
     terminal = Terminal()
     copy("\ud800", {"TERM": "xterm", "PATH": "/nowhere"}, terminal.write)
     assert base64.b64encode("\ufffd".encode()).decode() in terminal.sent
+
+
+HEX = r"""printf '\302\253data PNGf'; od -An -v -tx1 "$0.image" | tr -d ' \n' | tr a-f A-F; printf '\302\273'"""
+IMAGE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "environ"),
+    [
+        ("wl-paste", 'cat "$0.image"', {"WAYLAND_DISPLAY": "wayland-0"}),
+        ("xclip", 'cat "$0.image"', {"DISPLAY": ":0"}),
+        ("osascript", HEX, {}),
+    ],
+)
+def test_an_image_on_the_clipboard_is_saved_once_and_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: str, environ: dict[str, str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "darwin" if name == "osascript" else "linux")
+    program(tmp_path / "bin", name, code)
+    (tmp_path / "bin" / f"{name}.image").write_bytes(IMAGE)
+    here = {**environ, "PATH": str(tmp_path / "bin")}
+    paths = [asyncio.run(clipboard.save_clipboard_image(here, tmp_path / "pasted")) for _ in range(2)]
+    path = Path(paths[0])
+    assert paths[0] == paths[1] and path.read_bytes() == IMAGE and path.suffix == ".png"
+    assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("code", ["echo a text", "exit 1", "exec sleep 60"])
+def test_what_is_no_image_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    monkeypatch.setattr(clipboard, "SECONDS", 0.3)
+    program(tmp_path / "bin", "xclip", code)
+    for environ in ({"DISPLAY": ":0"}, {}):
+        here = {**environ, "PATH": str(tmp_path / "bin")}
+        assert asyncio.run(clipboard.save_clipboard_image(here, tmp_path / "pasted")) == ""
+    assert not (tmp_path / "pasted").exists()

@@ -98,15 +98,15 @@ class PlainController:
     def edit_last(self) -> None:
         self.said.append("edits")
 
-    def cycle_level(self) -> None:
-        self.said.append("level")
-
     def interrupt(self, *, gently: bool = False) -> None:
         self.said.append("stopped" if gently else "interrupted")
 
     def request_exit(self) -> None:
         self.said.append("left")
         self.screen.leave()
+
+    def cycle_level(self) -> None:
+        self.said.append("level")
 
     def toggle_thinking(self) -> None:
         self.said.append("thinking")

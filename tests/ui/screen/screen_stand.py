@@ -15,6 +15,7 @@ from terminal.emulator import Emulator
 from ui.screen.screen_driver import PlainBox, PlainController
 
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.screen import Screen
 
 
@@ -22,7 +23,13 @@ class Stand:
     """A running screen with what belongs to it."""
 
     def __init__(
-        self, keys: PipeInput, columns: int, rows: int, environ: Mapping[str, str], theme: Theme | None = None
+        self,
+        keys: PipeInput,
+        columns: int,
+        rows: int,
+        environ: Mapping[str, str],
+        theme: Theme | None = None,
+        box: InputArea | None = None,
     ) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
         self.read = 0
@@ -30,7 +37,7 @@ class Stand:
         self.columns, self.rows = columns, rows
         self.terminal = Emulator(columns, rows)
         self.keys = keys
-        self.box, self.controller = PlainBox(), PlainController()
+        self.box, self.controller = box or PlainBox(), PlainController()
         self.screen = self.controller.screen = Screen(
             self.box,
             theme or Theme(),
@@ -88,11 +95,15 @@ class Stand:
 
 @asynccontextmanager
 async def stand(
-    columns: int = 60, rows: int = 12, environ: Mapping[str, str] | None = None, theme: Theme | None = None
+    columns: int = 60,
+    rows: int = 12,
+    environ: Mapping[str, str] | None = None,
+    theme: Theme | None = None,
+    box: InputArea | None = None,
 ) -> AsyncIterator[Stand]:
     """A running screen; it has left afterwards."""
     with create_pipe_input() as keys:
-        made = Stand(keys, columns, rows, {"TERM": "xterm"} if environ is None else environ, theme)
+        made = Stand(keys, columns, rows, {"TERM": "xterm"} if environ is None else environ, theme, box)
         task = asyncio.ensure_future(made.screen.run(made.controller))
         await made.until("model")
         try:

@@ -14,8 +14,9 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
+from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.screen import key_bindings
+from nexus_cli.ui.screen import key_bindings, question
 
 STATUS = "model  edit  ~/work  12 of 184k  $0.02"
 
@@ -400,16 +401,12 @@ def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> 
 # -- questions
 
 
-LONG = "Allow bash? [y]es once, [a]lways (every call of bash this session), [n]o (words after it are told): "
+KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), AnswerKey("n", "no"))
 
 
 @pytest.mark.parametrize(
     ("prompt", "columns", "rows", "shown"),
     [
-        (LONG, 120, 12, [LONG.strip()]),
-        (LONG, 40, 7, ["Allow bash? y/a/n"]),
-        (LONG, 20, 5, ["Allow bash? y/a/n"]),
-        (LONG, 14, 5, ["Allow bash?\u2026"]),
         ("Where shall the notes of this go to", 20, 5, ["Where shall the\u2026"]),
         ("Where shall the notes of this go to", 20, 6, ["Where shall the", "notes of this go to"]),
     ],
@@ -427,6 +424,123 @@ def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
 
     seen = asyncio.run(play())
     assert seen[: len(shown) + 1] == [*shown, ">"]
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question takes keys soon after it is seen."""
+    monkeypatch.setattr(question, "QUIET", 0.05)
+
+
+async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | None]:
+    """A question with answer keys that takes them; `keys` were typed, one after the other."""
+    on.box.fill(box)
+    asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+    await on.until(lambda: on.screen._panel.open)
+    for key in keys:
+        on.type(key)
+        await on.still()
+    return asking
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["y"], "y"),
+        (["a"], "a"),
+        (["N"], "n"),
+        (["\r"], "y"),
+        (["\x1b[C", "\r"], "a"),
+        (["\x1b[D", "\r"], "n"),
+        (["\x1b[B", "\t", "\x1b[A", "\r"], "a"),
+        (["\t", "\t", "\t", "\r"], "y"),
+        ([*"no, use make", "\r"], "no, use make"),
+        ([*"add a test", "\r"], "add a test"),
+        (["y\r"], "y"),
+        (["n use make\r"], "n use make"),
+        (["u", "\x7f", "n"], "n"),
+        (["\x04"], None),
+    ],
+)
+def test_one_key_answers_and_letters_that_follow_one_another_are_words(keys: list[str], answer: str | None) -> None:
+    async def play() -> tuple[str | None, list[str]]:
+        async with stand(90) as on:
+            given = await (await _asked(on, *keys))
+            return given, _text(await on.still())
+
+    given, after = asyncio.run(play())
+    assert given == answer
+    assert after == ["bash  ls", ">", STATUS], "the command stands there once, and the box is back"
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_after() -> None:
+    async def play() -> list[list[str]]:
+        async with stand(90, theme=Theme(colour=False)) as on:
+            asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+            await on.until("Run this?")
+            before = _text(on.seen())
+            await on.until(lambda: on.screen._panel.open)
+            opened = _text(await on.still())
+            on.type("\x1b[C")
+            await on.still()
+            moved = _text(on.seen())
+            asking.cancel()
+            return [before, opened, moved]
+
+    before, opened, moved = asyncio.run(play())
+    row = "Run this?  y yes   a always this exact command   n no   Esc stop"
+    assert before == ["bash  ls", row, ">", STATUS]
+    assert opened == ["bash  ls", row.replace(" y yes ", "[y yes]"), "> or type what to do instead", STATUS]
+    assert moved[1] == row.replace(" a always this exact command ", "[a always this exact command]")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_who_was_typing_does_not_answer_with_enter() -> None:
+    async def play() -> tuple[bool, str | None, str]:
+        async with stand(90) as on:
+            asking = await _asked(on, "\r", "\r", box="words")
+            await asyncio.sleep(0.3)
+            open_ = not asking.done()
+            on.type("\x1b[C\r")
+            return open_, await asking, on.box.buffer.text
+
+    assert asyncio.run(play()) == (True, "y", "words")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_paste_is_words_and_never_a_key() -> None:
+    async def play() -> bool:
+        async with stand(90) as on:
+            asking = await _asked(on, "\x1b[200~y\r\x1b[201~")
+            await asyncio.sleep(0.4)
+            return asking.done()
+
+    assert not asyncio.run(play())
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
+    async def play() -> tuple[list[str], str | None]:
+        async with stand(90) as on:
+            on.controller.running = True
+            asking = await _asked(on, "\x1b[Z", "words", "\x1b[Z", key)
+            return on.controller.said, await asking
+
+    stopped = "stopped" if key == "\x1b" else "interrupted"
+    assert asyncio.run(play()) == (["level", "level", stopped], None)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("columns", "rows"), [(160, 24), (60, 12), (33, 8), (20, 6), (8, 4)])
+def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
+    async def play() -> str | None:
+        async with stand(columns, rows) as on:
+            return await (await _asked(on, "\x1b[C", "n"))
+
+    assert asyncio.run(play()) == "n"
 
 
 def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
@@ -514,6 +628,36 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
             return said, on.box.buffer.text
 
     assert asyncio.run(play()) == (answer, "ords")
+
+
+def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(key_bindings, "MEANT", 0.0)
+
+    async def play() -> list[str]:
+        async with stand() as on:
+            app = on.screen._app
+            app.editing_mode = EditingMode.VI
+            on.controller.running = True
+            on.type("words\x1b")
+            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+            assert not on.controller.said
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said == ["stopped"])
+            on.controller.running = False
+            on.box.fill("")
+            app.vi_state.input_mode = InputMode.INSERT
+            on.type("\x1b")
+            await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
+            assert (await on.still())[1] == STATUS
+            on.type("\x1b")
+            await on.until("press Esc again")
+            on.type("\x1b")
+            await on.until(lambda: len(on.controller.said) == 2)
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["stopped", "edits"]
 
 
 def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:

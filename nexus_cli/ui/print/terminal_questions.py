@@ -1,0 +1,250 @@
+"""Questions outside the REPL: shown on a stream, answered by single keys of the terminal that is stdin.
+
+The terminal gives keys one by one while a question is open, and is as it was afterwards, however it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import re
+import signal
+import termios
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from nexus_cli.ui.cells import cells, cut_start, wrap
+from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.render.question_text import OR_WORDS, AnswerKey, choice_rows, find_key, line_prompt
+
+QUIET = 0.5
+"""Seconds without a key before the keys are named and count: what was typed ahead never answers."""
+ALONE = 0.25
+"""Seconds after which a letter is an answer; one that another follows at once begins words."""
+ESCAPE_SECONDS = 0.05
+"""How long an Esc may be the beginning of another key."""
+LONGEST = 4096
+"""Characters of a line that are kept."""
+_KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])|.", re.DOTALL)
+_MOVES = {"\x1b[D": -1, "\x1b[A": -1, "\x1b[C": 1, "\x1b[B": 1, "\t": 1}
+_LEVEL, _ESCAPE, _END = "\x1b[Z", "\x1b", "\x04"
+
+
+def _ignore() -> None:
+    """Do nothing."""
+
+
+class TerminalQuestions:
+    """An `AnswerSource` on a stream and a terminal."""
+
+    def __init__(
+        self,
+        stream: Writable,
+        descriptor: int = 0,
+        *,
+        stop: Callable[[], object] = _ignore,
+        cycle_level: Callable[[], object] = _ignore,
+    ) -> None:
+        """`stop` is what Esc does, `cycle_level` what Shift+Tab does; either may cancel the question."""
+        self._stream = stream
+        self._descriptor = descriptor
+        self._stop = stop
+        self._cycle_level = cycle_level
+        self._before: list[Any] | None = None
+        """How the terminal was, while it gives single keys."""
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self._stream.width
+
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+        """Print both and return a key or a line; None at the end of input."""
+        if text:
+            self._stream.write(f"{text}\n")
+        with self._single_keys(), read_bytes(self._descriptor) as data:
+            if self._before is not None:
+                await _wait_for_quiet(data)
+            field = _Field(self._stream, prompt, keys)
+            try:
+                answer = await self._answer(data, field)
+            finally:
+                field.close()
+        return answer
+
+    def restore(self) -> None:
+        """Give the terminal back as it was. Safe to call at any time, from any thread."""
+        before, self._before = self._before, None
+        if before is not None:
+            with suppress(termios.error, OSError):  # the terminal is gone
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
+
+    @contextmanager
+    def _single_keys(self) -> Iterator[None]:
+        """Let the terminal give each key at once and show none; where it is no terminal nothing changes."""
+        with suppress(termios.error):
+            self._before = termios.tcgetattr(self._descriptor)
+            self._set_mode()
+        loop = asyncio.get_running_loop()
+        with suppress(ValueError, RuntimeError):  # not in the main thread
+            # A shell gives its own mode to a job that it continues.
+            loop.add_signal_handler(signal.SIGCONT, self._set_mode)
+        try:
+            yield
+        finally:
+            with suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGCONT)
+            self.restore()
+
+    def _set_mode(self) -> None:
+        if self._before is not None:
+            mode = list(self._before)
+            mode[3] &= ~(termios.ICANON | termios.ECHO)
+            with suppress(termios.error):
+                termios.tcsetattr(self._descriptor, termios.TCSANOW, mode)
+
+    async def _answer(self, data: asyncio.Queue[bytes], field: _Field) -> str | None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        rest = ""
+        while True:
+            wait = ESCAPE_SECONDS if rest else ALONE if field.key else None
+            try:
+                async with asyncio.timeout(wait):
+                    piece = await data.get()
+            except TimeoutError:
+                if not rest:
+                    return field.key
+                rest = ""
+                self._stop()
+                continue
+            if not piece:
+                return None
+            text, rest = rest + decoder.decode(piece), ""
+            if text == _ESCAPE or text in ("\x1b[", "\x1bO"):
+                rest = text
+                continue
+            for press in _KEY.findall(text.replace("\x1bO", "\x1b[")):
+                if press in ("\r", "\n"):
+                    if (line := field.enter()) is not None:
+                        return line
+                elif press == _END and not field.words:
+                    return None
+                elif press == _LEVEL:
+                    self._cycle_level()
+                elif press == _ESCAPE:
+                    self._stop()
+                else:
+                    field.press(press)
+
+
+class _Field:
+    """The rows of a question and the line that is typed below them, or behind them where nothing can be redrawn."""
+
+    def __init__(self, stream: Writable, prompt: str, keys: Sequence[AnswerKey]) -> None:
+        self._stream = stream
+        self._prompt = prompt
+        self._keys = keys
+        self._drawn = stream.colour and bool(keys)
+        self._chosen: int | None = 0 if self._drawn else None
+        self._rows = 0
+        self.words = ""
+        if self._drawn:
+            self._draw()
+        else:
+            asked = "\n".join(wrap(line_prompt(prompt, keys).rstrip(" "), stream.width - 1))
+            stream.write(f"{asked} ")
+
+    @property
+    def key(self) -> str:
+        """The answer key that is typed alone, "" for none."""
+        found = find_key(self.words, self._keys)
+        return found.key if found else ""
+
+    def enter(self) -> str | None:
+        """Return what is typed, else the chosen key; None where none can be seen to be chosen."""
+        if self.words or self._chosen is None:
+            return self.words if self.words or not self._drawn else None
+        return self._keys[self._chosen].key
+
+    def press(self, press: str) -> None:
+        """One key that neither answers nor ends."""
+        before = self.words
+        if press in _MOVES and not before:
+            if self._drawn:
+                self._chosen = ((self._chosen or 0) + _MOVES[press]) % len(self._keys)
+        elif press in ("\x7f", "\b"):
+            self.words = before[:-1]
+        elif press == "\x15":
+            self.words = ""
+        elif press.isprintable() and len(before) < LONGEST:
+            self.words += press
+        if self._drawn:
+            self._draw()
+        elif self.words.startswith(before):
+            self._stream.write(self.words[len(before) :])
+        else:
+            self._stream.write("\b \b" * cells(before[len(self.words) :]))
+
+    def close(self) -> None:
+        """Take rows and line away where that is possible, else end the line."""
+        self._stream.write(self._erase() if self._drawn else "\n")
+
+    def _erase(self) -> str:
+        return "\r\x1b[K" + "\x1b[A\x1b[K" * self._rows
+
+    def _draw(self) -> None:
+        width = self._stream.width - 1
+        found = find_key(self.words, self._keys)
+        chosen = self._keys.index(found) if found else self._chosen if not self.words else None
+        rows = choice_rows(self._prompt, self._keys, chosen, width, 8, True)
+        typed = cut_start(self.words, width - 4) if self.words else f"\x1b[2m{OR_WORDS[: width - 2]}\x1b[0m\r> "
+        self._stream.write(self._erase() + "\n".join([*rows, f"> {typed}"]))
+        self._rows = len(rows)
+
+
+@contextmanager
+def read_bytes(descriptor: int) -> Iterator[asyncio.Queue[bytes]]:
+    """Give what can be read from `descriptor` meanwhile; b"" at its end."""
+    queue: asyncio.Queue[bytes] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def arrived() -> None:
+        try:
+            data = os.read(descriptor, LONGEST)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        queue.put_nowait(data)
+        if not data:
+            loop.remove_reader(descriptor)
+
+    loop.add_reader(descriptor, arrived)
+    try:
+        yield queue
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def read_terminal_line(descriptor: int = 0) -> str:
+    """Return the next line with its newline, "" at the end of input; reads only what belongs to the line."""
+    collected = piece = b""
+    with read_bytes(descriptor) as data:
+        while not piece.endswith(b"\n"):  # a terminal in line mode gives at most one line per read
+            piece = await data.get()
+            if not piece:
+                break
+            collected += piece[: LONGEST - len(collected)]
+    return collected.decode("utf-8", "replace")
+
+
+async def _wait_for_quiet(data: asyncio.Queue[bytes]) -> None:
+    """Drop what was typed ahead, until no key has come for `QUIET` seconds; an end of input stays in the queue."""
+    with suppress(TimeoutError):
+        while True:
+            async with asyncio.timeout(QUIET):
+                if not await data.get():
+                    data.put_nowait(b"")
+                    return

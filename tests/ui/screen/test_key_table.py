@@ -1,0 +1,199 @@
+"""The README's table of keys: each key in each state does what its cell says.
+
+A cell's words name an effect of `EFFECTS`: what stands in the box before, and what is to be seen after the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from ui.screen.screen_stand import Stand, stand
+
+from nexus_cli.commands import discover
+from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.screen import question
+from nexus_cli.ui.screen.screen import Screen
+
+README = Path(__file__).resolve().parents[3] / "README.md"
+STATES = ("at the prompt", "menu open", "turn running", "at a question")
+KEYS = {
+    "Enter": "\r", "Alt+Enter": "\x1b\r", "Shift+Enter": "\x1b[13;2u", "`\\` Enter": "\\\r", "Esc": "\x1b",
+    "Up": "\x1b[A", "Tab": "\t", "Shift+Tab": "\x1b[Z", "?": "?",
+}  # fmt: skip
+
+
+def bytes_of(name: str) -> str:
+    """What a terminal sends for a key of the table."""
+    return KEYS.get(name) or "".join(chr(ord(letter) & 0x1F) for letter in re.findall(r"Ctrl\+(\w)", name))
+
+
+def rows_of_table() -> list[tuple[str, tuple[str, ...]]]:
+    """The name of each key and its cells; an empty cell says what the first says."""
+    lines = README.read_text().splitlines()
+    start = lines.index(f"|key|{'|'.join(STATES)}|") + 2
+    found = []
+    for line in lines[start : lines.index("", start)]:
+        names, *cells = line[1:-1].split("|")
+        found += [(name, tuple(cell or cells[0] for cell in cells)) for name in names.split(", ")]
+    return found
+
+
+class Bench:
+    """A screen with the real box, in one of the states."""
+
+    def __init__(self, on: Stand, box: InputBox, state: str) -> None:
+        self.on, self.box, self.state = on, box, state
+        self.asked: asyncio.Task[str | None] | None = None
+        self.outside: list[str] = []
+
+    @property
+    def said(self) -> list[str]:
+        return self.on.controller.said
+
+    @property
+    def text(self) -> str:
+        return self.on.screen._panel.buffer.text if self.asked else self.box.buffer.text
+
+    async def prepare(self, text: str) -> None:
+        """Come to the state, with `text` in the box or the field."""
+        self.said.clear()
+        self.on.controller.running = self.state == "turn running"
+        if self.state == "at a question":
+            self.asked = asyncio.ensure_future(self.on.screen.question("", "Sure?"))
+            await self.on.until(lambda: self.on.screen._panel.open)
+        elif self.state == "menu open":
+            text = "/e"
+        if text:
+            self.on.type(text)
+            await self.on.until(lambda: self.text == text)
+        if self.state == "menu open":
+            await self.on.until(lambda: self.box.menu_open)
+
+    async def finish(self) -> None:
+        if self.asked:
+            self.asked.cancel()
+            await asyncio.wait([self.asked])
+            self.asked = None
+        self.on.controller.running, self.on.controller.waiting = False, []
+        if self.box.searching:
+            self.on.type("\x07")
+            await self.on.until(lambda: not self.box.searching)
+        self.box.buffer.reset()
+        self.on.screen._layout.hint, self.outside = "", []
+        await self.on.still()
+
+    def remembers(self) -> bool:
+        """The history is there again: the box loads it anew after each message."""
+        loading = self.box.buffer._load_history_task
+        return loading is not None and loading.done()
+
+    def answered(self, *answers: str | None) -> bool:
+        return self.asked is not None and self.asked.done() and self.asked.result() in answers
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a key does."""
+
+    holds: Callable[[Bench], object]
+    before: str = ""
+    """In the box or the field; the menu has its own."""
+    again: str = ""
+    """Keys after the first: a key that is pressed twice."""
+
+
+EFFECTS = {
+    "sends": Effect(lambda b: b.said == ["entered 'words'"] and b.text == "", "words"),
+    "steers": Effect(lambda b: b.said == ["entered 'words'"] and b.text == "", "words"),
+    "queues": Effect(lambda b: b.said == ["queued 'words'"] and b.text == "", "words"),
+    "takes the entry": Effect(lambda b: b.said == ["entered '/exit'"]),
+    "new line": Effect(lambda b: b.text in ("words\n", "/e\n") and not b.said, "words"),
+    "answers": Effect(lambda b: b.answered("y", "y\\"), "y"),
+    "refuses": Effect(lambda b: b.answered(None)),
+    "twice: edits the last message": Effect(lambda b: b.said == ["edits"], again="\x1b"),
+    "closes it": Effect(lambda b: not b.box.menu_open and b.text == "/e"),
+    "stops": Effect(lambda b: b.said in (["stopped"], ["interrupted"]) and b.text == "words", "words"),
+    "clears, twice: leaves": Effect(
+        lambda b: b.text == "" and "again to leave" in b.on.screen._layout.hint, "w", "\x03"
+    ),
+    "leaves": Effect(lambda b: b.said == ["left"]),
+    "history": Effect(lambda b: b.text in ("earlier", "w")),
+    "entry before": Effect(lambda b: b.text == "/reload"),
+    "next entry": Effect(lambda b: b.text == "/exit" and b.box.menu_open),
+    "takes back what is queued": Effect(lambda b: b.said == ["taken back"] and b.text == "queued words"),
+    "completes": Effect(lambda b: b.text.startswith("/he") and b.text.strip() == "/help", "/he"),
+    "level: read, edit": Effect(lambda b: b.said == ["level"]),
+    "lists the keys": Effect(lambda b: any(row.startswith("Shift+Tab") for row in b.on.seen()) and b.text == ""),
+    "types it": Effect(lambda b: b.text in ("?", "/e?")),
+    "searches history": Effect(lambda b: b.box.searching),
+    "your editor": Effect(lambda b: b.outside == ["editor"]),
+    "pastes an image": Effect(lambda b: b.text.endswith("@one.png ")),
+    "shows thinking": Effect(lambda b: b.said == ["thinking"]),
+    "last output whole": Effect(lambda b: b.said == ["output"]),
+    "draws anew": Effect(lambda b: "printed" not in b.on.seen()),
+    "to the background": Effect(lambda b: b.outside == ["suspended"]),
+    "nothing": Effect(lambda b: not b.said and b.text in ("", "/e") and not (b.asked and b.asked.done())),
+}
+
+
+async def check_state(state: str, folder: Path) -> list[str]:
+    """The keys of the table that do something else in `state`."""
+    box = InputBox(
+        folder=folder, project=folder, commands=discover, desk=lambda: cast(Any, object()),
+        history=folder / "history", vi=False,
+    )  # fmt: skip
+    wrong = []
+    async with stand(80, 30, box=box) as on:
+        bench = Bench(on, box, state)
+
+        async def edited(work: Any) -> str:
+            bench.outside.append("editor")
+            return box.text
+
+        async def image() -> str:
+            return "one.png"
+
+        box.outside, box.clipboard_image = edited, image
+        on.screen.suspend = lambda: bench.outside.append("suspended")  # type: ignore[method-assign]
+        on.screen.leave = lambda: None  # type: ignore[method-assign]
+        on.type("earlier\r")
+        await on.until(lambda: bench.said)
+        for name, cells in rows_of_table():
+            effect = EFFECTS[cells[STATES.index(state)]]
+            on.screen.put("printed\n")
+            on.controller.waiting = ["queued words"] if name == "Up" and state == "turn running" else []
+            await bench.prepare(effect.before)
+            await on.until(bench.remembers)
+            await on.still()
+            on.type(bytes_of(name))
+            await on.still()
+            if effect.again:
+                on.type(effect.again)
+            try:
+                await on.until(partial(effect.holds, bench), 2.0)
+                await on.still()
+                assert effect.holds(bench)
+            except AssertionError:
+                wrong.append(f"{name}: not {cells[STATES.index(state)]!r}: {bench.said}, {bench.text!r}")
+            await bench.finish()
+        Screen.leave(on.screen)
+    box.close()
+    return wrong
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_each_key_does_what_the_table_of_the_readme_says(
+    state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question, "QUIET", 0.0)
+    monkeypatch.setattr(question, "LAPSE", 0.0)
+    monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.MEANT", 0.0)
+    assert len(rows_of_table()) > 15
+    assert asyncio.run(check_state(state, tmp_path)) == []
