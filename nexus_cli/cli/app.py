@@ -42,6 +42,7 @@ COMMANDS = {
     "ask": "One turn, then exit. Without PROMPT, stdin is the prompt.",
     "context": "What the next request would hold, to the token, or what request N held.",
     "cache": "What each request had from the provider's cache, and why one missed it.",
+    "usage": "Tokens and dollars over all sessions, by day, model and project.",
     "drops": "Everything that was left out of requests, and how to get it back.",
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
     "sessions": "List, show, search, export, fork, rename and delete sessions.",

@@ -22,7 +22,7 @@ from nexus_cli.cli.process import SIGNALS
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
-from nexus_cli.config.stored_keys import store_key
+from nexus_cli.config.stored_keys import store_key, stored_names
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable, read_env_key, resolve_endpoint
@@ -131,9 +131,13 @@ def _say(stream: Writable, text: str) -> None:
 
 
 def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
-    """True if requests to `model` need a key and there is none, in the environment or stored."""
+    """True if requests to `model` need a key and there is none, in the environment or stored; a keyring that refuses
+    it has one."""
+    provider = provider_of(model)
+    if key_variable(provider) in stored_names():
+        return False
     try:
-        if read_env_key(provider_of(model), environ) is None:
+        if read_env_key(provider, environ) is None:
             resolve_endpoint(model, environ)
     except ProviderError as error:
         return error.kind == "auth"

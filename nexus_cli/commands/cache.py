@@ -51,7 +51,8 @@ def _complete_cache(context: CommandContext) -> Sequence[str]:
 async def show_cost(context: CommandContext, rest: str) -> None:
     """Show the tokens and dollars of this session.
 
-    By model, by kind of request, and for each of the last turns.
+    A plot of its requests, then by model, by kind of request, and for each of the last turns. `nexus usage` sums all
+    sessions.
     """
     warn_if_stale(context)
     context.show("cost", await asyncio.to_thread(cost_report, require_ledger(context), context.session.id))

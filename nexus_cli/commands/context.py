@@ -7,30 +7,31 @@ import asyncio
 from nexus_cli.commands.arguments import require_ledger, warn_if_stale
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.session.reports.context import sent_request_report
-from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.reports.live import context_summary
 from nexus_cli.session.reports.request_diff import request_difference
 
 LONGEST = 15
 """Digits of a step."""
-OPTIONS = ("--step", "--diff")
+OPTIONS = ("all", "--step", "--diff")
 
 
 async def show_context(context: CommandContext, rest: str) -> None:
     """Show the window: what the next request holds.
 
-    A bar per layer, what the cache covers, the largest items, each section with its form and why, what was left out,
-    and the limits in force. --step N shows what request N held, --diff [N] what it (or the newest) has more or less
-    than the one before it.
+    A bar of its parts, the largest items, what was left out, and when the window is rewritten. `all` shows each section
+    with its form and why, the tools, drops and limits. --step N shows what request N held, --diff [N] what it (or the
+    newest) has more or less than the one before it.
     """
-    if not rest:
+    if rest in ("", "all"):
         warn_if_stale(context)
-        context.show("context", await asyncio.to_thread(live_report, context.session.state))
+        form = "context" if rest else "context_summary"
+        context.show(form, await asyncio.to_thread(context_summary, context.session.state))
         return
     option, _, number = rest.partition(" ")
     number = number.strip()
     whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
-    if option not in OPTIONS or (number and not whole) or (option == "--step" and not number):
-        raise usage_error("context", rest, "it takes nothing, `--step N`, or `--diff` and the number of a request")
+    if option not in OPTIONS[1:] or (number and not whole) or (option == "--step" and not number):
+        raise usage_error("context", rest, "it takes nothing, all, `--step N`, or `--diff` and the number of a request")
     ledger, session = require_ledger(context), context.session.id
     warn_if_stale(context)
     if option == "--step":
@@ -41,4 +42,6 @@ async def show_context(context: CommandContext, rest: str) -> None:
     context.show("between", await asyncio.to_thread(request_difference, ledger, session, context.settings, step))
 
 
-COMMANDS = (Command("context", "context", show_context, "[--step N | --diff [N]]", complete=lambda context: OPTIONS),)
+COMMANDS = (
+    Command("context", "context", show_context, "[all | --step N | --diff [N]]", complete=lambda context: OPTIONS),
+)

@@ -29,7 +29,7 @@ async def set_model(context: CommandContext, rest: str) -> None:
         return
     try:
         check_model(name)
-        resolve_endpoint(name, os.environ)
+        await asyncio.to_thread(resolve_endpoint, name, os.environ)  # a keyring may wait until a person unlocks it
     except NexusError as error:
         raise usage_error("model", name, f"it cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:
@@ -52,7 +52,8 @@ async def _choose_model(context: CommandContext) -> str | None:
 def _label(row: Mapping[str, Any], present: str) -> str:
     """Return one line: name, window, prices, cache, why it is usable."""
     window = f"{row['window']:,}" if row["known"] or row["window_told"] else f"{row['window']:,}?"
-    price = " / ".join("?" if row[key] is None else f"${row[key]:g}" for key in ("input_price", "output_price"))
+    prices = [f"${row[key]:g}" for key in ("input_price", "output_price") if row[key] is not None]
+    price = " / ".join(prices) if len(prices) == 2 else "price unknown"
     cache = "cache" if row["cache"] else "no cache"
     mark = ", the present one" if row["name"] == present else ""
     return f"{row['name']}  {window}  {price}  {cache}  ({', '.join(row['because'])}{mark})"

@@ -24,6 +24,11 @@ class Places:
         return self.data / "ledger.db"
 
     @property
+    def keys(self) -> Path:
+        """Return the folder of stored API keys."""
+        return self.data / "keys"
+
+    @property
     def settings(self) -> Path:
         """Return the personal config.toml."""
         return self.config / "config.toml"

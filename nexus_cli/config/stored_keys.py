@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import places
@@ -23,14 +22,10 @@ USABLE = 1
 """Least priority of a keyring that really stores: below are stand-ins that refuse, or write plain files."""
 
 
-def _folder() -> Path:
-    return places().data / "keys"
-
-
 def stored_names() -> frozenset[str]:
     """Return the variables whose keys are stored. Never raises; those in files are redacted from now on."""
     try:
-        names = frozenset(os.listdir(_folder()))
+        names = frozenset(os.listdir(places().keys))
     except OSError:
         return frozenset()
     return frozenset(name for name in names if not name.startswith(".") and _in_file(name) is not None)
@@ -52,7 +47,7 @@ def key_place(variable: str) -> str:
     text = _in_file(variable)
     if text is None:
         return ""
-    return str(_folder() / variable) if text else "the keyring"
+    return str(places().keys / variable) if text else "the keyring"
 
 
 def store_key(variable: str, key: str) -> str:
@@ -67,7 +62,7 @@ def store_key(variable: str, key: str) -> str:
         except Exception:  # whatever a backend raises (locked, no bus, refused): the file will do
             kept = False
     _from_keyring.cache_clear()
-    path = _folder() / variable
+    path = places().keys / variable
     try:
         replace_private_file(path, b"" if kept else key.encode())
     except OSError as error:
@@ -78,32 +73,38 @@ def store_key(variable: str, key: str) -> str:
 def remove_key(variable: str) -> str:
     """Remove the stored key of `variable`; return where it was, "" if nowhere.
 
-    `NexusError("internal", ...)` if it cannot be removed.
+    `NexusError("internal", ...)` if it cannot be removed; one that the keyring keeps is not used any more.
     """
     place = key_place(variable)
     if not place:
         return ""
-    keyring = _keyring() if _in_file(variable) == "" else None
+    in_keyring = _in_file(variable) == ""
     try:
-        if keyring is not None:
-            keyring.delete_password(SERVICE, variable)
-    except Exception as error:  # whatever a backend raises: the person can look there
-        why = f"{type(error).__name__}, the key may still be in the keyring"
-        hint = f"Remove {SERVICE}/{variable} with the system's own tool"
-        raise NexusError("internal", variable, why, hint) from error
-    finally:
-        _from_keyring.cache_clear()
-    try:
-        (_folder() / variable).unlink(missing_ok=True)
+        (places().keys / variable).unlink(missing_ok=True)
     except OSError as error:
         raise NexusError("internal", place, f"cannot be removed ({error.strerror})", "Check the permissions") from error
+    _from_keyring.cache_clear()
+    if in_keyring:
+        _remove_from_keyring(variable)
     return place
+
+
+def _remove_from_keyring(variable: str) -> None:
+    keyring = _keyring()
+    try:
+        if keyring is None:
+            raise LookupError("no keyring is usable here")
+        keyring.delete_password(SERVICE, variable)
+    except Exception as error:  # whatever a backend raises: the person can look there
+        why = f"nexus does not use the key any more, but it may still be in the keyring ({type(error).__name__})"
+        hint = f"Remove {SERVICE}/{variable} with the system's own tool"
+        raise NexusError("internal", variable, why, hint) from error
 
 
 def _in_file(variable: str) -> str | None:
     """Return the key in the file of `variable`, "" if the keyring has it, None if none is stored."""
     try:
-        text = (_folder() / variable).read_text(encoding="utf-8", errors="replace").strip()
+        text = (places().keys / variable).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return None
     return _protect(text)

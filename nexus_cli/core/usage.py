@@ -1,8 +1,11 @@
-"""Tokens and dollars that a request or a turn used."""
+"""Tokens and dollars that a request, a turn or many requests used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass
+from operator import add
+from typing import Any
 
 DECIMALS = 8
 """Of an amount of dollars wherever it is kept, streamed or shown."""
@@ -38,3 +41,41 @@ class Usage:
             self.reasoning + other.reasoning,
             cost,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSum:
+    """Tokens of many requests, and the known part of their cost; `+` adds them."""
+
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    known_usd: float = 0.0
+    """Dollars of the requests with a known price."""
+    unpriced: int = 0
+    """Answered requests without one."""
+
+    @classmethod
+    def of(cls, answered: Sequence[Usage], unanswered: int = 0) -> UsageSum:
+        """Return the sum of `answered`; an unanswered request is counted and adds nothing."""
+        return cls(
+            len(answered) + unanswered,
+            sum(one.input for one in answered),
+            sum(one.output for one in answered),
+            sum(one.cache_read for one in answered),
+            sum(one.cache_write for one in answered),
+            sum(one.reasoning for one in answered),
+            round_dollars(sum(one.cost_usd or 0.0 for one in answered)),
+            sum(one.cost_usd is None for one in answered),
+        )
+
+    def __add__(self, other: UsageSum) -> UsageSum:
+        return UsageSum(*map(add, astuple(self), astuple(other)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON; `cost_usd` is None where a price is unknown."""
+        known = round_dollars(self.known_usd)
+        return asdict(self) | {"known_usd": known, "cost_usd": None if self.unpriced else known}

@@ -31,7 +31,7 @@ _NEAREST_AMONG = 500
 
 _COLUMNS = (
     "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
-    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, main"
+    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, main, ROUND(cost, 8)"
 )
 
 LAST_USED = "used DESC, updated DESC, key DESC"
@@ -63,6 +63,8 @@ class SessionInfo:
     cost_usd: float | None
     """Of its own requests in all lanes; None when a price is unknown."""
     main_lane: int
+    known_usd: float
+    """Dollars of its requests with a known price."""
 
 
 def ulid(at: str) -> str:

@@ -81,6 +81,9 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     name = next((name for name in names if environ.get(name)), "")
     if not name:
         stored = stored_key(key_variable(provider)) if provider in KEY_VARIABLES else ""
+        if not (stored.isascii() and stored.isprintable()):
+            why = f"the stored key of {key_variable(provider)} holds characters that no key has"
+            raise ProviderError("auth", why, set_key_hint(provider))
         return EnvValue(stored, exact=False) if stored else None
     text = environ[name].strip()
     exact = text == environ[name]

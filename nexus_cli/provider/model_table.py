@@ -309,6 +309,11 @@ def window_command(info: ModelInfo, window: int) -> str:
     return f"nexus config set '{info.window_key or window_setting_key(info.name)}' {window}"
 
 
+def price_command(name: str) -> str:
+    """Return the command that sets the price of a model's input; `output_price` is set likewise."""
+    return f"nexus config set 'models.\"{name}\".input_price' DOLLARS_PER_MILLION"
+
+
 def check_model(name: str) -> None:
     """Raise `NexusError` of kind `usage` for a name without a known provider or without a model."""
     provider, rest = provider_of(name), split_model_name(name)[1].strip()

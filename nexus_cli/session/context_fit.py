@@ -74,12 +74,17 @@ async def _ensure_fits(lane_state: LaneState) -> None:
     await replan_sections(lane_state)
     _refuse_if_hopeless(lane_state)
     request = window_request(lane_state)
-    if request.fits and request.tokens < lane_state.settings.compact.at * lane_state.budget.available:
+    if request.fits and request.tokens < compaction_threshold(lane_state):
         return
     from nexus_cli.session.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
     await make_room(lane_state, fits=request.fits)
     _refuse_if_too_large(lane_state)
+
+
+def compaction_threshold(lane_state: LaneState) -> float:
+    """Return the tokens from which on a request that fits is compacted nevertheless."""
+    return lane_state.settings.compact.at * lane_state.budget.available
 
 
 async def ensure_fits_after_overflow(lane_state: LaneState, error: ProviderError) -> None:

@@ -272,7 +272,7 @@ class Session:
             return False
         now = [{"text": text, "what": what, "command": self._control.commands.get(text)} for text, what in texts]
         if now != self._stored_texts():
-            timeline.memo(ATTACHED, {"texts": now})
+            timeline.memo(ATTACHED, {"session": self.id, "texts": now})
         return True
 
     def kept_attached(self) -> list[tuple[str, str]]:
@@ -283,7 +283,8 @@ class Session:
 
     def _stored_texts(self) -> list[dict[str, Any]]:
         memos = self.state.lane_state.lane.timeline.memos(ATTACHED)
-        return list(memos[-1].value["texts"]) if memos else []
+        own = [memo for memo in memos if memo.value["session"] == self.id]  # a fork has those of its source too
+        return list(own[-1].value["texts"]) if own else []
 
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
@@ -344,7 +345,7 @@ class Session:
             async for event_ in self.act(compaction(instructions)):
                 events.append(event_)
         except NexusError as error:
-            why = "interrupted" if error.kind == "aborted" else error.message
+            why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
             tokens = next_request(self.state.lane_state).tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events

@@ -58,14 +58,16 @@ class SessionState:
         on_disk = self.ledger is not None and self.ledger.path is not None
         return on_disk and self.record is not None and self.record.is_saving
 
-    def cost(self) -> float | None:
-        """Return the dollars of all requests of the session so far, None if a price is unknown."""
+    def costs(self) -> tuple[float | None, float]:
+        """Return the dollars of all requests of the session so far (None if a price is unknown), and the known part."""
         if self.ledger is None:
-            return None
+            return None, 0.0
         try:
-            return self.ledger.session(self.session_id).cost_usd
+            info = self.ledger.session(self.session_id)
         except NexusError:
-            return self.lane_state.spending.usage.cost_usd
+            cost = self.lane_state.spending.usage.cost_usd
+            return cost, cost or 0.0
+        return info.cost_usd, info.known_usd
 
     async def close(self) -> None:
         """Release the provider, the session's lock and the ledger. A bare session has opened none of them."""

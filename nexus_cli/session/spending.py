@@ -10,6 +10,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
+from nexus_cli.provider.model_table import price_command
 
 LEAST_OUTPUT = 1024
 """A request with a smaller output cap is not sent."""
@@ -97,5 +98,5 @@ def left_over(model: ModelInfo, expected: int) -> int:
 
 def unknown_price(model: str) -> NexusError:
     """Return the error for `--max-cost` without a known price."""
-    hint = f"Set it: nexus config set 'models.\"{model}\".input_price' DOLLARS_PER_MILLION, and output_price likewise"
+    hint = f"Set it: {price_command(model)}, and output_price likewise"
     return NexusError("usage", "--max-cost cannot be kept", f"the price of {model} is unknown", hint)

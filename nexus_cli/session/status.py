@@ -34,6 +34,8 @@ class Status:
     """Share of the newest request's input that the provider read from its cache; None before the first report."""
     cost_usd: float | None
     """Dollars of the whole session; None when a price is unknown."""
+    known_usd: float
+    """Dollars of its requests with a known price."""
     saved: bool
     """True if another process can resume the session."""
     waiting: int = 0
@@ -49,7 +51,7 @@ def status(state: SessionState) -> Status:
     lane = lane_state.lane
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
-    last = lane_state.last_usage
+    last, (cost, known) = lane_state.last_usage, state.costs()
     return Status(
         session=state.session_id,
         model=lane_state.model.info.name,
@@ -63,7 +65,8 @@ def status(state: SessionState) -> Status:
         drops=len(drops),
         recalled=sum(1 for drop in drops if drop.recalls),
         cached=last.cache_read / last.input if last and last.input else None,
-        cost_usd=state.cost(),
+        cost_usd=cost,
+        known_usd=known,
         saved=state.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
         settled=lane.is_recorded and (is_drafted(lane_state) or not begins_epoch(lane_state)),

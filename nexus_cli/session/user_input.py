@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
@@ -20,7 +19,8 @@ PASTED = "pasted"
 COMMAND = "command"
 """Memo: `command`, `status` and `error` of a command that the person ran, which the message of its entry tells of."""
 ATTACHED = "attached"
-"""Memo: `texts` that wait for the person's next message: `text`, `what` it is, `command` as in `COMMAND` or None."""
+"""Memo: `texts` that wait for the person's next message in `session`: `text`, `what` it is, `command` as in `COMMAND`
+or None."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 
@@ -94,7 +94,7 @@ async def record_user_message(
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
     if drop:
         lane_state.emit_drops([drop])
-    ranges = [found.span() for one in pasted for found in re.finditer(re.escape(one), content)]
+    ranges = [span for one in pasted for span in _find_all(one, content)]
     timeline = lane.timeline
     for block in [block for block in lane_state.control.commands if block in text]:
         timeline.log.record_memo(
@@ -103,3 +103,11 @@ async def record_user_message(
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor)
+
+
+def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yield the beginning and the end of each `part` of `text`."""
+    at = text.find(part) if part else -1
+    while at >= 0:
+        yield at, at + len(part)
+        at = text.find(part, at + len(part))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.paths import places
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -34,14 +35,16 @@ _LS = (
 def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
     """Return paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
 
-    A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it.
+    A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it. Stored
+    keys are left out: the project may be the person's home.
     """
     root = Path(os.path.realpath(root))
     found = _list_by_git(root, stop, 0)
     if not found:
         rules = [*_inherited_rules(root, project)]
         found = list(_walk(root, rules, stop)) or (list(_walk(root, [], stop)) if rules else [])
-    return sorted({name for name in found if not is_draft(name.rpartition("/")[2])})
+    keys = os.path.relpath(os.path.realpath(places().keys), root) + "/"
+    return sorted({one for one in found if not is_draft(one.rpartition("/")[2]) and not one.startswith(keys)})
 
 
 def is_regular_file(root: Path, path: str) -> bool:

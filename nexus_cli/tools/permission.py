@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.tools.files import ToolError, resolve_path
@@ -93,6 +94,8 @@ def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[
     root = Path(os.path.realpath(project))
     if not target.is_relative_to(root):
         return ApprovalNeed(f"it {verb} outside the project: {named}", "outside")
+    if target.is_relative_to(os.path.realpath(places().keys)):  # the project is the person's home
+        return ApprovalNeed(f"it {verb} the stored keys of nexus: {named}", "protected")
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):

@@ -39,7 +39,11 @@ def _read_definition(path: Path) -> Tool:
         return tuple(arguments.get(name, ".") for name in touched)
 
     def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
-        return str(import_module(module).preview(arguments, cwd))
+        try:
+            loaded = import_module(module)
+        except Exception:  # an upgrade has replaced it on the disk: the call itself says so
+            return ""
+        return str(loaded.preview(arguments, cwd))
 
     async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
         error: ToolResult | None = await import_module(module).check(arguments, context)

@@ -58,7 +58,7 @@ def cut(line: str, width: int, sign: str = "") -> str:
         return line
     sign = sign if cells(sign) <= width else ""
     room = width - cells(sign)
-    kept = line[: _fits(line, 0, room)] if room > 0 else ""
+    kept = line[: _fits(line, 0, room)].rstrip(_JOINERS) if room > 0 else ""
     return (kept if cells(kept) <= room else "") + sign
 
 

@@ -63,11 +63,11 @@ class FakeSession:
         self.saved = options.save
         self.cancelled = asyncio.Event()
 
-    def passed_limit(self) -> None:
-        """Asked by the watchdog's thread; there is no limit."""
-
     def cancel(self) -> None:
         self.cancelled.set()
+
+    def passed_limit(self) -> None:
+        """No limit passes here."""
 
     async def run(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         yield e.SessionStart(self.id, self.model, self.options.recipe, False)

@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from session.recorded_usage import spend
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger
 from nexus_cli.session.logger import LogConfig, SessionLogger
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -214,3 +217,23 @@ def test_the_new_commands_can_be_completed_in_a_shell(nexus: Run) -> None:
 
     assert {b"search", b"export"} <= completed("nexus sessions ")
     assert completed("nexus model ") == {b"list", b"show", b"use"} and b"edit" in completed("nexus config ")
+
+
+def test_usage_sums_all_sessions_for_a_script_and_for_a_person(nexus: Run, tmp_path: Path) -> None:
+    none = nexus("usage")
+    assert none.stdout == b"No session has sent a request yet.\n" and not places().ledger.exists()
+    assert json.loads(nexus("usage", "--json").stdout)["total"]["requests"] == 0
+    places().data.mkdir(parents=True)
+    ledger = Ledger.open(places().ledger)
+    for project in (tmp_path, tmp_path / "other"):
+        spend(ledger, project, "openai/gpt-5", (AT, Usage(1000, 100, cost_usd=0.5)))
+    ledger.close()
+    value = json.loads(nexus("usage", "--json", "--since", "2026-01-02").stdout)
+    assert (value["version"], value["zone"], value["since"]) == (1, "UTC", "2026-01-02T00:00:00.000Z")
+    assert value["total"]["cost_usd"] == 1.0 and [one["day"] for one in value["days"]] == ["2026-01-02"]
+    assert {one["project"] for one in value["projects"]} == {str(tmp_path), str(tmp_path / "other")}
+    assert json.loads(nexus("usage", "--json", "--since", "2026-01-02T03:04:05.001Z").stdout)["total"]["sessions"] == 0
+    text = nexus("usage").stdout.decode()
+    assert text.startswith("$1.00 for 2 requests of 2 sessions: 2,000 tokens in") and "by project:" in text
+    wrong = nexus("usage", "--since", "last week")
+    assert wrong.returncode == 2 and b"--since: 'last week'" in wrong.stderr and b"YYYY-MM-DD" in wrong.stderr

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from nexus_cli.cli.login import lacks_key
+from nexus_cli.config.paths import places
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 KEY = "sk-0123456789abcdef"
@@ -53,6 +57,14 @@ def test_what_cannot_be_stored_or_removed_is_refused_in_one_line(
     done = nexus(*words, stdin=stdin.encode())
     assert done.returncode == 2 and done.stdout == b"" and done.stderr.count(b"\n") == 1
     assert KEY.encode() not in done.stderr and not (Path(os.environ[HOME]) / "data" / "keys").exists()
+
+
+def test_no_other_key_is_asked_for_while_the_keyring_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    assert lacks_key("openai/m", {}) and not lacks_key("openai/m", {"OPENAI_API_KEY": KEY})
+    places().keys.mkdir(parents=True)
+    (places().keys / "OPENAI_API_KEY").touch()
+    assert not lacks_key("openai/m", {})
 
 
 def test_a_key_in_the_environment_wins_and_is_named(nexus: Run) -> None:

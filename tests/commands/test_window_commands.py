@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from commands.conftest import FakeContext, answering
 from ledger.conftest import fail_writes
 from session.played import MODEL, Played, the_ledger
 
+from nexus_cli.commands import model
 from nexus_cli.config.paths import places
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
@@ -27,11 +29,12 @@ LONG = "".join(f"line {number} of something long\n" for number in range(9000))
 def test_context_shows_the_window_with_its_largest_items(context: FakeContext) -> None:
     context.run("context")
     form, value = context.shown[-1]
-    assert form == "context" and value["session"] is None and value["cached"] == {"tokens": 0}
+    assert form == "context_summary" and value["session"] is None and value["cached"]["tokens"] == 0
     context.turn("a message of " + "many words " * 300)
     context.turn("short")
-    context.run("context")
-    value = context.shown[-1][1]
+    context.run("context").run("context all")
+    (short, summary), (form, value) = context.shown[-2:]
+    assert (short, form) == ("context_summary", "context") and summary == value
     assert value["session"] == context.session.id and value["pending"]
     sizes = [item["tokens"] for item in value["largest"]]
     assert sizes == sorted(sizes, reverse=True) and 0 < len(sizes) <= 10
@@ -90,7 +93,7 @@ def test_after_a_switch_of_model_nothing_is_cached(context: FakeContext) -> None
     context.run("model fast")
     assert context.session.model == "openai/quick" and "misses the cache" in context.said[-1]
     context.run("context")
-    assert context.shown[-1][1]["cached"] == {"tokens": 0}
+    assert context.shown[-1][1]["cached"] == {"tokens": 0, "expected": 0}
     context.run("model openai/quick")
     assert "already" in context.said[-1]
     session = context.session.id
@@ -104,6 +107,16 @@ def test_a_model_that_cannot_be_asked_changes_nothing(context: FakeContext, name
     with pytest.raises(NexusError, match="cannot be used"):
         context.run(f"model {name}")
     assert context.session.model == MODEL and context.turn("words").outcome.ok
+
+
+def test_a_switch_of_model_never_waits_for_a_keyring_in_the_event_loop(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[threading.Thread]()
+    monkeypatch.setattr(model, "resolve_endpoint", lambda *_: asked.append(threading.current_thread()))
+    context.run("model fast")
+    assert context.session.model == "openai/quick" and len(asked) == 1
+    assert asked[0] is not threading.main_thread()
 
 
 def test_models_are_offered_with_window_price_and_cache(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,22 @@ def test_a_keyring_that_does_not_store_leaves_it_to_the_file(name: str) -> None:
 
 
 @pytest.mark.usefixtures("keyring")
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_key_that_the_keyring_keeps_is_used_no_more_and_never_called_removed(
+    monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    store_key("A_KEY", KEY)
+    if gone:
+        monkeypatch.setitem(sys.modules, "keyring", None)
+    else:
+        sys.modules["keyring"].kept.clear()
+    with pytest.raises(NexusError) as raised:
+        remove_key("A_KEY")
+    assert "may still be in the keyring" in raised.value.line and "nexus/A_KEY" in raised.value.line
+    assert (stored_names(), stored_key("A_KEY"), remove_key("A_KEY")) == (frozenset(), "", "")
+
+
+@pytest.mark.usefixtures("keyring")
 def test_a_keyring_that_is_locked_later_is_an_error_of_the_key() -> None:
     store_key("A_KEY", KEY)
     sys.modules["keyring"].refuses = True  # type: ignore[attr-defined]

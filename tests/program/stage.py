@@ -23,6 +23,9 @@ from program.nursery import SCRIPTED, Child, born
 from server.play import ScriptedServer
 from server.script import Source
 
+import nexus_cli
+from nexus_cli.cli.signal_result import is_one_shot
+
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 MODEL = SCRIPTED
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
@@ -136,9 +139,10 @@ class Stage:
         }  # fmt: skip
         if self.warm and not bug and arguments[:1] == ("ask",):
             self.warm.begun.append(arguments[0])
-        if program or installed or (self.warm and not bug):
+        if program or installed or (self.warm and not bug and is_one_shot(arguments)):
             return subprocess.Popen([program or self.program, *arguments], env=self.env(env), **{**streams, **more})
-        return born(list(arguments), env=self.env(env), code=bug, **{**streams, **more})
+        cold = {"NEXUS_WARM": "0"} if bug else {}  # a fork of the warm process has no bug
+        return born(list(arguments), env=self.env({**cold, **(env or {})}), code=bug, **{**streams, **more})
 
     def run(self, *arguments: str, stdin: bytes | None = None, **more: Any) -> Done:
         """`nexus ARGUMENTS` to its end."""
@@ -194,16 +198,19 @@ class WarmProcess:
 
     def known(self) -> dict[str, Any]:
         """What `nexus warm status` says of it."""
-        return self.place.run("warm", "status", "--json", installed=True).result
+        return self.place.run("warm", "status", "--json").result
 
     def begin(self) -> None:
-        """Starts it."""
-        done = self.place.run("warm", "start", installed=True)
+        """Starts it, in the folder of the program itself, where nothing is imported from."""
+        done = self.place.run("warm", "start", installed=True, cwd=Path(nexus_cli.__file__).parent.parent)
         assert done.status == 0, done
 
     def end(self) -> None:
         """Ends it."""
-        self.place.run("warm", "stop", installed=True)
+        pid = self.known()["pid"]
+        done = self.place.run("warm", "stop", installed=True)
+        assert done.status == 0 and until(lambda: not os.path.exists(f"/proc/{pid}")), done
+        assert not self.known()["running"] and not list(self.folder.glob("*.sock"))
 
 
 @contextmanager
@@ -271,9 +278,7 @@ def together(work: Callable[[T], R], items: Iterable[T], workers: int = 3) -> li
 
 def clean(done: Done) -> bool:
     """No traceback, and every line on stderr one of ours."""
-    return b"Traceback" not in done.stderr and all(
-        line.startswith(("nexus: ", "Resume with: ")) for line in done.told
-    )
+    return b"Traceback" not in done.stderr and all(line.startswith(("nexus: ", "Resume with: ")) for line in done.told)
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:

@@ -142,12 +142,12 @@ def flipped(root: Path) -> dict[str, Done]:
 
 @pytest.fixture(scope="module")
 def seen(way: WarmProcess | None, tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, failing_test, review)
+    return play(tmp_path_factory.mktemp, failing_test)
 
 
 @pytest.fixture(scope="module")
 def seen_cold(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, ten_megabytes, killed_in_a_batch, flipped)
+    return play(tmp_path_factory.mktemp, review, ten_megabytes, killed_in_a_batch, flipped)
 
 
 def test_a_failing_test_is_read_edited_run_and_fixed(seen: Seen) -> None:
@@ -207,8 +207,8 @@ def test_the_session_shows_what_happened(seen: Seen) -> None:
     assert [call["name"] for entry in entries for call in entry["calls"]] == ["bash", "read_file", "edit_file", "bash"]
 
 
-def test_a_review_in_a_pipeline_comes_out_whole(seen: Seen) -> None:
-    shown = seen["review"]
+def test_a_review_in_a_pipeline_comes_out_whole(seen_cold: Seen) -> None:
+    shown = seen_cold["review"]
     assert (shown["done"].status, shown["done"].stderr) == (0, b"")
     assert shown["done"].text == REVIEW
     assert "review this\n\n<stdin>\ndiff --git" in shown["sent"] and shown["sent"].endswith("</stdin>")

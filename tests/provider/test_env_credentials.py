@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from provider.talk import hear, request
 from server.play import ScriptedServer
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -33,6 +34,17 @@ def test_a_key_that_cannot_be_sent_is_refused_by_its_name_alone(provider: str, k
             resolve_endpoint(f"{provider}/m", {KEYED[provider]: value})
         assert raised.value.kind == "auth" and raised.value.exit_status == 2 and not raised.value.transient
         assert KEYED[provider] in raised.value.line and "secret-" not in raised.value.line
+
+
+@pytest.mark.parametrize("bad", ["\n", "é", "\x00"])
+def test_a_stored_key_that_cannot_be_sent_is_refused_by_its_name_alone(bad: str) -> None:
+    places().keys.mkdir(parents=True)
+    (places().keys / "OPENAI_API_KEY").write_text(f"secret-one{bad}secret-two\n")
+    with pytest.raises(ProviderError) as raised:
+        resolve_endpoint("openai/m", {})
+    assert raised.value.kind == "auth" and "OPENAI_API_KEY" in raised.value.line and "stored" in raised.value.line
+    assert "secret-" not in raised.value.line
+    assert resolve_endpoint("openai/m", {"OPENAI_API_KEY": "sk-in-the-environment"}).key is None
 
 
 def test_a_token_that_is_sent_in_another_header_is_not_made_a_key() -> None:

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).with_name("expected")
 ULID = re.compile(r"\b0[0-9A-HJKMNP-TV-Z]{25}\b")
 SECONDS = re.compile(r"\b\d+(\.\d+)?(?= ?m?s\b)")
 VERSION = re.compile(r"(?<=nexus )\d+(\.\d+)+(\.?\w+)?")
-FIGURES = re.compile(r"\$\d+\.\d+|\d[\d.,]*[kM]?(?=/\d| in\b| out\b| tokens\b)|\d+%")
+FIGURES = re.compile(r"\$\d+\.\d+|\d[\d.,]*[kM]?(?= of \d| in\b| out\b| tokens\b)|\d+%")
 """Costs and tokens: the request names the folder, which is another one each time."""
 ROUND = re.compile(r"\b0+(\.0)?(?=[kM]\b)")
 """Thousands, which have a decimal or none as it happens."""

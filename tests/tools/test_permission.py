@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.tool import Tool
 from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
 
@@ -91,6 +92,19 @@ def test_the_configuration_of_nexus_is_protected_inside_a_project_too(project: P
         WRITE, arguments, allow="edit", cwd=project, project=project, config_dirs=[project / "conf"]
     )
     assert _asks(verdict, "protected")
+
+
+@pytest.mark.parametrize("tool", [READ, GREP, WRITE], ids=lambda tool: tool.name)
+def test_stored_keys_are_protected_in_a_project_that_is_the_home_of_the_person(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
+) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(project / "home"))
+    (project / "link").symlink_to(project / "home")
+    for path in ("home/data/keys", "home/data/keys/A_KEY", "link/data/keys/A_KEY"):
+        for allow in ("read", "edit"):
+            verdict = decide(tool, {"path": path, "pattern": "x"}, allow=allow, cwd=project, project=project)
+            assert isinstance(verdict, ApprovalNeed) and verdict.kind == "protected" and "stored keys" in verdict.why
+    assert decide(READ, {"path": "home/data/other"}, allow="read", cwd=project, project=project) == Grant()
 
 
 def test_commands_ask_until_the_level_all_and_recall_never_does(project: Path) -> None:

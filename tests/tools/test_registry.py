@@ -53,6 +53,21 @@ def test_a_folder_is_the_registry() -> None:
     assert {tool.name for tool in TOOLS} == modules == set(SOUND)
 
 
+@pytest.mark.parametrize("name", ["edit_file", "write_file"])
+def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_its_question(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, f"nexus_cli.tools.builtin.{name}", None)
+    tool = discover_tools()[name]
+    assert tool.preview is not None and tool.preview(SOUND[name], tmp_path) == ""
+
+    async def call() -> None:
+        with pytest.raises(ImportError):  # `dispatch` makes it a tool result
+            await tool.run(SOUND[name], ToolContext(tmp_path, tmp_path, 8000, "c1", print))
+
+    asyncio.run(call())
+
+
 @each
 def test_a_tool_reads_exactly_the_arguments_of_its_schema(tool: Tool) -> None:
     """As `arguments["path"]`, `arguments.get("path", ...)` or `"path" in arguments`."""

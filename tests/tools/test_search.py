@@ -147,6 +147,23 @@ def test_grep_gives_these_results_whoever_helps(helped: Any) -> None:
         assert (result.output, result.error) == (output, ""), arguments
 
 
+@pytest.mark.parametrize("git", [True, False])
+def test_stored_keys_are_searched_only_where_they_are_asked_for(
+    desk: Any, monkeypatch: pytest.MonkeyPatch, git: bool
+) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(desk.project / "home"))
+    if git:
+        subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
+    for path in (keys := desk.project / "home/data/keys", keys.with_name("keys.d")):
+        path.mkdir(parents=True)
+        (path / "A_KEY").write_text("sk-one-two-three\n")
+    assert desk.run("glob", pattern="**/A_KEY").text == "home/data/keys.d/A_KEY"
+    for path in (".", "home", "home/data"):
+        found = desk.run("grep", pattern="sk-one", path=path).text
+        assert "keys.d/A_KEY" in found and "keys/A_KEY" not in found
+    assert "A_KEY" in desk.run("grep", pattern="sk-one", path="home/data/keys").text
+
+
 def test_the_real_rg_was_among_those_who_helped() -> None:
     if REAL_RG is None:
         pytest.skip("no rg on this machine: only stand-ins helped grep in the tests above")

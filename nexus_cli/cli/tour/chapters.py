@@ -17,7 +17,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.event import ContextDrop, ContextRecall, ToolResultEvent
 from nexus_cli.session.acts.compaction import compaction, preview, uncompaction
 from nexus_cli.session.dispatch import UNKNOWN_OUTCOME
-from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.reports.live import context_summary
 
 SUMMARY_HEAD = "[CONTEXT SUMMARY"
 TESTS = "python3 -m unittest"
@@ -42,7 +42,7 @@ async def show_window(tour: TourSession) -> None:
     """Show what the next request holds."""
     tour.begin_chapter("context")
     await tour.send("/context")
-    tour.report("context", live_report(tour.session.state))
+    tour.report("context_summary", context_summary(tour.session.state))
     tour.say("context", "after", share=f"{tour.session.status().cached or 0:.0%}")
 
 

@@ -29,7 +29,7 @@ from nexus_cli.ui.render.question_text import AnswerKey, question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.lines import filled
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -177,7 +177,7 @@ class TourSession:
 
     def report(self, form: str, value: Mapping[str, Any]) -> None:
         """Print a report in its text form."""
-        self.put("\n" + sanitize(FORMS[form](value, self.width)))
+        self.put("\n" + draw_report(form, value, self.width, self._theme.look))
 
     def put(self, text: str) -> None:
         """Print finished lines."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.session.cache.request_history import was_answered
 from nexus_cli.session.user_messages import first_words, read_backwards
@@ -23,7 +22,8 @@ KINDS = {"main": "conversation", "compact": "compaction"}
 def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
     """Return the sums of a session's own requests, without those that a fork shares with its source.
 
-    An unanswered request is counted and adds nothing; an unknown price makes its sums unknown.
+    An unanswered request is counted and adds nothing; an unknown price makes a `cost_usd` None, `known_usd` is the
+    rest.
     """
     info = ledger.session(session)
     logs = ledger.logs(session)
@@ -40,6 +40,7 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
         "kinds": _by((KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]),
         "turns": _turns(logs[0], info.turns, rows),
+        "series": _series(every),
     }
 
 
@@ -53,8 +54,18 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
 
 
 def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
-    usage = sum((row.usage for row in rows if row.usage), Usage())
-    return {"requests": len(rows), **asdict(usage)}
+    answered = [row.usage for row in rows if row.usage]
+    return UsageSum.of(answered, len(rows) - len(answered)).to_json()
+
+
+def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
+    """Return the answered requests in the order in which they were sent."""
+    sent = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
+    return [
+        {"at": row.manifest.at, "tokens": row.usage.input + row.usage.output, "cost_usd": row.usage.cost_usd}
+        for row in sent
+        if row.usage
+    ]
 
 
 def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) -> list[dict[str, Any]]:

@@ -8,9 +8,12 @@ from typing import Any
 from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.tool import Effect
 from nexus_cli.session.approvals import always_text
+from nexus_cli.session.compaction.backoff import may_compact
 from nexus_cli.session.compaction.compact import pins_room
 from nexus_cli.session.compaction.pins import list_pins
+from nexus_cli.session.context_fit import compaction_threshold
 from nexus_cli.session.goals import list_goals
+from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import begins_epoch, window_request
 from nexus_cli.session.next_request.draft import prepare_next_request
 from nexus_cli.session.next_request.next_request import NextRequest
@@ -43,6 +46,36 @@ def live_report(state: SessionState) -> dict[str, Any]:
     options = replace(state.options, model=state.lane_state.model.info.name, recipe=state.recipe.name)
     waiting = tuple(state.lane_state.control.waiting_texts())
     return request_value(first_view(options, state.lane_state.settings, waiting))
+
+
+def context_summary(state: SessionState) -> dict[str, Any]:
+    """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
+    value = live_report(state)
+    used = value["budget"]["used"]["total"]
+    cached = 0 if begins_epoch(state.lane_state) else window_request(state.lane_state).cached
+    value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
+    return value | {"rewrite": next_rewrite(state.lane_state)}
+
+
+def next_rewrite(lane_state: LaneState) -> dict[str, Any]:
+    """Return what rewrites the window next: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
+    number of tokens. Stale tool results may be taken out earlier."""
+    if lane_state.lane.is_recorded and begins_epoch(lane_state):
+        return {"by": "epoch", "at": None, "why": _epoch_cause(lane_state)}
+    request = window_request(lane_state)
+    overflow = round(request.room * request.tokens / request.most) if request.most else request.room
+    if may_compact(lane_state, fits=True):
+        return {"by": "summary", "at": min(round(compaction_threshold(lane_state)), overflow), "why": ""}
+    by = "summary" if may_compact(lane_state, fits=False) else "truncation"
+    return {"by": by, "at": overflow, "why": ""}
+
+
+def _epoch_cause(lane_state: LaneState) -> str:
+    epoch, model = lane_state.lane.epoch, lane_state.model
+    if epoch.model != model.info.name:
+        return "another model"
+    changed = epoch.effort != (model.effort or epoch.effort)
+    return "another effort" if changed else "instructions and tools are read again"
 
 
 def _live_view(state: SessionState, request: NextRequest) -> RequestView:

@@ -119,7 +119,7 @@ def describe_totals(outcome: Outcome, dot: str) -> str:
         return ""
     steps = "1 step" if outcome.steps == 1 else f"{outcome.steps:,} steps"
     facts = [steps, format_duration(outcome.seconds), f"{short(used.input)} in", f"{short(used.output)} out"]
-    if used.cost_usd is None or used.cost_usd:
+    if used.cost_usd:
         facts.append(short_dollars(used.cost_usd))
     return f" {dot} ".join(facts)
 

@@ -30,6 +30,8 @@ from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, 
 from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
+"""Causes of drops that are no warning: a long output, a compaction that was asked for or announced."""
 ASKED = ("person", "unanswered")
 """Who refused a call where the person was asked: its own line has just said so."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
@@ -419,7 +421,8 @@ class RichRenderer:
         match event:
             case e.ContextDrop():
                 if event.drop.cause is not Cause.PRUNED:  # a batch of these is told in one line
-                    self._scrollback.add_note(_describe_drop(event.drop), "warn")
+                    role = "dim" if event.drop.cause in USUAL else "warn"
+                    self._scrollback.add_note(_describe_drop(event.drop), role)
             case e.ContextRecall():
                 self._scrollback.add_note(f"recalled {event.drop_id}, {event.tokens:,} tokens", "dim")
             case e.CompactionStart():

@@ -1,17 +1,18 @@
-"""The status line: where the session stands, on one line; what matters least leaves first as the width shrinks."""
+"""The status line: the state of the session, on one line, each fact once. The least important leaves first as the width
+shrinks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nexus_cli.core.limits import LEVELS
 from nexus_cli.session.status import Status
 from nexus_cli.ui.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.reports.lines import short, short_dollars
+from nexus_cli.ui.reports.lines import known_dollars, short
 
 HIGH, CRITICAL = 0.6, 0.8
 """Shares of the budget from which the window counts as pressed (seed B's token budget)."""
-BAR = 8
 FOLDER = 32
 """Cells that a folder's name takes at most; its end says most."""
 
@@ -23,12 +24,12 @@ class _Part:
     role: str = "dim"
 
 
-_LEAVES = ("bar", "effort", "path", "recipe", "cache", "branch", "folder", "mode", "cost", "drops", "model", "unsaved")
+_LEAVES = ("effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "model", "unsaved")
 """What leaves, in this order; the use of the window stays."""
 
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
-    """Return `status` in at most `width` - 1 cells: model, mode, folder and branch, context, drops, cache, cost."""
+    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, drops, cache, cost."""
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
@@ -37,7 +38,7 @@ def status_line(status: Status, branch: str, width: int, theme: Theme, home: str
         if _size(parts, theme) <= room:
             return f" {theme.paint('dim', theme.signs.dot)} ".join(theme.paint(p.role, p.text) for p in parts)
         if not waiting:
-            return theme.paint(parts[0].role, _shortest(status, room, theme))
+            return theme.paint(parts[0].role, _shortest(status, room))
         gone.add(waiting.pop(0))
 
 
@@ -47,44 +48,44 @@ def _size(parts: list[_Part], theme: Theme) -> int:
 
 def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
     """Return what is shown when `gone` is not."""
-    share, role, sign = _pressure(status)
-    bar = f" {_bar(share, theme)}" if "bar" not in gone else ""
-    used = f"{short(status.used)}/{short(status.budget)} {share:.0%}{sign}{bar}"
-    used = used if status.used else f"-/{short(status.budget)}{bar}"
+    role, sign = _pressure(status)
+    used = f"{_thousands(status.used) if status.used else '-'} of {_thousands(status.budget)}{sign}"
     effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
     recipe = one_line(status.recipe)
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
     named = f" ({cut(one_line(branch), FOLDER, theme.signs.cut)})" if branch and "branch" not in gone else ""
-    drops = "1 drop" if status.drops == 1 else f"{status.drops:,} drops"
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
-        _Part("mode", one_line(status.allow)),
+        _Part("level", one_line(status.allow), "warn" if status.allow == LEVELS[-1] else "dim"),
         _Part("recipe", recipe if recipe not in ("chat", "") else ""),
         _Part("folder", (place + named).strip()),
         _Part("used", used, role),
-        _Part("drops", drops if status.drops else "", "warn"),
-        _Part("cache", f"cache {status.cached:.0%}" if status.cached is not None else ""),
-        _Part("cost", short_dollars(status.cost_usd)),
+        _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
+        _Part("cache", f"{status.cached:.0%} cached" if status.cached is not None else ""),
+        _Part("cost", known_dollars(status.cost_usd, status.known_usd)),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]
     return [part for part in parts if part.text and part.name not in gone]
 
 
-def _pressure(status: Status) -> tuple[float, str, str]:
-    share = status.used / status.budget if status.budget > 0 else 0.0
-    if share >= CRITICAL:
-        return share, "error", "!!"
-    return (share, "warn", "!") if share >= HIGH else (share, "ok", "")
+def _share(status: Status) -> float:
+    return status.used / status.budget if status.budget > 0 else 0.0
 
 
-def _bar(share: float, theme: Theme) -> str:
-    filled = min(BAR, max(0, round(share * BAR)))
-    return theme.signs.full * filled + theme.signs.empty * (BAR - filled)
+def _pressure(status: Status) -> tuple[str, str]:
+    """Return the role and the sign of how full the window is."""
+    if _share(status) >= CRITICAL:
+        return "error", " !!"
+    return ("warn", " !") if _share(status) >= HIGH else ("ok", "")
 
 
-def _shortest(status: Status, room: int, theme: Theme) -> str:
-    share, _, sign = _pressure(status)
-    return cut(f"{share:.0%}{sign}", room)
+def _thousands(tokens: int) -> str:
+    """Return tokens in few characters; from 10,000 on in whole thousands: `9.9k`, `12k`, `1.2M`."""
+    return short(tokens if tokens < 9_950 else round(tokens, -3))
+
+
+def _shortest(status: Status, room: int) -> str:
+    return cut(f"{_share(status):.0%}{_pressure(status)[1]}", room)
 
 
 def _model(name: str) -> str:

@@ -7,7 +7,9 @@ colour says is always said by a sign or a word too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from nexus_cli.ui.reports.look import PLAIN, Look
 
 RESET = "\x1b[0m"
 
@@ -35,9 +37,12 @@ class Signs:
     tab: str = "→"
     space: str = "·"
     """A blank at the end of a line."""
-    full: str = "█"
-    """A filled cell of a bar."""
-    empty: str = "░"
+    levels: str = " ▁▂▃▄▅▆▇█"
+    """A cell of a plot, from empty to full."""
+    shades: str = "█▓▒░"
+    """Cells of a bar of four parts."""
+    below: str = "▔"
+    """Marks a cell of the bar above it."""
     frames: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     """The spinner, one character after the other."""
 
@@ -57,8 +62,9 @@ ASCII = Signs(
     dot="|",
     tab=">",
     space="~",
-    full="#",
-    empty=".",
+    levels=PLAIN.levels,
+    shades=PLAIN.shades,
+    below=PLAIN.below,
     frames="|/-\\",
 )
 
@@ -76,6 +82,9 @@ DARK: Mapping[str, str] = {
     "tool": "1",
     "accent": "36",
     "bold": "1",
+    "system": "36",
+    "tools": "35",
+    "history": "32",
 }
 LIGHT: Mapping[str, str] = {
     **DARK,
@@ -86,6 +95,7 @@ LIGHT: Mapping[str, str] = {
     "removed word": "7;31",
     "hunk": "34",
     "accent": "34",
+    "system": "34",
 }
 """Role to SGR parameters. Yellow, white, cyan and everything bright is hard to read on white."""
 _ATTRIBUTES = frozenset({"1", "2", "4", "7"})
@@ -135,6 +145,11 @@ class Theme:
         return self.colour or self.attributes
 
     @property
+    def look(self) -> Look:
+        """Colours and bars of reports."""
+        return Look(self.paint, self.signs.levels, self.signs.shades, self.signs.below)
+
+    @property
     def markdown_styles(self) -> Mapping[str, str]:
         """rich's names of what Markdown is made of, and how each looks on this background."""
         accent = "blue" if self.name == "light" else "cyan"
@@ -160,13 +175,16 @@ class Theme:
 
 def choose_theme(setting: str, environ: Mapping[str, str], colour: bool, *, screen: bool = False) -> Theme:
     """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` asks `COLORFGBG` for the background, else
-    dark.
+    dark. A dumb terminal gets bars of ASCII.
 
     On a `screen`, which takes control codes in any case, `NO_COLOR` leaves bold and the like; with colours there are
     links where the terminal is known to take them.
     """
     name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
-    return Theme(name, colour, UNICODE if _utf_8(environ) else ASCII,
+    signs = UNICODE if _utf_8(environ) else ASCII
+    if environ.get("TERM") == "dumb":
+        signs = replace(signs, levels=ASCII.levels, shades=ASCII.shades, below=ASCII.below)
+    return Theme(name, colour, signs,
                  links=screen and colour and takes_links(environ), attributes=screen and not colour)  # fmt: skip
 
 

@@ -110,11 +110,12 @@ class ReplCommandContext:
         copied = _is_copy(options.resume, before)
         if options.resume != before.id and not copied:  # the level was set for a session, not for the next one
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
+        stored = self._repl.store_attachments()
         made = self._reopen(options, settings, before)
         self._options, self._settings = options, settings
         self._repl.session = made
         if made.id != before.id:
-            self._left_behind()
+            self._left_behind(stored)
         self._repl.share_attachments()
         for notice in made.take_notices():
             self._repl.show_note(f"nexus: {notice}", "warn")
@@ -127,10 +128,11 @@ class ReplCommandContext:
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()
 
-    def _left_behind(self) -> None:
+    def _left_behind(self, stored: bool) -> None:
         """What was to go along with the next message of the session before does not go to another one."""
+        what = "kept for when you resume the session before" if stored else "not sent to the new session"
         for one in self._repl.input_queue.attached:
-            self._repl.show_note(f"not sent to the new session: {one.what}", "warn")
+            self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
         self._repl.input_queue.attached.clear()
 
     def start(self, text: str = "") -> None:

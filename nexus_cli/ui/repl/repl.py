@@ -38,8 +38,9 @@ from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.forms import FORMS
+from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.sessions import last_text
+from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SHELL_OUTPUTS = 100
@@ -190,7 +191,7 @@ class Repl:
         if not self.input_queue.attached:
             return False
         self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
-        self._store_attachments()
+        self.store_attachments()
         self.refresh_status()
         return True
 
@@ -224,7 +225,7 @@ class Repl:
         self._leaving = True
         for words in self.input_queue.take_all(self.session.take_back()):
             self.show_note(f"not sent: {brief(words)}", "warn")
-        stored = self._store_attachments()
+        stored = self.store_attachments()
         for one in self.input_queue.attached:
             if stored:
                 self.show_note(f"kept for when you resume: {one.what}")
@@ -235,7 +236,7 @@ class Repl:
         else:
             self.view.leave()
 
-    def _store_attachments(self) -> bool:
+    def store_attachments(self) -> bool:
         """Store what waits for the next message; False if the session cannot be resumed."""
         try:
             return self.session.keep_attached([(one.text, one.what) for one in self.input_queue.attached])
@@ -274,7 +275,7 @@ class Repl:
     async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
         made = await asyncio.to_thread(session_transcript, self.session) if value is None else value
         shell = [one for one in self._shell_outputs if one["session"] == self.session.id]
-        text = await asyncio.to_thread(FORMS["transcript"], {**made, "shell": shell}, self.view.width - 1)
+        text = await asyncio.to_thread(transcript_text, {**made, "shell": shell}, self.view.width - 1)
         await show_in_pager(self.view, text, at_end=bool(made["entries"] or shell))
 
     # What it becomes
@@ -298,7 +299,7 @@ class Repl:
         elif form == "diff":
             text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
         else:
-            text = sanitize(FORMS[form](value, self.view.width)).rstrip("\n")
+            text = draw_report(form, value, self.view.width, self.theme.look)
         self.view.put(f"\n{text}\n")
 
     def _render_markdown(self, text: str, width: int) -> list[str]:
@@ -409,7 +410,7 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-            self._store_attachments()
+            self.store_attachments()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)

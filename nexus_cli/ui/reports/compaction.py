@@ -102,7 +102,8 @@ def _cost(cost: Value, width: int) -> list[str]:
         what = "next request" if one["requests"] == 1 else f"next {one['requests']}"
         for name in ("without", "with"):
             rows.append((f"{what} {name} it", dollars(one[name]["warm"]), dollars(one[name]["cold"])))
-    return [*block("cost", rows, width), "", *filled(_sum(cost), width)]
+    priced = all("-" not in row for row in rows)
+    return [*(block("cost", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
 
 
 def _sum(cost: Value) -> str:

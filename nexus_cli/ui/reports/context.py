@@ -50,6 +50,9 @@ def context_text(value: Value, width: int) -> str:
         goes = "goes" if waiting["texts"] == 1 else "go"
         head.append(f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message")
     lines = [*paragraphs(head, width), "", *_window(budget, width), "", *_bars(budget, width), *_cached(value, width)]
+    if value.get("rewrite"):
+        text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be taken out earlier"
+        lines += filled(text, width, "  ", "")
     largest = value.get("largest", [])
     rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
     lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
@@ -113,9 +116,18 @@ def _cached(value: Value, width: int) -> list[str]:
     if not tokens:
         text = "cache: nothing of it was sent before in this epoch"
     else:
-        part = f"{number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
-        text = f"cache: {part} were sent before, in the same words"
+        text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)}) were sent before"
     return ["", *filled(text, width, "  ", "")]
+
+
+def describe_rewrite(rewrite: Value) -> str:
+    """Return when the window is rewritten next, and how."""
+    if rewrite["by"] == "epoch":
+        return f"with your next message, which misses the cache: {rewrite['why']}"
+    at = f"at {number(rewrite['at'])} tokens"
+    if rewrite["by"] == "truncation":
+        return f"{at} the oldest messages are left out"
+    return f"{at} older messages are summarized"
 
 
 def _place(item: Value) -> str:
@@ -148,7 +160,7 @@ def section_rows(value: Value, width: int) -> list[str]:
         text = f"{part} of the section budget by our own count{raised}"
         lines += filled(text, width, "  ")
     last = [_row(one, sum(int(each["tokens"]) for each in told), width) for one in told]
-    return lines + block("told last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
+    return lines + block("sent last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
 
 
 def _reasons(sections: list[Value], width: int) -> list[str]:

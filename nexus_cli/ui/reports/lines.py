@@ -45,18 +45,23 @@ def limit(value: Any) -> str:
 
 
 def dollars(value: Any) -> str:
-    """Return an amount of US dollars, `?` when it is unknown; below one dollar always with four decimals, as columns
+    """Return an amount of US dollars, `-` when it is unknown; below one dollar always with four decimals, as columns
     need."""
     if value is None:
-        return "?"
+        return "-"
     return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
 
 
-def short_dollars(cost: float | None) -> str:
-    """Return a price for a person: four decimals below a dollar, two above; `$?` where it is not known."""
-    if cost is None:
-        return "$?"
+def short_dollars(cost: float) -> str:
+    """Return a price for a person: four decimals below a dollar, two above."""
     return f"${cost:.4f}" if 0 < cost < 1 else f"${cost:.2f}"
+
+
+def known_dollars(cost: float | None, known: float) -> str:
+    """Return a price for a person, `$0.0070+` where only so much of it is known, "" where none is."""
+    if cost is not None:
+        return short_dollars(cost)
+    return f"{short_dollars(known)}+" if known else ""
 
 
 def share(part: Any, whole: Any) -> str:

@@ -1,10 +1,13 @@
-"""`/cache` and `/cost`: what requests read from the provider's cache, why one missed it, tokens and dollars."""
+"""`/cache`, `/cost`, `nexus usage`: use of the provider's cache, why a request missed it, tokens and dollars."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from nexus_cli.provider.model_table import price_command
 from nexus_cli.ui.reports.lines import Value, aligns, block, dollars, filled, number, plural, share, when
+from nexus_cli.ui.reports.look import PLAIN, Look, plot
 
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
 LEAVES = ("written", "expected", "input")
@@ -17,6 +20,12 @@ FOR = {
 }
 """Purposes of lanes beside the conversation, by their agent; others have the agent's name."""
 FIGURES = ("requests", "input", "cached", "output", "cost")
+BARS = 60
+"""Columns of the widest plot."""
+BAR, WITH_BARS = 20, 80
+"""Cells of a day's bar, and the width from which there is room for one."""
+DAYS, PROJECTS = 30, 20
+"""Days and projects that are listed at most."""
 
 
 def cache_text(value: Value, width: int) -> str:
@@ -124,35 +133,101 @@ def _rewrite(one: Value) -> tuple[str, ...]:
     return number(one["cold"]), number(one["saved"]), dollars(one["cost"]), f"{one['cause']}: {one['why']}{pays}"
 
 
-def cost_text(value: Value, width: int) -> str:
-    """Return what the session used so far."""
+def cost_text(value: Value, width: int, look: Look = PLAIN) -> str:
+    """Return what the session used so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
         return "\n".join(filled("This session has sent no request yet.", width))
-    sent = _sent(total)
-    text = (
-        f"{dollars(total['cost_usd'])} for {sent}: {number(total['input'])} tokens in "
-        f"({share(total['cache_read'], total['input'])} of them from the cache), {number(total['output'])} out"
-    )
-    lines = filled(text, width)
+    lines = filled(_used(total, _sent(total)), width)
+    lines += _plot_requests(value.get("series", []), width, look)
     lines += block("by model", _rows("model", value["models"]), width)
-    lines += block("by kind", _rows("kind", value["kinds"]), width)
-    turns = value["turns"]
-    rows = [(*_figures(turn), f"{turn['turn']}. {turn['text']}") for turn in turns]
-    lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", [(*FIGURES, "turn"), *rows], width)
-    if total["cost_usd"] is None:
-        note = "? is unknown: a price is missing. `nexus config set models.NAME.input_price ...` sets one."
-        lines += ["", *filled(note, width)]
+    if len(value["kinds"]) > 1:
+        lines += block("by kind", _rows("kind", value["kinds"]), width)
+    turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
+    lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", _rows("turn", turns), width)
+    lines += _price_hint([row["name"] for row in value["models"] if row["unpriced"]], width)
     if total.get("estimated"):
         note = f"{number(total['estimated'])} of the requests brought no figures: theirs are estimates."
         lines += ["", *filled(note, width)]
     return "\n".join(lines)
 
 
+def usage_text(value: Value, width: int) -> str:
+    """Return what all sessions used, by day, model and project."""
+    total, since = value["total"], str(value.get("since") or "")
+    if not total["requests"]:
+        return "\n".join(filled("No session has sent a request" + (" since then." if since else " yet."), width))
+    requests = f"{_sent(total)} of {plural(int(total['sessions']), 'session')}"
+    lines = filled(_used(total, requests), width)
+    days = value["days"]
+    shown = days if since else days[-DAYS:]
+    lines += block("by day", _rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width)
+    if len(days) > len(shown):
+        earlier = plural(len(days) - len(shown), "earlier day")
+        lines += filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
+    lines += block("by model", _rows("model", value["models"]), width)
+    projects = value["projects"][:PROJECTS]
+    lines += block("by project", _rows("project", projects), width)
+    if hidden := len(value["projects"]) - len(projects):
+        lines += filled(f"{plural(hidden, 'project')} with less not listed: --json has all", width, "  ")
+    lines += _price_hint([row["model"] for row in value["models"] if row["unpriced"]], width)
+    return "\n".join(lines)
+
+
+def _used(total: Value, requests: str) -> str:
+    cost = _cost(total)
+    cached = f" ({share(total['cache_read'], total['input'])} cached)" if total["input"] else ""
+    text = f"{requests}: {number(total['input'])} tokens in{cached}, {number(total['output'])} out"
+    return f"{cost} for {text}" if cost else text
+
+
+def _cost(row: Value) -> str:
+    """Return what is known of a cost: `$0.0070`, `$0.0070+` where a part has no known price; "" where all of it has
+    none."""
+    if not row["unpriced"]:
+        return dollars(row["cost_usd"])
+    return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
+
+
+def _plot_requests(series: Sequence[Value], width: int, look: Look) -> list[str]:
+    """Return the cost of each request as a bar, or its tokens where a price is unknown; [] for less than two."""
+    if len(series) < 2:
+        return []
+    costs = [one["cost_usd"] for one in series]
+    priced = None not in costs and any(costs)
+    bars, per_bar = plot(costs if priced else [one["tokens"] for one in series], max(1, min(BARS, width - 2)), look)
+    most = max(costs) if priced else max(one["tokens"] for one in series)
+    figure = f"{dollars(most)} at most" if priced else f"{number(most)} at most"
+    title = f"{'dollars' if priced else 'tokens'} of each request, {figure}"
+    title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""
+    return ["", *filled(f"{title}:", width), *(f"  {bar}" for bar in bars)]
+
+
+def _with_bars(days: Sequence[Value]) -> list[Value]:
+    """Return days with a bar behind each: its share of the dearest, or of the one with the most tokens."""
+    key = "known_usd" if any(day["known_usd"] for day in days) else "input"
+    most = max(day[key] for day in days) or 1
+    return [{**day, "day": f"{day['day']}  {'#' * math.ceil(BAR * day[key] / most)}"} for day in days]
+
+
+def _price_hint(models: Sequence[str], width: int) -> list[str]:
+    """Return how to set the price of models that have no known one; the command has a line of its own."""
+    if not models:
+        return []
+    others = f" (and of {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""
+    text = f"The price of {models[0]}{others} is unknown; to set it (and output_price likewise):"
+    return ["", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
+
+
 def _rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:
-    return [(*FIGURES, name), *((*_figures(row), str(row["name"])) for row in rows)]
+    """Return the table of some sums with its heading; without a column of costs where none is known."""
+    table = [(*FIGURES, name), *((*_figures(row), str(row.get(name, row.get("name")))) for row in rows)]
+    if any(map(_cost, rows)):
+        return table
+    place = FIGURES.index("cost")
+    return [(*row[:place], *row[place + 1 :]) for row in table]
 
 
 def _figures(row: Value) -> tuple[str, ...]:
     cached = share(row["cache_read"], row["input"])
-    return number(row["requests"]), number(row["input"]), cached, number(row["output"]), dollars(row["cost_usd"])
+    return number(row["requests"]), number(row["input"]), cached, number(row["output"]), _cost(row) or "-"

@@ -15,6 +15,7 @@ from session.summed import FORK, SUMMARY, TRANSCRIPT, Summariser, ended, living,
 
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.compaction import transcript_lines
+from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message
@@ -46,6 +47,17 @@ def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind:
             assert not done.ok and done.why and "\n" not in done.why and done.before == done.after
             assert window_hash(session) == before and not session.state.drops()
             assert not (tmp_path / "called.txt").exists()
+
+    asyncio.run(live())
+
+
+def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> None:
+        async with living(tmp_path, Summariser(), *TURNS) as session:
+            monkeypatch.setattr(session.context.lane, "next_step", lambda: Dispatch(()))
+            assert ended(await session.compact()).why == "a call waits for its result"
 
     asyncio.run(live())
 

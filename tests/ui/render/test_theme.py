@@ -49,8 +49,13 @@ def test_the_ascii_signs_are_ascii_and_say_the_same_with_different_signs() -> No
     assert all(str(sign).isascii() for sign in astuple(ASCII))
     for signs in (ASCII, UNICODE):
         outcomes = {signs.ok, signs.error, signs.warn, signs.running}
-        assert len(outcomes) == 4 and signs.added != signs.removed and signs.full != signs.empty
+        assert len(outcomes) == 4 and signs.added != signs.removed and len({*signs.shades}) == 4
         assert all(one != other for one, other in pairwise(signs.frames))
+
+
+def test_a_dumb_terminal_has_bars_of_ascii() -> None:
+    signs = choose_theme("auto", {"TERM": "dumb"}, False).signs
+    assert (signs.levels + signs.shades + signs.below).isascii() and signs.ok == UNICODE.ok
 
 
 def test_every_role_has_a_colour_of_the_sixteen_on_both_backgrounds() -> None:

@@ -310,14 +310,14 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
 def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Answer in rhyme.\n" * 40)
     stage = Stage(tmp_path, lambda request: "fine")
-    assert "-/" in stage.repl.status(80), "nobody knows it yet"
+    assert "- of" in stage.repl.status(80), "nobody knows it yet"
 
     async def scene() -> None:
-        assert "-/" in stage.repl.status(80)
+        assert "- of" in stage.repl.status(80)
         stage.repl.refresh_status()
-        await stage.until(lambda: "-/" not in stage.repl.status(80))
+        await stage.until(lambda: "- of" not in stage.repl.status(80))
         used = int(live_report(stage.repl.session.state)["budget"]["used"]["total"])
-        assert used > 1000 and f"{short(used)}/" in stage.repl.status(80)
+        assert used > 1000 and f"{short(used)} of" in stage.repl.status(80)
         assert not stage.text and stage.repl.session.status().used == 0, "nothing was sent or written"
         stage.type("begin")
         await stage.idle()
@@ -378,18 +378,21 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
         stage.type("!echo taken back")
         await stage.idle()
         assert stage.repl.take_back() == "" and stage.repl.detach()
-        stage.type("/new")
-        await stage.idle()
-        stage.type(f"/resume {session}")
-        await stage.idle()
-        assert len(stage.repl.queued()) == 1 and stage.repl.session.id == session
+        for other in ("/clear", "/fork"):
+            stage.type(other)
+            await stage.idle()
+            assert stage.repl.queued() == [] and stage.repl.session.id != session
+            stage.type(f"/resume {session}")
+            await stage.idle()
+            assert len(stage.repl.queued()) == 1 and stage.repl.session.id == session
         stage.type("look")
         await stage.idle()
         memos = stage.repl.session.context.lane.timeline.memos(COMMAND)
         assert [(memo.value["status"], memo.value["error"]) for memo in memos] == [(3, "seen-42")]
 
     stage.play(go_on())
-    assert "seen-42" in _said(stage.provider)[-1] and "kept for" not in stage.text
+    assert "seen-42" in _said(stage.provider)[-1] and "not sent" not in stage.text
+    assert stage.text.count("kept for when you resume the session before: ! echo seen") == 2
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async def look() -> None:
@@ -462,12 +465,12 @@ def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Pat
         stage.type("!seq 1000 2000")
         await stage.idle()
         used = repl.session.status().used
-        assert used > before + 500 and repl.status(80) != line and f"{short(used)}/" in repl.status(80)
+        assert used > before + 500 and repl.status(80) != line and f"{short(used)} of" in repl.status(80)
         stage.type("/context")
         await stage.idle()
         assert f"{used:,} of" in stage.text and "1 text of " in stage.text and "with your next message" in stage.text
         repl.detach()
-        assert repl.session.status().used == before and f"{short(before)}/" in repl.status(80)
+        assert repl.session.status().used == before and f"{short(before)} of" in repl.status(80)
 
     stage.play(scene())
 
@@ -745,7 +748,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
         await stage.idle()
 
     stage.play(scene())
-    assert "not sent to the new session: ! echo of-the-first-too" in stage.text
+    assert "kept for when you resume the session before: ! echo of-the-first-too" in stage.text
     assert "of-the-first" not in str(stage.provider.seen[-1])
 
 

@@ -171,7 +171,8 @@ ODD = (
 def values(form: str, text: str, many: int) -> dict[str, Any]:
     """A value of each form in which every text is `text` and every list has `many` elements."""
     cost = None if many else 0.5
-    figures = {"input": 12_345_678, "output": 9, "cache_read": many, "cost_usd": cost, "requests": many}
+    figures = {"input": 12_345_678, "output": 9, "cache_read": many, "cost_usd": cost, "requests": many,
+               "known_usd": 0.5 * (many % 2), "unpriced": int(cost is None)}  # fmt: skip
     drop = {"id": "d1", "what": text, "tokens": 10**9, "cause": "output_cap", "recalls": many, "uncounted_bytes": many}
     session = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "updated": "2026-01-02T03:04:05Z", "turns": many, "name": text,
                "first_text": text, "folder": text, "model": text}  # fmt: skip
@@ -201,6 +202,11 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "tools": [{"name": text, "tokens": 10**7}] * many,
             "limits": [{"name": text, "value": text, "bound_by": text}],
             "largest": [{"what": text, "tokens": 10**9, "entry": 10**6}] * many,
+        },
+        "context_summary": {
+            **CONTEXT, "notices": [text] * many, "drops": [drop] * many, "cached": {"tokens": 9, "expected": 41_000},
+            "largest": [{"what": text, "tokens": 10**9}] * many, "waiting": {"texts": many, "tokens": 10**6},
+            "rewrite": {"by": "epoch" if many % 2 else "summary", "at": 10**6, "why": text},
         },
         "between": {
             "step": 2, "before": 1, "tokens": {"before": 10**7, "after": many}, "model": {"before": text, "after": "m"},
@@ -247,6 +253,12 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "cost": {
             "total": {**figures, "requests": many, "estimated": many}, "models": [{"name": text, **figures}] * many,
             "kinds": [{"name": text, **figures}] * many, "turns": [{"turn": 1, "text": text, **figures}] * many,
+            "series": [{"tokens": 10**6, "cost_usd": cost}, {"tokens": 9, "cost_usd": 0.0}] * many * 50,
+        },
+        "usage": {
+            "total": {**figures, "sessions": many}, "since": None,
+            "days": [{"day": "2026-01-02", **figures}] * many * 9,
+            "models": [{"model": text, **figures}] * many, "projects": [{"project": text, **figures}] * many * 9,
         },
         "goals": {"goals": [{**goal, "steps": [goal] * many}] * many},
         "reflection": {"text": text},
@@ -378,7 +390,7 @@ def test_why_a_rewrite_was_made_stands_there_whole(width: int) -> None:
 
 def test_prices_below_a_dollar_have_the_same_decimals_in_every_row() -> None:
     assert [dollars(cost) for cost in (None, 0.0, 0.03, 0.0123, 0.99999, 1.5, 1234.5)] == [
-        "?", "$0.0000", "$0.0300", "$0.0123", "$1.00", "$1.50", "$1,234.50"
+        "-", "$0.0000", "$0.0300", "$0.0123", "$1.00", "$1.50", "$1,234.50"
     ]  # fmt: skip
 
 

@@ -1,0 +1,44 @@
+"""`nexus usage`: tokens and dollars over all sessions, by day, model and project."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.command_options import Json, refuse_empty
+from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports.usage import usage_report
+from nexus_cli.ui.reports.usage import usage_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("usage")
+def usage(
+    since: Annotated[
+        str, typer.Option(metavar="DATE", help="From this day on: YYYY-MM-DD.", callback=refuse_empty)
+    ] = "",
+    json: Json = False,
+) -> int:
+    """Show the tokens and dollars of all sessions, by day, model and project.
+
+    Days are local; with --json they are days in UTC, and so is DATE.
+    """
+    value = usage_report(open_ledger(), _parse_date(since, local=not json) if since else None, local=not json)
+    return print_report(value, usage_text, json=json)
+
+
+def _parse_date(text: str, *, local: bool) -> datetime:
+    """Return the beginning of a day; a time with a zone is that moment. Raises `NexusError("usage", ...)`."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.astimezone() if local else moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        what = f"wrong value for --since: '{text}'"
+        raise NexusError("usage", what, "it is no date", "Write it as YYYY-MM-DD") from error

@@ -1,0 +1,40 @@
+"""Tokens and dollars of all sessions, summed by SQLite in one query, which reads no text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nexus_cli.core.usage import UsageSum
+from nexus_cli.ledger.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """What one session used of one model on one day."""
+
+    day: str
+    """`2026-01-31`"""
+    model: str
+    project: str
+    session: int
+    """Key of the session: tells sessions apart, for counting them."""
+    total: UsageSum
+
+
+def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
+    """Return the use of every session since `since` (a time of the ledger; "": ever), by day and model.
+
+    Days are those of UTC, or with `local` those of the system's time zone.
+    """
+    day = "date(r.at, 'localtime')" if local else "date(r.at)"
+    rows = db.all(
+        f"""SELECT coalesce({day}, substr(r.at, 1, 10)) AS day, e.model, s.project, s.key,
+            count(*), coalesce(sum(r.input), 0), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
+            coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0), coalesce(sum(r.cost), 0.0),
+            sum(r.finish IS NOT NULL AND r.cost IS NULL)
+        FROM requests r JOIN lanes l ON l.id = r.lane JOIN sessions s ON s.key = l.session
+            JOIN epochs e ON e.key = r.epoch
+        WHERE r.at >= ? GROUP BY day, e.model, s.key ORDER BY day, e.model, s.key""",
+        since,
+    )
+    return [UsageTotal(row[0], row[1], row[2], row[3], UsageSum(*row[4:])) for row in rows]

@@ -1,0 +1,42 @@
+"""How a report may look where there is more than plain text: colours by their role, and the characters of bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+PLOT_ROWS = 3
+
+
+def _unpainted(role: str, text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Colours and characters of a terminal; without them plain ASCII."""
+
+    paint: Callable[[str, str], str] = _unpainted
+    """Returns a sanitized text in the colours of a role."""
+    levels: str = " .:#"
+    """A cell of a plot, from empty to full."""
+    shades: str = "#+-."
+    """Cells of a bar of four parts; the last one is what is free."""
+    below: str = "^"
+    """Marks a cell of the bar above it."""
+
+
+PLAIN = Look()
+
+
+def plot(values: Sequence[float], width: int, look: Look) -> tuple[list[str], int]:
+    """Return `values` as bars of `PLOT_ROWS` rows in at most `width` columns, and how many of them each bar sums."""
+    per_bar = math.ceil(len(values) / max(1, width)) or 1
+    sums = [sum(values[start : start + per_bar]) for start in range(0, len(values), per_bar)]
+    steps = len(look.levels) - 1
+    most = max(sums, default=0) or 1
+    heights = [max(round(value / most * PLOT_ROWS * steps), int(value > 0)) for value in sums]
+    rows = range(PLOT_ROWS - 1, -1, -1)
+    lines = ["".join(look.levels[min(steps, max(0, size - row * steps))] for size in heights).rstrip() for row in rows]
+    return [look.paint("accent", line) for line in lines], per_bar
