@@ -20,6 +20,7 @@ from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.command_options import (
     CD_HINT,
+    PICK,
     Allow,
     AskOptions,
     Continue,
@@ -176,6 +177,8 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status; every error is printed by then."""
     completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
     usage_error: Any = typer.BadParameter.__mro__[1]
+    if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(_words(arguments)) & set(COMMANDS):
+        arguments = [*arguments, PICK]
     try:
         status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0

@@ -41,10 +41,20 @@ def _text_option(*names: str, metavar: str, help: str) -> Any:
 
 Model = Annotated[str, _text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
 Effort = Annotated[str, _text_option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.")]
-Continue = Annotated[bool, typer.Option("--continue", "-c", help="Resume the newest session of this folder.")]
-Resume = Annotated[
-    str, _text_option("--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name.")
+Continue = Annotated[
+    bool,
+    typer.Option(
+        "--continue", "-c", help="Resume the newest session of this folder; nexus ask also resumes runs of its own."
+    ),
 ]
+Resume = Annotated[
+    str,
+    _text_option(
+        "--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name; plain nexus -r lists them."
+    ),
+]
+PICK = "?"
+"""The ID of --resume where none is given: the person picks a session from a list."""
 Directory = Annotated[str, _text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
 RecipeName = Annotated[str, _text_option("--recipe", metavar="NAME", help="Which sections and powers the run has.")]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]

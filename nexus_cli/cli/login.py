@@ -153,9 +153,14 @@ def read_hidden_line(prompt: str) -> str:
 
 @contextmanager
 def _echo_off() -> Iterator[None]:
-    """Turn the terminal's echo off for the block; a signal that ends the process turns it on first."""
+    """Turn the terminal's echo off for the block; a signal that ends the process turns it on first. A shell that
+    continues the process has turned it on: it is off again."""
     before = termios.tcgetattr(0)
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    hidden = [*before[:3], before[3] & ~termios.ECHO | termios.ECHONL, *before[4:]]
+    handlers = {number: signal.getsignal(number) for number in (*SIGNALS, signal.SIGCONT)}
+
+    def hide(*_: object) -> None:
+        termios.tcsetattr(0, termios.TCSADRAIN, hidden)
 
     def restore() -> None:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
@@ -170,14 +175,14 @@ def _echo_off() -> Iterator[None]:
         else:
             os.kill(os.getpid(), number)
 
-    hidden = [*before[:3], before[3] & ~termios.ECHO | termios.ECHONL, *before[4:]]
     for number, handler in handlers.items():
         if handler != signal.SIG_IGN:
-            signal.signal(number, end)
+            signal.signal(number, hide if number == signal.SIGCONT else end)
     try:
-        termios.tcsetattr(0, termios.TCSADRAIN, hidden)
+        hide()
         yield
     finally:
+        signal.signal(signal.SIGCONT, handlers[signal.SIGCONT])
         restore()
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -14,12 +14,13 @@ import termios
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import ModelChoice, choose_model
-from nexus_cli.cli.command_options import SharedOptions
+from nexus_cli.cli.command_options import PICK, SharedOptions
 from nexus_cli.cli.first_run import first_run, is_first_run, log_in
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login, read_hidden_line
@@ -36,9 +37,9 @@ from nexus_cli.session.available_models import keys_present
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.render.question_text import question_text
@@ -59,6 +60,8 @@ RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 def run_repl(shared: SharedOptions) -> int:
     """Run the REPL and return the exit status. Raises `NexusError` for what fails before there is a session."""
     shared.check()
+    picks = shared.resume == PICK
+    shared = replace(shared, resume="") if picks else shared
     folder = shared.folder
     process.block_imports_from(str(folder))
     if not os.isatty(1):
@@ -70,7 +73,7 @@ def run_repl(shared: SharedOptions) -> int:
     if os.isatty(0) and chosen.model and not shared.no_save:
         offer_login(chosen.model, os.environ, QuietStream(Stream(2)), read_hidden_line)
     options = session_options(shared, settings, folder, chosen.model, front="chat", interactive=True)
-    return _ReplRun(shared, options, settings).run()
+    return _ReplRun(shared, options, settings, "/resume" if picks else "").run()
 
 
 def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
@@ -114,8 +117,10 @@ class StderrLines(io.TextIOBase):
 class _ReplRun:
     """One run of the REPL."""
 
-    def __init__(self, shared: SharedOptions, options: Options, settings: Settings) -> None:
+    def __init__(self, shared: SharedOptions, options: Options, settings: Settings, first: str = "") -> None:
+        """`first` is a slash command that runs first."""
         self._shared = shared
+        self._first = first
         self._options = options
         self._settings = settings
         self._dumb = os.environ.get("TERM", "") in ("", "dumb")
@@ -187,6 +192,8 @@ class _ReplRun:
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
         loop.call_later(PREPARE_AFTER, _prepare, repl.session)
+        if self._first:
+            loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
             status = await self._run_until_left(repl)
         finally:
@@ -222,7 +229,7 @@ class _ReplRun:
         for notice in session.take_notices():
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
-            repl.show("last", last_exchange(session))
+            repl.show_conversation()
 
     def _resume_line(self) -> str:
         session = self._repl.session

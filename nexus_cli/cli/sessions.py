@@ -29,11 +29,11 @@ Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one
 
 @app.command("list")
 def list_sessions(
-    everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder, and runs of nexus ask.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="At most so many, newest first.")] = 50,
     json: Json = False,
 ) -> int:
-    """List the sessions of this folder, the newest first."""
+    """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
     value = reports.list_sessions(open_ledger(), None if everywhere else str(working_folder()), limit)
     return print_report(value, sessions_text, json=json, whole=True)
 

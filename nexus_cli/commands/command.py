@@ -28,6 +28,8 @@ class Choice:
     key: str
     """The value that choosing it returns."""
     label: str
+    detail: str = ""
+    """Facts about it, which stand behind the label in columns."""
 
 
 class CommandContext(Protocol):

@@ -11,19 +11,20 @@ from nexus_cli.commands.arguments import (
     resume_options,
 )
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
-from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.clock import format_age, format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.ledger import SessionInfo
+from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.user_messages import read_backwards
 
 
 async def list_sessions(context: CommandContext, rest: str) -> None:
-    """List the sessions of this folder, or of all.
+    """List the sessions of this folder, or all.
 
-    Newest first. /resume ID resumes one of them; `nexus sessions search` searches them.
+    Newest first. --all lists those of other folders too, and runs of `nexus ask`. /resume ID resumes one of them;
+    `nexus sessions search` searches them.
     """
     if rest not in ("", "--all"):
         raise usage_error("sessions", rest, "it takes nothing but --all")
@@ -31,24 +32,26 @@ async def list_sessions(context: CommandContext, rest: str) -> None:
     context.show("sessions", reports.list_sessions(require_ledger(context), folder))
 
 
-MOST = 20
+MOST = 200
 """Sessions that are offered."""
+TITLE = 100
+"""Characters of a title at most."""
 
 
 async def resume_session(context: CommandContext, rest: str) -> None:
     """Resume another session.
 
-    ID is an id, a unique prefix of one, or a name; without it choose among those of this folder. The last exchange
-    is shown, and what is still open.
+    ID is an id, a unique prefix of one, or a name; without it choose among those of this folder, with --all among
+    all, also runs of `nexus ask`. The conversation is shown as it was.
     """
     ledger = require_ledger(context)
     chosen = rest
-    if not rest:
-        others = _others(context)
+    if rest in ("", "--all"):
+        others = _others(context, everywhere=bool(rest))
         if not others:
-            context.say("There is no other session in this folder; /sessions --all lists those of all folders.")
+            context.say("There is no other session in this folder; /resume --all lists all, also runs of `nexus ask`.")
             return
-        chosen = await context.choose("Which session?", [Choice(info.id, _label(info)) for info in others]) or ""
+        chosen = await context.choose("Which session?", _choices(ledger, others)) or ""
         if not chosen:
             return
     found = ledger.find_session(chosen)
@@ -58,15 +61,40 @@ async def resume_session(context: CommandContext, rest: str) -> None:
     await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
 
 
-def _others(context: CommandContext) -> list[SessionInfo]:
-    found = require_ledger(context).sessions(str(context.session.folder), MOST + 1)
+def _others(context: CommandContext, *, everywhere: bool = False) -> list[SessionInfo]:
+    folder = None if everywhere else str(context.session.folder)
+    found = require_ledger(context).sessions(folder, MOST + 1, runs=everywhere)
     return [info for info in found if info.entries and info.id != context.session.id][:MOST]
 
 
-def _label(info: SessionInfo) -> str:
-    what = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "(no words)").split())
-    turns = f"{info.turns} turn{'' if info.turns == 1 else 's'}"
-    return f"{info.updated[:16].replace('T', ' ')} UTC  {turns}  {what[:80]}"
+def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
+    """Return the sessions to choose from: title; age, turns, cost and beginning of the id in columns."""
+    now = local_now()
+    rows = [(format_age(one.updated, now), _turns(one), _cost(one), ledger.short_id(one.id)) for one in sessions]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        Choice(info.id, _title(info), "  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)))
+        for info, row in zip(sessions, rows, strict=True)
+    ]
+
+
+def _title(info: SessionInfo) -> str:
+    """Return the name of a session, else its first words."""
+    words = info.name or info.first_text.split("\n\n<", 1)[0]
+    title = " ".join(words.split())
+    return (title if len(title) <= TITLE else title[: TITLE - 1] + "…") or "(no words)"
+
+
+def _turns(info: SessionInfo) -> str:
+    return "1 turn" if info.turns == 1 else f"{info.turns} turns"
+
+
+def _cost(info: SessionInfo) -> str:
+    """Return dollars; `+` behind them where a price is unknown."""
+    more, known = "+" * (info.cost_usd is None), info.known_usd
+    if not known:
+        return "$?" if more else "$0.00"
+    return f"${known:.2f}{more}" if known >= 0.005 else f"<$0.01{more}"
 
 
 def _complete_resume(context: CommandContext) -> Sequence[str]:
@@ -145,7 +173,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("sessions", "session", list_sessions, "[--all]", complete=lambda context: ("--all",)),
-    Command("resume", "session", resume_session, "[ID]", idle=True, complete=_complete_resume),
+    Command("resume", "session", resume_session, "[ID|--all]", idle=True, complete=_complete_resume),
     Command("clear", "session", clear_session, idle=True, aliases=("new",)),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
     Command("edit", "session", edit_message, idle=True),

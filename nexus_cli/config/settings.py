@@ -63,6 +63,8 @@ class UiSettings:
     keys: str = "emacs"
     notify: bool = True
     """Call a person who is away when a turn has ended or a question waits."""
+    title_model: str = ""
+    """The model that names a session after its first turn; "" leaves it its first words."""
 
 
 @dataclass(frozen=True, slots=True)

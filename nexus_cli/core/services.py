@@ -27,8 +27,8 @@ class FixedValues:
 class Log(Protocol):
     """The durable side of one lane. Every method has committed when it returns; `NexusError("ledger", ...)` if not."""
 
-    def append(self, entry: Entry) -> None:
-        """Record what happened."""
+    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
+        """Record what happened together with what is noted of it, in one commit."""
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """Return the entries from `first` to `last`, both included, of this lane and its ancestors."""

@@ -26,7 +26,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
         upto = _before_open_group(db, parent.main_lane, upto, last)
         fork, fork_id = sessions.create(
             db, folder=parent.folder, project=parent.project, model=parent.model, recipe=parent.recipe,
-            name=name, at=at, parent=source,
+            name=name, at=at, front=parent.front, parent=source,
         )  # fmt: skip
         lane = sessions.open_main(db, fork, parent.recipe, parent.main_lane, upto)
         turns = entries.count_turns(db, lane, upto)

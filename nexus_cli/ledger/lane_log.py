@@ -120,9 +120,16 @@ class LaneLog:
 
     # Entries
 
-    def append(self, entry: Entry) -> None:
-        """Record what happened; `NexusError("ledger", ...)` also if another process continued the lane."""
-        self._commit(lambda db: entries.append(db, self.lane, entry))
+    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
+        """Record what happened and notes of it; `NexusError("ledger", ...)` also if another process continued the
+        lane."""
+
+        def write(db: Database) -> None:
+            entries.append(db, self.lane, entry)
+            for memo in memos:
+                lanes.record_note(db, self.lane, memo)
+
+        self._commit(write)
         self._last = entry.id
 
     def read(self, first: int, last: int) -> list[Entry]:
@@ -260,9 +267,10 @@ class LaneLog:
         """Record something about the lane that is no entry."""
         self._commit(lambda db: lanes.record_note(db, self.lane, memo))
 
-    def memos(self, kind: str = "", *, own: bool = False) -> list[Memo]:
-        """Return the notes of one kind, or of all, oldest first; `own` leaves out those of ancestors."""
-        return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own), [])
+    def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
+        """Return the notes of one kind, or of all, oldest first; `own` leaves out those of ancestors, `first` those
+        before that entry."""
+        return self._query(lambda db: lanes.notes(db, self.lane, kind, own=own, first=first), [])
 
     # Files, tool starts
 

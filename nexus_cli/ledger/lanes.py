@@ -127,16 +127,18 @@ def record_note(db: Database, lane: int, memo: Memo) -> None:
     )  # fmt: skip
 
 
-def notes(db: Database, lane: int, kind: str = "", *, own: bool = False) -> list[Memo]:
+def notes(db: Database, lane: int, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
     """Return the notes of one kind that `lane` knows, or of all kinds, oldest first.
 
-    A fork knows those of its ancestors up to the fork; `own` leaves these out.
+    A fork knows those of its ancestors up to the fork; `own` leaves these out. `first` leaves out those before that
+    entry.
     """
     found: list[Memo] = []
     for segment in reversed(ancestry(db, lane)[: 1 if own else None]):
         rows = db.all(
-            "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry <= ? ORDER BY key",
-            segment.lane, kind, segment.last,
+            "SELECT kind, at, entry, blob FROM memos WHERE lane = ? AND ? IN (kind, '') AND entry BETWEEN ? AND ?"
+            " ORDER BY key",
+            segment.lane, kind, first, segment.last,
         )  # fmt: skip
         found.extend(Memo(row[0], row[1], row[2], dict(blobs.get_json(db, row[3]))) for row in rows)
     return found

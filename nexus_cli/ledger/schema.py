@@ -123,7 +123,13 @@ _USED = (
     "CREATE INDEX sessions_used ON sessions (used)",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED)
+_FRONT = (
+    "ALTER TABLE sessions ADD COLUMN front TEXT NOT NULL DEFAULT ''",
+    # It was not recorded before. A session kept the recipe of the front end that began it, unless another was named.
+    "UPDATE sessions SET front = CASE WHEN recipe IN ('ask', 'sleep_consolidate') THEN 'ask' ELSE 'chat' END",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED, _FRONT)
 """Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
 
 

@@ -27,11 +27,15 @@ MAIN = "main"
 """Agent of a session's main lane."""
 SIDE_WORK = ("sleep_consolidate",)
 """Recipes of work that nexus does in a session of its own, in lanes beside an empty main one."""
+RUN = "ask"
+"""Front of a session that only `nexus ask` worked in."""
+SHOWN_ID = 6
+"""Characters of an id that people are shown, unless another session's id begins with them."""
 _NEAREST_AMONG = 500
 
 _COLUMNS = (
     "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
-    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, main, ROUND(cost, 8)"
+    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, front, main, ROUND(cost, 8)"
 )
 
 LAST_USED = "used DESC, updated DESC, key DESC"
@@ -62,6 +66,8 @@ class SessionInfo:
     """The person's first words, at most 200 characters."""
     cost_usd: float | None
     """Of its own requests in all lanes; None when a price is unknown."""
+    front: str
+    """The front end that it belongs to: `ask` for a run of `nexus ask`, `chat` once the REPL began or opened it."""
     main_lane: int
     known_usd: float
     """Dollars of its requests with a known price."""
@@ -80,7 +86,16 @@ def ulid(at: str) -> str:
 
 
 def create(
-    db: Database, *, folder: str, project: str, model: str, recipe: str, name: str, at: str, parent: str | None = None
+    db: Database,
+    *,
+    folder: str,
+    project: str,
+    model: str,
+    recipe: str,
+    name: str,
+    at: str,
+    front: str,
+    parent: str | None = None,
 ) -> tuple[int, str]:
     """Create a session without lanes, inside a transaction, and return its key and id.
 
@@ -88,10 +103,10 @@ def create(
     """
     session = ulid(at)
     key = db.run(
-        "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, parent, used)"
-        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
+        "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, used)"
+        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
         session, _check_name(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
-        parent,
+        front, parent,
     )  # fmt: skip
     return key, session
 
@@ -119,16 +134,44 @@ def info(db: Database, session: str) -> SessionInfo:
     return SessionInfo(*row)
 
 
-def list_sessions(db: Database, folder: str | None, limit: int, *, only_used: bool = False) -> list[SessionInfo]:
-    """Return the sessions of one folder or of all, newest first; with `only_used` without empty ones.
+def list_sessions(
+    db: Database, folder: str | None, limit: int, *, runs: bool = True, only_used: bool = False
+) -> list[SessionInfo]:
+    """Return the sessions of one folder or of all, newest first; without `runs` none of `nexus ask`, with `only_used`
+    no empty ones.
 
     A listing of one folder leaves out empty sessions of side work.
     """
-    spoken = f"folder = ? AND NOT (recipe IN ({', '.join(map(repr, SIDE_WORK))}) AND entries=0)"
-    where, values = ("WHERE ?", (1,)) if folder is None else (f"WHERE {spoken}", (replace_surrogates(folder),))
-    where += " AND entries > 0" * only_used
-    order = f"ORDER BY {LAST_USED} LIMIT ?"
-    return [SessionInfo(*row) for row in db.all(f"SELECT {_COLUMNS} FROM sessions {where} {order}", *values, limit)]
+    where, values = _in_folder(folder)
+    where += " AND entries > 0" * only_used + f" AND front <> '{RUN}'" * (not runs)
+    rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
+    return [SessionInfo(*row) for row in rows]
+
+
+def count_runs(db: Database, folder: str) -> int:
+    """Return how many sessions of a folder are runs of `nexus ask`."""
+    where, values = _in_folder(folder)
+    row = db.one(f"SELECT count(*) FROM sessions WHERE {where} AND front = '{RUN}'", *values)
+    return int(row[0]) if row else 0
+
+
+def _in_folder(folder: str | None) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on sessions and its values."""
+    if folder is None:
+        return "1", ()
+    side_work = ", ".join(map(repr, SIDE_WORK))
+    return f"folder = ? AND NOT (recipe IN ({side_work}) AND entries=0)", (replace_surrogates(folder),)
+
+
+def short_id(db: Database, session: str) -> str:
+    """Return the shortest prefix of an id, of at least six characters, that no other session's id begins with."""
+    near = (
+        db.one("SELECT max(id) FROM sessions WHERE id < ?", session),
+        db.one("SELECT min(id) FROM sessions WHERE id > ?", session),
+    )
+    others = [row[0] for row in near if row and row[0]]
+    fits = (end for end in range(SHOWN_ID, len(session)) if not any(one.startswith(session[:end]) for one in others))
+    return session[: next(fits, None)]
 
 
 def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
@@ -198,15 +241,17 @@ def rename(db: Database, session: str, name: str) -> None:
         db.run("UPDATE sessions SET name = ? WHERE key = ?", _check_name(db, name, key), key)
 
 
-def touch(db: Database, session: str, model: str | None, recipe: str | None, at: str | None) -> None:
-    """Record that a session continues with `model`, in `recipe`, or was used at `at`."""
+def touch(
+    db: Database, session: str, *, model: str | None, recipe: str | None, front: str | None, at: str | None
+) -> None:
+    """Record that a session continues with `model`, in `recipe` or in `front`, or was used at `at`."""
     key = key_of(db, session)
     with db.write():
         db.run(
-            "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe),"
+            "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe), front = coalesce(?, front),"
             f" updated = max(updated, coalesce(?, updated)), used = CASE WHEN ? THEN {_NEXT_USE} ELSE used END"
             " WHERE key = ?",
-            model, recipe, at, at is not None, key,
+            model, recipe, front, at, at is not None, key,
         )  # fmt: skip
 
 

@@ -70,12 +70,12 @@ class Ledger:
     # Sessions
 
     def create_session(
-        self, *, folder: str, project: str, model: str, recipe: str, name: str = "", at: str
+        self, *, folder: str, project: str, model: str, recipe: str, name: str = "", at: str, front: str = ""
     ) -> SessionInfo:
-        """Create a session with its main lane."""
+        """Create a session with its main lane; `front` as in `SessionInfo`."""
         with self.db.write():
             key, session = sessions.create(
-                self.db, folder=folder, project=project, model=model, recipe=recipe, name=name, at=at
+                self.db, folder=folder, project=project, model=model, recipe=recipe, name=name, at=at, front=front
             )
             sessions.open_main(self.db, key, recipe)
         return self.session(session)
@@ -97,13 +97,25 @@ class Ledger:
         """Return a session by id, unique prefix of an id, or name; `NexusError("usage", ...)` for none or several."""
         return sessions.find(self.db, key)
 
-    def newest_session(self, folder: str) -> SessionInfo | None:
-        """Return the session of `folder` that was used last; an empty one only if there is no other."""
-        return next(iter(sessions.list_sessions(self.db, folder, 1, only_used=True) or self.sessions(folder, 1)), None)
+    def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
+        """Return the session of `folder` that was used last; an empty one only if there is no other.
 
-    def sessions(self, folder: str | None = None, limit: int = 50) -> list[SessionInfo]:
-        """Return the sessions of one folder or of all, last used first."""
-        return sessions.list_sessions(self.db, folder, limit)
+        Without `runs` those of `nexus ask` do not count.
+        """
+        used = sessions.list_sessions(self.db, folder, 1, runs=runs, only_used=True)
+        return next(iter(used or self.sessions(folder, 1, runs=runs)), None)
+
+    def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
+        """Return the sessions of one folder or of all, last used first; without `runs` none of `nexus ask`."""
+        return sessions.list_sessions(self.db, folder, limit, runs=runs)
+
+    def count_runs(self, folder: str) -> int:
+        """Return how many sessions of `folder` are runs of `nexus ask`."""
+        return sessions.count_runs(self.db, folder)
+
+    def short_id(self, session: str) -> str:
+        """Return the shortest prefix of an id, of at least six characters, that names no other session."""
+        return sessions.short_id(self.db, session)
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
         """Return the last used sessions of a project, newest first, without those related to session `without`."""
@@ -114,10 +126,16 @@ class Ledger:
         sessions.rename(self.db, session, name)
 
     def touch_session(
-        self, session: str, *, model: str | None = None, recipe: str | None = None, at: str | None = None
+        self,
+        session: str,
+        *,
+        model: str | None = None,
+        recipe: str | None = None,
+        front: str | None = None,
+        at: str | None = None,
     ) -> None:
-        """Record the session's present model and recipe, or that it was used."""
-        sessions.touch(self.db, session, model, recipe, at)
+        """Record the session's present model, recipe and front end, or that it was used."""
+        sessions.touch(self.db, session, model=model, recipe=recipe, front=front, at=at)
 
     def delete_session(self, session: str) -> int:
         """Purge what no other session needs, and return the bytes freed; `NexusError("usage", ...)` while another

@@ -22,6 +22,7 @@ from nexus_cli.core.tool import Tool, ToolContext
 from nexus_cli.session.approvals import CONFIRM, ApprovalStep, AskedCall, always_text, approval_scope, call_detail
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.result_note import RESULT, result_note
 from nexus_cli.session.run_limits import (
     CHANGES,
     Refusal,
@@ -387,7 +388,9 @@ class Dispatcher:
         self._append(lane_state, call, replace(result, full=None), text, seconds)
 
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
-        entry = lane_state.lane.append(Kind.TOOL, Message(Role.TOOL, text, tool_call_id=call.id), f"tool:{call.name}")
+        message = Message(Role.TOOL, text, tool_call_id=call.id)
+        noted = {RESULT: result_note(result, seconds)}
+        entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
         lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))

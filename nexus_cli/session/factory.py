@@ -29,7 +29,7 @@ from nexus_cli.core.limits import compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
-from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
+from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
@@ -132,7 +132,7 @@ def _open(
         options = replace(options, effort="")
     made = found or ledger.create_session(
         folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
-        at=format_utc(clock()),
+        at=format_utc(clock()), front=options.front,
     )  # fmt: skip
     asked = provider or RetryingProvider(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
@@ -148,8 +148,9 @@ def _open(
         if not held:
             ledger.release(made.id)
         raise
-    if found and ledger.writes and (found.model != info.name or options.recipe not in ("", found.recipe)):
-        ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None)
+    front = options.front if found and found.front == RUN != options.front else None
+    if found and ledger.writes and (front or found.model != info.name or options.recipe not in ("", found.recipe)):
+        ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
     return session
 
 

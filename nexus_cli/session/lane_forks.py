@@ -14,8 +14,10 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import Log
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.available_models import resolve_alias
 from nexus_cli.session.cache.sent_request import CacheHistory
 from nexus_cli.session.lane_state import LaneState, Model
+from nexus_cli.session.open_session import load_model_info
 
 
 def forked(lane_state: LaneState, agent: str, instruction: str) -> LaneState:
@@ -52,6 +54,15 @@ def separate(lane_state: LaneState, agent: str, model: Model) -> LaneState:
         context, model, budget, meter, lane_state.spending, lane_state.control, lane_state.clock, lane_state.settings,
         lane_state.prompt, None if same else lane_state.calibrations, cache=CacheHistory(uses=lane_state.cache.uses),
     )  # fmt: skip
+
+
+def other_model(lane_state: LaneState, name: str) -> Model:
+    """Return the model `name`, or that of an alias, as the session would ask it; its own for ""."""
+    name = resolve_alias(name, lane_state.settings)
+    if not name or lane_state.calibrations is None:
+        return lane_state.model
+    info = load_model_info(lane_state.calibrations, name, lane_state.settings)
+    return replace(lane_state.model, info=info, effort="")
 
 
 def sized(lane_state: LaneState, model: Model) -> tuple[TokenBudget, TokenEstimator]:

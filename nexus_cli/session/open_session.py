@@ -12,7 +12,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_from_env
 from nexus_cli.provider.model_names import split_model_name
@@ -58,10 +58,14 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
         return ledger.find_session(options.resume)
     if not options.newest:
         return None
-    newest = ledger.newest_session(str(options.cwd))
+    folder = str(options.cwd)
+    newest = ledger.newest_session(folder, runs=options.front == RUN)
     if newest is None:
-        why = f"there is no session in {options.cwd}"
-        raise NexusError("usage", "nothing to continue", why, "Leave --continue away to start one")
+        why, hint = f"there is no session in {options.cwd}", "Omit --continue to start one"
+        if run := ledger.newest_session(folder):
+            why = f"there is no session in {options.cwd}, only runs of `nexus ask`"
+            hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_id(run.id)}"
+        raise NexusError("usage", "nothing to continue", why, hint)
     return newest
 
 

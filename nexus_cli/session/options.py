@@ -25,11 +25,11 @@ class Options:
     recipe: str = ""
     """The recipe that was named; "" keeps that of a resumed session, and a new one has that of its front end."""
     front: str = "ask"
-    """The recipe of the front end: that of a new session, and of one that was begun in another front end."""
+    """The front end, and its recipe: that of a new session, and of one that was begun in another front end."""
     resume: str = ""
     """Id, unique prefix or name of the session to go on with."""
     newest: bool = False
-    """Go on with the newest session of the folder."""
+    """Go on with the newest session of the folder; in the REPL runs of `nexus ask` do not count."""
     allow: str | None = None
     allow_from: str = COMMAND_LINE
     """Name of the layer that set `allow`, if that was later than the command line."""

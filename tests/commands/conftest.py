@@ -31,7 +31,9 @@ class FakeContext:
 
     def __init__(self, folder: Path, provider: Played, **options: Any) -> None:
         self.provider = provider
-        self._options = Options(folder, MODEL, recipe="chat", limits=Limits(max_steps=9), **options)
+        self._options = Options(
+            folder, MODEL, recipe="chat", limits=Limits(max_steps=9), **{"front": "chat", **options}
+        )
         self.settings = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
         self.session = open_session(self._options, self.settings, approver=None, provider=provider)
         self.said: list[str] = []

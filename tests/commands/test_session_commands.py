@@ -11,8 +11,6 @@ from session.played import MODEL, the_ledger
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
-from nexus_cli.session.reports.sessions import last_exchange
-from nexus_cli.ui.reports.forms import FORMS
 
 
 def test_clear_begins_a_new_session_and_tells_how_to_get_back(context: FakeContext) -> None:
@@ -55,6 +53,24 @@ def test_resume_offers_the_other_sessions_of_the_folder(context: FakeContext, tm
         with pytest.raises(NexusError, match="no session"):
             context.run(f"resume {nobody}")
     assert context.session.id == first
+
+
+def test_runs_of_ask_are_offered_only_when_all_are_asked_for(context: FakeContext, tmp_path: Path) -> None:
+    context.turn("a first message that is long " * 9)
+    first = context.session.id
+    context.run("clear")
+    run = FakeContext(tmp_path, context.provider, front="ask")
+    run.turn("asked by a script")
+    context.run("resume")
+    assert [choice.key for choice in context.offered] == [first]
+    assert len(context.offered[0].label) == 100 and context.offered[0].label.endswith("…")
+    assert "just now" in context.offered[0].detail and "1 turn" in context.offered[0].detail
+    context.run("resume --all")
+    assert {choice.key for choice in context.offered} == {first, run.session.id}
+    with the_ledger() as ledger:
+        for choice in context.offered:
+            short = choice.detail.split()[-1]
+            assert 6 <= len(short) < 26 and ledger.find_session(short).id == choice.key
 
 
 def test_a_session_that_another_process_works_in_is_not_taken(context: FakeContext, tmp_path: Path) -> None:
@@ -240,12 +256,3 @@ def test_what_is_open_goes_on(context: FakeContext) -> None:
     assert not context.turn("unanswered").outcome.ok
     context.run("continue")
     assert context.started == [""]
-
-
-def test_the_exchange_of_a_resumed_session_is_drawn(context: FakeContext) -> None:
-    context.turn("what was [/bold] said")
-    value = last_exchange(context.session)
-    assert (value["user"], value["assistant"]) == ("what was [/bold] said", "heard: what was [/bold] said")
-    assert value["finished"] and not value["open"] and value["turns"] == 1
-    text = FORMS["last"](value, 60)
-    assert "> what was [/bold] said" in text and "/continue" not in text

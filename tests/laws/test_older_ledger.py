@@ -56,6 +56,7 @@ def test_a_session_of_every_schema_opens_replays_and_goes_on_with_the_same_prefi
             (session,) = ledger.sessions()
             before = ledger.log(session.id).requests()
             assert check(ledger, session.id)["ok"] and len(before) >= 10
+            assert session.front == ("chat" if version >= 5 else "ask"), "by its recipe where it was not recorded"
 
         async def live() -> None:
             opened = around.open(session.id)

@@ -72,7 +72,8 @@ def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(
     path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "STEPS", ((*schema.STEPS[0], *schema.STEPS[3]),))  # sessions are made with the last one
+        sessions_as_now = (*schema.STEPS[0], *schema.STEPS[3], *schema.STEPS[4])
+        patch.setattr(schema, "STEPS", (sessions_as_now,))
         old = Ledger.open(path)
         parent = worked(old, make)
         forks = [old.fork_session(parent.id, at=make.at, entry=entry) for entry in (7, None)]
@@ -82,6 +83,7 @@ def test_an_older_ledger_learns_at_which_entry_its_calls_were_started(
         connection.execute("INSERT INTO started (lane, call, name, at) VALUES (?, ?, ?, ?)", row)
         connection.execute("DROP INDEX sessions_used")
         connection.execute("ALTER TABLE sessions DROP COLUMN used")
+        connection.execute("ALTER TABLE sessions DROP COLUMN front")
     connection.close()
     ledger = Ledger.open(path)
     assert [ledger.log(fork.id).was_started("c8a") for fork in forks] == [False, True]

@@ -146,3 +146,25 @@ def test_the_session_that_was_used_last_is_the_newest_also_where_the_clock_was_s
     assert [one.id for one in ledger.sessions()] == [first.id, second.id], "to look into one is not to use it"
     ledger.log(second.id).append(replace(make.user(2, "more"), at="2026-11-18T08:00:00.000Z"))
     assert [one.id for one in ledger.sessions()] == [second.id, first.id]
+
+
+def test_runs_of_ask_are_kept_apart_and_found_when_asked_for(ledger: Ledger, make: SimpleNamespace) -> None:
+    talk, run = make.new(ledger, front="chat"), make.new(ledger, front="ask")
+    for info in (talk, run):
+        ledger.log(info.id).append(make.user(1))
+    assert [info.id for info in ledger.sessions("/p")] == [run.id, talk.id]
+    assert [info.id for info in ledger.sessions("/p", runs=False)] == [talk.id]
+    newest = (ledger.newest_session("/p"), ledger.newest_session("/p", runs=False))
+    assert [info and info.id for info in newest] == [run.id, talk.id] and ledger.count_runs("/p") == 1
+    assert ledger.session(ledger.fork_session(run.id, at=make.at).id).front == "ask", "a copy stays what it was"
+    ledger.touch_session(run.id, front="chat")
+    assert ledger.newest_session("/p", runs=False) == ledger.session(run.id), "from now on it is a session"
+
+
+def test_a_short_id_names_one_session_and_has_six_characters_or_more(ledger: Ledger, make: SimpleNamespace) -> None:
+    near = [make.new(ledger, at=f"2026-01-01T00:00:00.{number}00Z") for number in range(3)]
+    far = make.new(ledger, at="2029-06-01T00:00:00.000Z")
+    assert len(ledger.short_id(far.id)) == 6 and len(ledger.short_id(near[0].id)) > 6
+    assert [ledger.find_session(ledger.short_id(info.id)).id for info in (*near, far)] == [
+        info.id for info in (*near, far)
+    ]

@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from session.played import Played
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import CompactSettings, Settings
+from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import Message, Role
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.compaction.summary_source import summarizer_model
 from nexus_cli.session.factory import open_session
@@ -57,3 +60,25 @@ def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
 def test_an_effort_that_means_nothing_is_told(tmp_path: Path) -> None:
     with opened(Options(tmp_path, "openai/gpt-4o", effort="high")) as session:
         assert "openai/gpt-4o is not known to take an effort: high is not sent" in session.state.notices
+
+
+def test_the_repl_continues_its_own_newest_session_and_ask_the_newest_of_any_kind(tmp_path: Path) -> None:
+    def begun(front: str) -> str:
+        with opened(Options(tmp_path, "mine", front=front)) as session:
+            asyncio.run(session.compact())  # begins the lane
+            session.state.lane_state.lane.append(Kind.USER, Message(Role.USER, "words"), "person")
+            return session.id
+
+    def continued(front: str, **chosen: Any) -> str:
+        with opened(Options(tmp_path, "mine", front=front, **{"newest": True} | chosen)) as session:
+            return session.id
+
+    run = begun("ask")
+    with pytest.raises(NexusError, match="only runs of `nexus ask`") as refused:
+        continued("chat")
+    assert "nexus -r" in refused.value.hint and continued("ask") == run
+    talk, later = begun("chat"), begun("ask")
+    assert (continued("chat"), continued("ask")) == (talk, later)
+    assert continued("ask", newest=False, resume=talk) == talk
+    assert continued("chat") == talk, "a turn of ask in a session leaves it a session"
+    assert continued("chat", newest=False, resume=later) == later == continued("chat"), "opened in the REPL it is one"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import termios
 from collections.abc import Callable
 from typing import Any
@@ -93,6 +95,20 @@ def test_login_in_a_terminal_reads_the_key_unseen_and_nothing_stores_nothing(
         made.send(typed + ENTER)
         assert made.status() == status and KEY.encode() not in made.raw
     assert (here.nexus_home / "data" / "keys" / "OPENAI_API_KEY").read_text() == KEY
+
+
+def test_a_key_stays_unseen_after_a_shell_has_continued_the_program(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    made = opened(Repl(places(), "login", "openai", env=BARE))
+    made.wait_for("Key (not shown):")
+    mode = termios.tcgetattr(made._master)
+    mode[3] |= termios.ECHO
+    termios.tcsetattr(made._master, termios.TCSANOW, mode)
+    os.kill(made.pid, signal.SIGCONT)
+    made.wait_for(lambda terminal: not echoes(terminal))
+    made.send(KEY + ENTER)
+    assert made.status() == 0 and KEY.encode() not in made.raw and echoes(made)
 
 
 def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(

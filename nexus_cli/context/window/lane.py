@@ -155,10 +155,13 @@ class Lane:
         if entry.kind is Kind.USER:
             self.run = entry.id
 
-    def append(self, kind: Kind, message: Message, actor: str) -> Entry:
-        """Record what happened, at the end of log and window."""
+    def append(
+        self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> Entry:
+        """Record what happened, at the end of log and window; `notes` are values of memos of it by their kind."""
         entry = self.new_entry(kind, message, actor)
-        self.timeline.log.append(entry)
+        memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
+        self.timeline.log.append(entry, memos)
         self.add(entry)
         return entry
 

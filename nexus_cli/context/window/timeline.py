@@ -29,9 +29,10 @@ class MemoryLog:
         self._memos: list[Memo] = []
         self._epochs: dict[int, Epoch] = {}
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         """See `Log`."""
         self._entries.append(entry)
+        self._memos.extend(memos)
 
     def read(self, first: int, last: int) -> Sequence[Entry]:
         """See `Log`."""

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.dispatch import ApprovalDeferred, Dispatcher, StartLog
 from nexus_cli.session.lane_forks import forked, separate
-from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.model_call import call_model
 from nexus_cli.session.next_request.current import answer_cap, window_request
 from nexus_cli.session.run_limits import SPARE
@@ -38,12 +38,18 @@ async def run_in_fork(lane_state: LaneState, dispatcher: Dispatcher, recipe: Rec
 
 
 async def run_in_lane(
-    lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe, text: str, tools: Sequence[Mapping[str, Any]] = ()
+    lane_state: LaneState,
+    dispatcher: Dispatcher,
+    recipe: Recipe,
+    text: str,
+    tools: Sequence[Mapping[str, Any]] = (),
+    *,
+    model: Model | None = None,
 ) -> str:
     """Return the answer of a new lane with the recipe's instruction as its system text and `text` as its only
-    message."""
+    message, by `model` or the session's own."""
     instruction = _instruction(recipe)
-    side = separate(lane_state, recipe.name, lane_state.model)
+    side = separate(lane_state, recipe.name, model or lane_state.model)
     context = side.context
     frame = replace(
         context.frame(),

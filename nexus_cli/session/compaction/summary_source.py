@@ -15,12 +15,10 @@ from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
-from nexus_cli.session.available_models import resolve_alias
-from nexus_cli.session.lane_forks import sized
+from nexus_cli.session.lane_forks import other_model, sized
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import most_with, window_request
-from nexus_cli.session.open_session import load_model_info
 from nexus_cli.session.spending import left_over
 
 ASKED_SHARE = 0.75
@@ -100,11 +98,7 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
 
 def summarizer_model(lane_state: LaneState) -> Model:
     """Return the model that summarizes a plain transcript: `compact.model`, else the session's own."""
-    name = resolve_alias(lane_state.settings.compact.model, lane_state.settings)
-    if not name or lane_state.calibrations is None:
-        return lane_state.model
-    info = load_model_info(lane_state.calibrations, name, lane_state.settings)
-    return replace(lane_state.model, info=info, effort="")
+    return other_model(lane_state, lane_state.settings.compact.model)
 
 
 def _transcript_tokens(lane_state: LaneState, plan: CompactionPlan, model: Model, counted: int) -> int:

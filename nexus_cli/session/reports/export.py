@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
 
+from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
@@ -26,6 +27,8 @@ AT_ONCE = 200
 """Entries that are read together."""
 SPEAKERS = MappingProxyType({"person": "You", "agent": "Assistant", "nexus": "nexus"})
 FORMATS = ("md", "jsonl")
+LOCAL = "%Y-%m-%d %H:%M %z"
+"""Times in Markdown: a file is read in other places too."""
 _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
@@ -38,7 +41,7 @@ def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bo
 def default_file_name(info: SessionInfo, form: str) -> str:
     """Return a file name for a session: its day, and its name or the end of its id."""
     title = "-".join(_WORD.findall(info.name))[:60].strip("-") or info.id[-8:].lower()
-    return f"nexus-{info.created[:10]}-{title}.{form}"
+    return f"nexus-{format_local_minute(info.created, '%Y-%m-%d')}-{title}.{form}"
 
 
 def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
@@ -106,8 +109,9 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
     title = " ".join((info.name or info.first_text.split("\n\n<", 1)[0] or "Session").split())
     yield f"# {title}\n\n"
     for name, value in (
-        ("Session", info.id), ("Folder", info.folder), ("Model", info.model), ("Begun", info.created),
-        ("Last used", info.updated), ("Turns", info.turns),
+        ("Session", info.id), ("Folder", info.folder), ("Model", info.model),
+        ("Begun", format_local_minute(info.created, LOCAL)), ("Last used", format_local_minute(info.updated, LOCAL)),
+        ("Turns", info.turns),
     ):  # fmt: skip
         yield f"- {name}: {value}\n"
     for entry in _entries(record):
@@ -117,7 +121,8 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
 def _entry(entry: Entry) -> Iterator[str]:
     message = entry.message
     actor = f"{entry.actor.removeprefix('tool:')} ({message.tool_call_id})"
-    yield f"\n## {SPEAKERS.get(entry.actor, f'Result of {actor}')}\n\n*[{entry.id}] {entry.at}*\n"
+    at = format_local_minute(entry.at, LOCAL)
+    yield f"\n## {SPEAKERS.get(entry.actor, f'Result of {actor}')}\n\n*[{entry.id}] {at}*\n"
     if message.content:
         yield f"\n{_fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
     for part in message.parts:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
@@ -77,4 +78,4 @@ def _place(ledger: Ledger, session: str, here: str) -> str:
     except NexusError:
         return f"session ..{session[-6:]}"
     named = f'"{info.name[:NAME]}"' if info.name else f"..{session[-6:]}"
-    return f"session {named} of {info.created[:10]}"
+    return f"session {named} of {format_local_minute(info.created, '%Y-%m-%d')}"

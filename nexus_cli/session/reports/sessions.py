@@ -28,8 +28,12 @@ NOTHING: Mapping[str, Any] = {
 
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
-    """Return the newest sessions, of one folder or of all."""
-    return {"version": 1, "sessions": [session_value(info) for info in ledger.sessions(folder, limit)]}
+    """Return the newest sessions of a folder, and how many runs of `nexus ask` are left out of them; without a folder
+    those of all folders, with the runs."""
+    found = ledger.sessions(folder, limit, runs=folder is None)
+    runs = 0 if folder is None else ledger.count_runs(folder)
+    values = [{**session_value(info), "short": ledger.short_id(info.id)} for info in found]
+    return {"version": 1, "sessions": values, "runs": runs}
 
 
 def show_session(ledger: Ledger, session: str) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class RichRenderer:
         self._theme = theme
         self._live_theme = replace(theme, links=False)
         """Rows of the live area are cut, and hold nothing but SGR codes."""
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
@@ -359,9 +359,9 @@ class RichRenderer:
     def _address(self, call: ToolCall, result: ToolResult) -> str:
         """Return the address of the file or folder that a call is about; "" where there is none to open."""
         path = call.arguments.get("path")
-        if self._folder is None or result.error or call.arguments.get("pattern") or not isinstance(path, str):
+        if self.folder is None or result.error or call.arguments.get("pattern") or not isinstance(path, str):
             return ""
-        return (self._folder / os.path.expanduser(path)).as_uri()
+        return (self.folder / os.path.expanduser(path)).as_uri()
 
     def _finish(self, done: FinishedCall) -> None:
         """Put the outcome of a call, or hold it with others like it."""

@@ -12,12 +12,10 @@ from nexus_cli.core.event import Event
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
-from nexus_cli.ui.cells import one_line, wrap
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
-from nexus_cli.ui.terminal_sanitizer import sanitize
 
 Reopen = Callable[[Options, Settings, Session], Session]
 """Opens the session that comes after another one; `NexusError` when it cannot."""
@@ -75,34 +73,10 @@ class ReplCommandContext:
         self._repl.feed(event)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        """Return a numbered list, then a number or the beginning of a label."""
         if not choices:
             return None
-        text = "\n".join([*wrap(sanitize(title), self._repl.view.width), *self._menu(choices)])
-        for _ in range(3):
-            with self._repl.jobs.wait_for_user():
-                answer = await self._repl.view.question(text, "Number (Enter to cancel): ")
-            word = (answer or "").strip()
-            if not word:
-                return None
-            if word.isdecimal() and 1 <= int(word) <= len(choices):
-                return choices[int(word) - 1].key
-            fits = [choice.key for choice in choices if word in (choice.key, choice.label)]
-            fits = fits or [choice.key for choice in choices if choice.label.casefold().startswith(word.casefold())]
-            if len(fits) == 1:
-                return fits[0]
-            number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
-            text = f"{one_line(word)!r} is not one of these: type {number}"
-            text = "\n".join(wrap(text, self._repl.view.width))
-        return None
-
-    def _menu(self, choices: Sequence[Choice]) -> list[str]:
-        """Return the choices with their numbers, in lines that fit; what does not goes on below its beginning."""
-        made, indent = [], " " * 5
-        for number, choice in enumerate(choices, 1):
-            first, *more = wrap(sanitize(choice.label), self._repl.view.width - len(indent))
-            made += [f"{number:>3}  {first}", *(indent + piece for piece in more)]
-        return made
+        with self._repl.jobs.wait_for_user():
+            return await self._repl.view.choose(title, choices)
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
@@ -123,7 +97,7 @@ class ReplCommandContext:
         if made.id != before.id:
             self._repl.renderer.forget()
             if options.resume and not copied:
-                self._repl.show("last", last_exchange(made))
+                self._repl.show_conversation()
             elif not copied:  # who asked for a copy says so
                 self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
         self._repl.refresh_status()

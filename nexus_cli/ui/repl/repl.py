@@ -18,6 +18,8 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.session.acts.title import make_title, wants_title
+from nexus_cli.session.reports.conversation import newest_turns
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
@@ -27,10 +29,10 @@ from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
-from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.conversation import describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
@@ -39,12 +41,13 @@ from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports.forms import draw_report
-from nexus_cli.ui.reports.sessions import last_text
 from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SHELL_OUTPUTS = 100
 """Outputs of `!` lines that are kept for the transcript."""
+AROUND = 8
+"""Rows of the terminal that a resumed conversation leaves to what stands around it."""
 STOP_KEY = "esc to stop"
 LEAVING = ("exit", "quit")
 """Words that leave, as in a shell."""
@@ -294,17 +297,26 @@ class Repl:
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))
             return
-        if form == "last":  # its text is sanitized, and the codes in it are the theme's
-            text = last_text(value, self.view.width, self._render_markdown)
-        elif form == "diff":
+        if form == "diff":
             text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
         else:
             text = draw_report(form, value, self.view.width, self.theme.look)
         self.view.put(f"\n{text}\n")
 
-    def _render_markdown(self, text: str, width: int) -> list[str]:
-        made = Markdown(width, colour=self.theme.colour, theme=self.theme)
-        return (made.feed(text) + made.flush()).strip("\n").split("\n")
+    def show_conversation(self) -> None:
+        """Show the session that was resumed: its last turns as they were, and what of them is still open."""
+        value, drawn = last_exchange(self.session), not self.view.echoes
+        turns, rows = newest_turns(self.session), self.view.height - AROUND
+        end = last_screenful(turns, rows, self.view.width, self.theme, drawn=drawn, folder=self.renderer.folder)
+        self.show_note(describe_session(value, end.turns))
+        if end.lines:
+            self.view.put("\n".join(["", *end.lines]) + "\n")
+        if end.output:
+            self.renderer.keep_output(*end.output)
+        for line in describe_open_calls(value):
+            self.show_note(line, "warn")
+        if not value["finished"]:
+            self.show_note("This turn was cut short. /continue to resume it.", "warn")
 
     def _echo(self, text: str) -> None:
         """Put what was typed, where it does not stand already."""
@@ -324,6 +336,8 @@ class Repl:
         for notice in self.session.take_notices():
             self.show_note(f"nexus: {notice}", "warn")
         failed = work.kind == "turn" and self.outcome is not None and not self.outcome.ok
+        if work.kind == "turn" and not (failed or work.stopped or self._leaving) and wants_title(self.session.state):
+            self.jobs.start_background(self._make_title())
         if self._leaving:
             self.view.leave()
         elif work.stopped or failed:
@@ -341,6 +355,12 @@ class Repl:
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()
+
+    async def _make_title(self) -> None:
+        """Let a small model name the session; only what goes wrong is shown."""
+        async for event in self.session.act(make_title):
+            if isinstance(event, e.Notice):
+                self.feed(event)
 
     def _go_on(self) -> None:
         """Begin with what waits."""

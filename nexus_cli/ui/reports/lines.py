@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nexus_cli.core.clock import format_local_minute
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -75,8 +76,8 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
 
 def when(at: Any) -> str:
-    """Return a time of the ledger, to the minute."""
-    return str(at or "")[:16].replace("T", " ")
+    """Return a time of the ledger as local time, to the minute."""
+    return format_local_minute(str(at or ""))
 
 
 def cut_line(text: Any, room: int) -> str:

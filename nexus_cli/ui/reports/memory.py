@@ -24,7 +24,7 @@ def memory_text(value: Value, width: int) -> str:
         if value.get("more"):
             lines += ["", *filled(f"The best {len(facts)}; more fit these words.", width)]
     elif kept:
-        rows = [("id", "slot", "since (UTC)", "from", "text")]
+        rows = [("id", "slot", "since", "from", "text")]
         rows += [
             (f["id"], f["slot"], when(f["at"])[:10], str(f.get("place") or f["source"]), _statement(f)) for f in kept
         ]

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, shortened, table, when
+from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, table, when
 
 HEAD = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
 TITLE = 200
 """Columns of a title at most, where the lines are as long as what they hold."""
+WIDE = 1000
+"""Columns that no terminal has: from there on ids are whole, for scripts."""
 
 
 def sessions_text(value: Value, width: int) -> str:
     """Return the sessions of a folder or of all."""
-    sessions = value.get("sessions", [])
+    sessions, runs = value.get("sessions", []), int(value.get("runs", 0))
+    left = f"{plural(runs, 'run')} of `nexus ask` left out: `nexus sessions list --all` lists them too." if runs else ""
     if not sessions:
-        text = "No sessions here yet. `nexus sessions list --all` shows those of other folders."
-        return "\n".join(filled(text, width))
-    rows = [("id", "updated (UTC)", "turns", "what")]
+        text = "No sessions here yet."
+        return "\n".join(filled(f"{text} {left or '`nexus sessions list --all` lists those of other folders.'}", width))
+    rows = [("id", "last used", "turns", "what")]
     for s in sessions:
         what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
-        rows.append((str(s["id"]), when(s.get("updated")), number(s.get("turns")), cut_line(what, TITLE)))
-    return "\n".join(table(rows, width, right=(2,)))
+        named = s["id"] if width >= WIDE else s.get("short", s["id"])
+        run = "ask: " if s.get("front") == "ask" else ""
+        rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(run + what, TITLE)))
+    return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
 
 
 def title_of(text: object) -> str:
@@ -31,7 +36,8 @@ def title_of(text: object) -> str:
 
 def session_text(value: Value, width: int) -> str:
     """Return one session: its head, then what happened as it happened: a result names the call that it answers."""
-    lines = [cut_line(f"{key:<8}  {value[key]}", width) for key in HEAD if value.get(key) not in (None, "")]
+    head = {**value, **{key: when(value.get(key)) for key in ("created", "updated")}}
+    lines = [cut_line(f"{key:<8}  {head[key]}", width) for key in HEAD if head.get(key) not in (None, "")]
     for entry in value.get("entries", []):
         answers = f" of {entry['call']}" if entry.get("call") else ""
         lines += ["", cut_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
@@ -58,32 +64,6 @@ def search_text(value: Value, width: int) -> str:
         lines += filled(f"{plural(len(hits), 'place')}{more}.", width)
     if value.get("damaged"):
         lines += filled(f"{plural(int(value['damaged']), 'damaged text')} could not be read.", width)
-    return "\n".join(lines)
-
-
-WORDS, ANSWER = 6, 15
-"""Lines that are shown of the person's words, and of the end of the answer."""
-OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
-
-
-def last_text(value: Value, width: int, render: Callable[[str, int], list[str]] = folded) -> str:
-    """Return what was said last, the answer as lines of `render`, then what is still open and how to go on."""
-    if not value.get("entries"):
-        return "\n".join(filled("Nothing was said in this session yet.", width))
-    title = f"session {value['session']}{' ' + str(value['name']) if value.get('name') else ''}"
-    title += f", {plural(int(value['turns']), 'turn')}, last at {when(value['at'])} UTC"
-    words = folded(str(value.get("user") or "").strip(), width, "> ") if value.get("user") else []
-    lines = [*filled(title, width), "", *shortened(words, WORDS, width)]
-    if answer := str(value.get("assistant") or "").strip():
-        lines += ["", *shortened(render(answer, width), ANSWER, width, tail=True)]
-    calls = value.get("open", [])
-    lines += [""] if calls else []
-    for call in calls:
-        subject = cut_line(call.get("subject"), 60)
-        said = " ".join(filter(None, (str(call["name"]), subject)))
-        lines += filled(f"{said}: {OPEN[bool(call.get('started'))]}", width, "  ", "! ")
-    if not value.get("finished", True):
-        lines += ["", *filled("This turn was cut short. /continue to resume it.", width)]
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ FOR = {
     "pre_compaction": "for facts before a summary",
     "reflection": "of looks back",
     "goal_decompose": "for goals",
+    "title": "for the title",
 }
 """Purposes of lanes beside the conversation, by their agent; others have the agent's name."""
 FIGURES = ("requests", "input", "cached", "output", "cost")

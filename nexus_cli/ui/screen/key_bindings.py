@@ -26,6 +26,7 @@ from prompt_toolkit.keys import Keys
 
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.layout import InputArea
+from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
 from nexus_cli.ui.screen.question import QuestionPanel, expire
 
 ESCAPE_SECONDS = 0.05
@@ -80,11 +81,12 @@ class Stops:
         return time.monotonic() - self._at < MEANT
 
 
-def screen_bindings(box: InputArea, panel: QuestionPanel, reach: ScreenActions) -> KeyBindingsBase:
+def screen_bindings(box: InputArea, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
     """Return every binding of the app: the box's own while no field has the keys, and above them the screen's."""
-    of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer))
+    of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer) & ~has_focus(picker.buffer))
     stops = Stops(reach)
-    return merge_key_bindings([of_box, _of_box(box, reach, stops), _of_field(panel, reach, stops), _of_both(reach)])
+    of_fields = [_of_field(panel, reach, stops), picker_bindings(picker)]
+    return merge_key_bindings([of_box, _of_box(box, reach, stops), *of_fields, _of_both(reach)])
 
 
 def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:

@@ -23,10 +23,13 @@ from nexus_cli.ui.cells import cut, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.rows import RESET, fit_row
+from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
+PICKER_LEAVES = 4
+"""Rows that an open list leaves to its field, the status line and what was printed."""
 ROOMY = 60
 """Columns from which on the names of the keys stand in a column of their own."""
 MOST_QUEUED = 3
@@ -103,11 +106,19 @@ class RowPlan:
 class ScreenLayout(Container):
     """The root of the layout."""
 
-    def __init__(self, box: InputArea, panel: QuestionPanel, size: Callable[[], tuple[int, int]], codes: bool) -> None:
+    def __init__(
+        self,
+        box: InputArea,
+        panel: QuestionPanel,
+        picker: PickerPanel,
+        size: Callable[[], tuple[int, int]],
+        codes: bool,
+    ) -> None:
         """`size` gives rows and columns of the terminal."""
         self._box = box
         self._inner = to_container(box.container)
-        self._panel = panel
+        self._question = panel
+        self._picker = picker
         self._size = size
         self._codes = codes
         self.shown = LayoutContent()
@@ -134,6 +145,11 @@ class ScreenLayout(Container):
             controller.status(columns) if columns > 0 else "",
         )
 
+    @property
+    def _panel(self) -> QuestionPanel | PickerPanel:
+        """The panel that may have the keys."""
+        return self._picker if self._picker.open else self._question
+
     def live_rows(self) -> int:
         """Return rows that live lines may take now."""
         rows, _ = self._size()
@@ -143,10 +159,12 @@ class ScreenLayout(Container):
         """Return who gets how many rows: the box first, then what is asked, then status, spinner, queue and live
         lines."""
         rows, columns = self._size()
-        panel = min(self._panel.height(columns - 1, max(1, rows // 3)), rows if self._panel.open else rows - 1)
+        picking = self._picker.open
+        most = max(1, rows - PICKER_LEAVES if picking else rows // 3)
+        panel = min(self._panel.height(columns - 1, most), rows if self._panel.open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
-        if self._panel.open and self._panel.keys and self._box.empty:
+        if picking or (self._question.open and self._question.keys and self._box.empty):
             box = 0  # one prompt: the field stands in the place of the box
         free = rows - panel - box
         helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0
@@ -165,7 +183,8 @@ class ScreenLayout(Container):
 
     def reset(self) -> None:
         self._inner.reset()
-        self._panel.container.reset()
+        self._question.container.reset()
+        self._picker.container.reset()
 
     def preferred_width(self, max_available_width: int) -> Dimension:
         """Return all of it."""
@@ -178,7 +197,7 @@ class ScreenLayout(Container):
 
     def get_children(self) -> list[Container]:
         """Return what can have the focus."""
-        return [self._inner, self._panel.container]
+        return [self._inner, self._question.container, self._picker.container]
 
     def write_to_screen(
         self,

@@ -15,11 +15,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
+from nexus_cli.commands.command import Choice
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
 from nexus_cli.ui.render.question_text import AnswerKey, excerpt, line_prompt
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.screen.numbered_list import choose_by_number
 from nexus_cli.ui.screen.question import expire
 from nexus_cli.ui.screen.terminal import size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
@@ -109,6 +111,9 @@ class LineView:
             finally:
                 self._answer = None
                 self._settle()
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        return await choose_by_number(title, choices, self.width, self.question)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100 import raw_mode
@@ -22,6 +23,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
+from nexus_cli.commands.command import Choice
 from nexus_cli.ui.cells import without_codes
 from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
@@ -35,6 +37,7 @@ from nexus_cli.ui.screen.key_bindings import (
 )
 from nexus_cli.ui.screen.layout import InputArea, ScreenLayout
 from nexus_cli.ui.screen.notification import Notifier
+from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
 from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
@@ -74,7 +77,8 @@ class Screen:
         self._output.lost = self._end
         self._stdin = stdin
         self._panel = QuestionPanel(self._codes)
-        self._layout = ScreenLayout(box, self._panel, self._size, self._codes)
+        self._picker = PickerPanel(theme)
+        self._layout = ScreenLayout(box, self._panel, self._picker, self._size, self._codes)
         self._print_queue = PrintQueue()
         self._over = False
         self._error: BaseException | None = None
@@ -97,7 +101,8 @@ class Screen:
 
     def _made(self, keys: Input, environ: Mapping[str, str]) -> Application[None]:
         app = App(self._sized, self._end, layout=Layout(self._layout), input=keys, output=self._output,
-                  key_bindings=screen_bindings(self._box, self._panel, self), erase_when_done=True,
+                  key_bindings=screen_bindings(self._box, self._panel, self._picker, self),
+                  erase_when_done=True,
                   style=_STYLE, include_default_pygments_style=False,
                   max_render_postpone_time=None, terminal_size_polling_interval=None)  # fmt: skip
         app.ttimeoutlen = ESCAPE_SECONDS
@@ -163,22 +168,43 @@ class Screen:
             finally:
                 opening.cancel()
                 if self._panel.open:
-                    # Not always the box: the history may be searched.
-                    self._app.layout.focus(self._focused)
-                    self._app.vi_state.input_mode = self._mode
+                    self._give_keys_back()
                 self._panel.end()
+                self._redraw.dirty()
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        async with self._asking:
+            if self._over:
+                return None
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            self._picker.begin(title, choices, answer)
+            self._take_keys(self._picker.buffer)
+            try:
+                return await answer
+            finally:
+                self._give_keys_back()
+                self._picker.end()
                 self._redraw.dirty()
 
     async def _open(self) -> None:
         await wait_for_quiet(self._panel, lambda: self._key_at)
         self._panel.take_keys(chosen=self._box.empty)
+        self._take_keys(self._panel.buffer)
+
+    def _take_keys(self, buffer: Buffer) -> None:
+        """Give the keys to the field of a panel."""
         self._focused = self._app.layout.current_window
-        self._app.layout.focus(self._panel.buffer)
+        self._app.layout.focus(buffer)
         # In navigation mode `y` would be the beginning of a command.
         vi = self._app.vi_state
         self._mode, vi.input_mode = vi.input_mode, InputMode.INSERT
         vi.operator_func, vi.temporary_navigation_mode = None, False
         self._app.invalidate()
+
+    def _give_keys_back(self) -> None:
+        """Give the keys to what had them before; not always the box: the history may be searched."""
+        self._app.layout.focus(self._focused)
+        self._app.vi_state.input_mode = self._mode
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         """Return what is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
@@ -209,6 +235,7 @@ class Screen:
             self._notifier.end()
             self._redraw.end()
             self._panel.give(None)
+            self._picker.give(None)
             self._print(self._ready(self._print_queue.all()))
         if self._error is not None:
             raise self._error

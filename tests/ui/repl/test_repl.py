@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from session.played import MODEL, Answer, Played
+from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.commands.command import Choice
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.compaction import record_sources
@@ -32,6 +34,7 @@ from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.reports.lines import short
+from nexus_cli.ui.screen.numbered_list import choose_by_number
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -71,6 +74,9 @@ class Kept:
         while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
             await asyncio.sleep(0.005)
         return self.answers.pop(0)
+
+    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+        return await choose_by_number(title, choices, self.width, self.question)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
@@ -880,6 +886,30 @@ def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path
         await stage.idle()
 
     stage.play(scene())
+
+
+def test_a_session_is_named_once_by_the_model_for_titles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = replace(SETTINGS, ui=UiSettings(title_model="openai/other"))
+    monkeypatch.setattr(sys.modules[__name__], "SETTINGS", named)
+    asked: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        asked.append("title" if "You name a coding session" in str(request.messages) else "turn")
+        return "Fix the page" if asked[-1] == "title" else "fine"
+
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type("the page is broken")
+        await stage.until(lambda: "title" in asked and not stage.repl.session.busy)
+        stage.type("go on")
+        await stage.until(lambda: asked.count("turn") == 2)
+        await stage.idle()
+
+    stage.play(scene())
+    with the_ledger() as ledger:
+        assert [info.name for info in ledger.sessions()] == ["Fix the page"]
+    assert asked == ["turn", "title", "turn"] and "Fix the page" not in stage.text
 
 
 def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons(tmp_path: Path) -> None:

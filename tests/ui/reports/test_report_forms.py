@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -283,10 +284,6 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "help": {
             "groups": [{"name": text, "commands": [command] * min(many, 4)}] * min(many, 4), "keys": [(text, text)],
         },
-        "last": {
-            "session": text, "name": text, "user": text * many, "assistant": text * many, "entries": many, "turns": 1,
-            "open": [{"name": text, "subject": text, "started": True}] * many, "finished": not many, "at": text,
-        },
         "model": model,
         "models": {"models": [model] * many, "chosen": text},
         "permissions": {
@@ -416,24 +413,24 @@ def test_a_text_of_megabytes_on_one_line_takes_no_time_to_speak_of() -> None:
     assert cells(cut_line("é" * 5_000_000, 80)) == 80
 
 
-def test_the_last_exchange_is_bounded_and_says_what_is_open() -> None:
-    value = {
-        "session": "01J", "name": "page", "user": "do it", "assistant": "\n".join(f"line {n}" for n in range(100)),
-        "open": [
-            {"name": "bash", "subject": "pytest", "started": True}, {"name": "bash", "subject": "ls", "started": False},
-        ],
-        "finished": False, "entries": 9, "turns": 1, "at": "2026-01-02T03:04:05Z",
-    }  # fmt: skip
-    text = FORMS["last"](value, 80)
-    assert "line 99" in text and "line 85" in text and "line 84" not in text and "[85 lines before]" in text
-    assert "! bash pytest: outcome unknown, the process ended while it ran" in text
-    assert "! bash ls: not run yet" in text and text.endswith("This turn was cut short. /continue to resume it.")
-    assert "1 turn, last at 2026-01-02 03:04 UTC" in text
-
-
 def test_help_is_read_in_two_columns_or_one_below_the_other() -> None:
     command = {"name": "drops", "usage": "[ID [A:B]]", "summary": "List what was left out.", "help": "", "idle": False}
     value = {"groups": [{"name": "context", "commands": [command]}]}
     assert FORMS["help"](value, 80).splitlines() == ["context:", "  /drops [ID [A:B]]  List what was left out."]
     narrow = FORMS["help"](value, 28).splitlines()
     assert narrow[1:] == ["  /drops [ID [A:B]]", "      List what was left", "      out."]
+
+
+def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = {"id": "01M7W0VNRRJTAQJQEP26FZPVAR", "short": "01M7W0", "updated": "2026-01-02T03:04:05Z", "turns": 12}
+    value = {"sessions": [{**one, "name": "login page", "front": "ask"}], "runs": 2}
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "IST-5:30")
+        time.tzset()
+        shown, piped = FORMS["sessions"](value, 80), FORMS["sessions"](value, 1 << 20)
+    time.tzset()
+    assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
+    assert "2 runs of `nexus ask` left out" in shown and "--all" in shown
+    assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"

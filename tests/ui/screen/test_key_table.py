@@ -18,10 +18,12 @@ from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.commands import discover
 from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.screen import question
 from nexus_cli.ui.screen.screen import Screen
 
 README = Path(__file__).resolve().parents[3] / "README.md"
+ANSWERS = (AnswerKey("y", "yes"), AnswerKey("a", "always"), AnswerKey("n", "no"))
 STATES = ("at the prompt", "menu open", "turn running", "at a question")
 KEYS = {
     "Enter": "\r", "Alt+Enter": "\x1b\r", "Shift+Enter": "\x1b[13;2u", "`\\` Enter": "\\\r", "Esc": "\x1b",
@@ -64,9 +66,9 @@ class Bench:
     async def prepare(self, text: str) -> None:
         """Come to the state, with `text` in the box or the field."""
         self.said.clear()
-        self.on.controller.running = self.state == "turn running"
+        self.on.controller.running = self.state in ("turn running", "at a question")
         if self.state == "at a question":
-            self.asked = asyncio.ensure_future(self.on.screen.question("", "Sure?"))
+            self.asked = asyncio.ensure_future(self.on.screen.question("", "Run this?", ANSWERS))
             await self.on.until(lambda: self.on.screen._panel.open)
         elif self.state == "menu open":
             text = "/e"
@@ -94,6 +96,12 @@ class Bench:
         loading = self.box.buffer._load_history_task
         return loading is not None and loading.done()
 
+    @property
+    def marked(self) -> str:
+        """The key of the question that Enter takes."""
+        panel = self.on.screen._panel
+        return "" if panel._chosen is None else panel.keys[panel._chosen].key
+
     def answered(self, *answers: str | None) -> bool:
         return self.asked is not None and self.asked.done() and self.asked.result() in answers
 
@@ -115,11 +123,17 @@ EFFECTS = {
     "queues": Effect(lambda b: b.said == ["queued 'words'"] and b.text == "", "words"),
     "takes the entry": Effect(lambda b: b.said == ["entered '/exit'"]),
     "new line": Effect(lambda b: b.text in ("words\n", "/e\n") and not b.said, "words"),
-    "answers": Effect(lambda b: b.answered("y", "y\\"), "y"),
-    "refuses": Effect(lambda b: b.answered(None)),
+    "takes the marked answer": Effect(lambda b: b.answered("y")),
+    "answers in words": Effect(lambda b: b.answered("words", "words\\"), "words"),
+    "answer before": Effect(lambda b: b.marked == "n"),
+    "next answer": Effect(lambda b: b.marked == "a"),
+    "refuses": Effect(lambda b: b.answered(None) and not b.said),
     "twice: edits the last message": Effect(lambda b: b.said == ["edits"], again="\x1b"),
     "closes it": Effect(lambda b: not b.box.menu_open and b.text == "/e"),
-    "stops": Effect(lambda b: b.said in (["stopped"], ["interrupted"]) and b.text == "words", "words"),
+    "stops": Effect(
+        lambda b: b.said in (["stopped"], ["interrupted"]) and (b.text == "words" or (b.asked and b.asked.done())),
+        "words",
+    ),
     "clears, twice: leaves": Effect(
         lambda b: b.text == "" and "again to leave" in b.on.screen._layout.hint, "w", "\x03"
     ),

@@ -1,0 +1,57 @@
+"""Give a session a title: a small model names it after its first message, where the settings name such a model.
+
+Without one, and where it fails, the first words of the session are its title.
+"""
+
+from __future__ import annotations
+
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.session.acts.goal import strip_emphasis
+from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.lane_forks import other_model
+from nexus_cli.session.recipes import own_recipe
+from nexus_cli.session.session_state import SessionState
+
+SHOWN = 2_000
+"""Characters of the first message that the model gets."""
+LONGEST = 60
+"""Characters of a title."""
+
+
+def wants_title(state: SessionState) -> bool:
+    """True if a model is to name the session: its first turn has ended, and it has no name."""
+    if not state.lane_state.settings.ui.title_model or state.ledger is None:
+        return False
+    try:
+        info = state.ledger.session(state.session_id)
+    except NexusError:
+        return False
+    return info.turns == 1 and not info.name
+
+
+async def make_title(state: SessionState) -> None:
+    """Name the session, an act; a notice says why where that fails."""
+    lane_state, ledger = state.lane_state, state.ledger
+    if ledger is None:
+        return
+    timeline = lane_state.lane.timeline
+    *_, (_, first) = [(0, ""), *timeline.log.user_messages(timeline.last)]
+    try:
+        model = other_model(lane_state, lane_state.settings.ui.title_model)
+        text = neutralize(split_attachments(first)[0][:SHOWN])
+        answer = await run_in_lane(lane_state, state.dispatcher, own_recipe("title"), text, model=model)
+        if title := parse_title(answer):
+            ledger.rename_session(state.session_id, title)
+    except NexusError as error:
+        lane_state.emit(Notice(f"no title from {lane_state.settings.ui.title_model}: {error.message}"))
+
+
+def parse_title(answer: str) -> str:
+    """Return the first line of an answer as a title; "" if it has none."""
+    line = next((line for line in answer.splitlines() if line.strip()), "")
+    title = " ".join(strip_emphasis(one_line(line)).strip("\"'`#“”« »").split()).rstrip(".")
+    return title if len(title) <= LONGEST else title[: LONGEST - 1].rstrip() + "…"

@@ -1,0 +1,70 @@
+"""The turns of a session as the events that a person saw, newest turn first: what a resumed session shows again.
+
+Read from the ledger, so that a compacted window hides nothing. Sends nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core import event
+from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.event import Event
+from nexus_cli.core.message import ToolCall
+from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.core.usage import Usage
+from nexus_cli.session.result_note import RESULT, restore_result
+from nexus_cli.session.session import Session
+from nexus_cli.session.user_messages import read_backwards
+
+PERSON = "person"
+LONGEST = 200
+"""Entries of one turn that are shown: the newest."""
+
+
+def newest_turns(session: Session) -> Iterator[list[Event]]:
+    """Yield the turns of a session, the newest first, each as its events from `TurnStart` to `TurnEnd`.
+
+    Of a long turn the first words and the end are there. Raise `NexusError` if the ledger fails.
+    """
+    record = session.record
+    if record is None:
+        return
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    turn: list[Entry] = []
+    for entry in read_backwards(record.read, record.last_id()):
+        if len(turn) < LONGEST or entry.kind is Kind.USER:
+            turn.append(entry)
+        if entry.kind is Kind.USER or entry.id == 1:
+            first = turn[-2].id if len(turn) > 1 else entry.id
+            results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
+            yield list(_events(turn[::-1], results, subjects))
+            turn = []
+
+
+def _events(
+    turn: Sequence[Entry], results: Mapping[int, Mapping[str, Any]], subjects: Mapping[str, str]
+) -> Iterator[Event]:
+    calls: dict[str | None, ToolCall] = {}
+    answer = ""
+    for entry in turn:
+        message = entry.message
+        match entry.kind:
+            case Kind.USER:
+                typed, attached = split_attachments(message.content)
+                yield event.TurnStart(typed or attached)
+            case Kind.STEER if entry.actor == PERSON:
+                yield event.SteeringMessage(split_attachments(message.content)[0])
+            case Kind.ASSISTANT:
+                answer = message.content or answer
+                yield event.Text(message.content)
+                calls |= {call.id: call for call in message.tool_calls}
+            case Kind.TOOL if call := calls.get(message.tool_call_id):
+                result, seconds = restore_result(entry, results.get(entry.id, {}))
+                subject = " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200]
+                yield event.ToolCallEvent(call, subject)
+                yield event.ToolResultEvent(call, result, entry.tokens, seconds)
+            case _:
+                pass
+    yield event.TurnEnd(event.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0))

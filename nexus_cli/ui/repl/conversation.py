@@ -1,0 +1,99 @@
+"""A resumed session as it was: the last screenful of its turns, drawn by the renderer that draws them live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.event import Event, TurnStart
+from nexus_cli.ui.cells import one_line
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.reports.lines import cut_line, plural
+
+WORDS = 6
+"""Rows of the person's message that stay above the end of a turn that is too long for the screen."""
+LEAST = 8
+"""Rows that are shown in the lowest terminal."""
+REST = "/transcript shows all"
+OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
+
+
+@dataclass(frozen=True, slots=True)
+class Screenful:
+    """The end of a conversation."""
+
+    lines: tuple[str, ...]
+    turns: int
+    """Turns of which something is shown."""
+    output: tuple[str, str] | None
+    """Title and text of the newest tool result, if there is one."""
+
+
+def last_screenful(
+    turns: Iterable[Sequence[Event]], rows: int, width: int, theme: Theme, *, drawn: bool, folder: Path | None = None
+) -> Screenful:
+    """Return the newest of `turns` (newest first) that fit `rows`: whole turns, and of a longer one both ends.
+
+    `drawn` and `folder` as in `RichRenderer`.
+    """
+    room, count, output = max(rows, LEAST), 0, None
+    lines: list[str] = []
+    for events in turns:
+        pieces: list[str] = []
+        renderer = RichRenderer(pieces.append, lambda: width, theme, drawn=drawn, folder=folder)
+        said, rest = _draw(events, renderer, pieces)
+        newest = renderer.last_output
+        output = output or newest
+        if len(said) + len(rest) > room:
+            if count:
+                break
+            said = said if len(said) <= WORDS else [*said[:WORDS], _note(len(said) - WORDS, theme)]
+            kept = max(1, room - len(said) - 1)
+            rest = [_note(len(rest) - kept, theme), *rest[-kept:]] if len(rest) > kept else rest
+        lines = [*said, *rest, *([""] if lines else ()), *lines]
+        count += 1
+        room -= len(said) + len(rest) + 1
+        if room < 1:
+            break
+    return Screenful(tuple(lines), count, output)
+
+
+def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the rows of the person's message and those of what followed, which `renderer` puts into `pieces`."""
+    said = 0
+    for one in events:
+        if isinstance(one, TurnStart):
+            renderer.show_user_message(one.text)
+            said = len(pieces)
+        renderer.feed(one)
+    parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:said], pieces[said:])]
+    words, rest = ([] if part == [""] else part for part in parts)
+    return words, ["", *rest] if words and rest else rest
+
+
+def _note(hidden: int, theme: Theme) -> str:
+    return theme.paint("dim", f"{theme.signs.dot} {plural(hidden, 'line')} more: {REST}")
+
+
+def describe_session(value: Mapping[str, Any], shown: int) -> str:
+    """Return which session it is, how long ago it was used, and how many turns are not shown; `value` is that of
+    `last_exchange`."""
+    if not value.get("entries"):
+        return f"session {value['session']}: nothing was said in it yet"
+    facts = [f"session {value['session']}", one_line(str(value.get("name") or ""))]
+    facts += [f"last used {format_age(str(value['at']), local_now())}"]
+    earlier = int(value["turns"]) - shown
+    facts += [f"{plural(earlier, 'earlier turn')}: {REST}"] if earlier > 0 else []
+    return ", ".join(filter(None, facts))
+
+
+def describe_open_calls(value: Mapping[str, Any]) -> list[str]:
+    """Return a line for each call without a result."""
+    return [
+        f"{call['name']} {cut_line(call.get('subject'), 60)}".rstrip() + f": {OPEN[bool(call.get('started'))]}"
+        for call in value.get("open", ())
+    ]

@@ -1,0 +1,166 @@
+"""A list to pick from on the screen: arrows move, typing searches, Enter takes, Esc cancels.
+
+The person has asked for it by a command, so it takes the keys at once. Where it stands is decided in `layout`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import BufferControl, Window
+from prompt_toolkit.layout.processors import BeforeInput
+
+from nexus_cli.commands.command import Choice
+from nexus_cli.ui.cells import cells, cut
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.rows import strip_ambiguous
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+SEARCH = "Search: "
+HINT = "↑↓ Enter, Esc cancels"
+ROOM = 32
+"""Columns that a label needs beside its details; with less they stand below it."""
+MARKED, PLAIN = "> ", "  "
+
+
+class PickerPanel:
+    """The place of the list that is open now, if any."""
+
+    def __init__(self, theme: Theme) -> None:
+        self.buffer = Buffer(multiline=False, on_text_changed=lambda _: self._first())
+        control = BufferControl(self.buffer, [BeforeInput(SEARCH)], focusable=True)
+        self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
+        self._theme = theme
+        self._title = ""
+        self._choices: Sequence[Choice] = ()
+        self._selected = 0
+        self._visible = 1
+        """Choices that the screen has room for."""
+        self._answer: asyncio.Future[str | None] | None = None
+
+    @property
+    def open(self) -> bool:
+        """True if a list is on the screen; it has the keys."""
+        return self._answer is not None
+
+    @property
+    def asking(self) -> bool:
+        """True if it waits for an answer."""
+        return self.open
+
+    @property
+    def field(self) -> int:
+        """Rows of the search field."""
+        return 1
+
+    def begin(self, title: str, choices: Sequence[Choice], answer: asyncio.Future[str | None]) -> None:
+        """Show `choices`; `answer` becomes the key of the one that is taken, None for none."""
+        self._title, self._choices, self._answer = title, choices, answer
+        self.buffer.reset()
+        self._first()
+
+    def end(self) -> None:
+        """Show nothing any more."""
+        self._answer, self._choices = None, ()
+        self.buffer.reset()
+
+    def give(self, key: str | None) -> None:
+        """Answer with `key`."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(key)
+
+    def take(self) -> None:
+        """Answer with the selected choice; nothing happens if the search finds none."""
+        if found := self._found():
+            self.give(found[self._selected].key)
+
+    def move(self, by: int, *, pages: bool = False) -> None:
+        """Select another choice; a single step goes round at the ends."""
+        count = len(self._found())
+        if count:
+            place = self._selected + by * (self._visible if pages else 1)
+            self._selected = max(0, min(place, count - 1)) if pages else place % count
+
+    def height(self, columns: int, most: int) -> int:
+        """Return rows of title, choices and search field, with at most `most` above the field."""
+        return min(1 + len(self._choices) * self._lines_each(columns), max(1, most)) + 1
+
+    def prompt(self, columns: int, rows: int) -> list[str]:
+        """Return title and choices in `rows` rows."""
+        found, each = self._found(), self._lines_each(columns)
+        self._visible = max(1, (rows - 1) // each)
+        first = max(0, min(self._selected - self._visible // 2, len(found) - self._visible))
+        lines = [self._head(len(found), columns)] if rows > each else []
+        for place, choice in enumerate(found[first : first + self._visible], first):
+            lines += self._lines(choice, columns, each, marked=place == self._selected)
+        if not found:
+            lines.append(self._theme.paint("dim", cut(PLAIN + "nothing matches", columns)))
+        return [*lines, *[""] * (rows - len(lines))][:rows]
+
+    def _first(self) -> None:
+        self._selected = 0
+
+    def _found(self) -> list[Choice]:
+        """Return the choices that have every word of the search."""
+        words = self.buffer.text.casefold().split()
+        texts = ((choice, f"{choice.label} {choice.detail} {choice.key}".casefold()) for choice in self._choices)
+        return [choice for choice, text in texts if all(word in text for word in words)]
+
+    def _lines_each(self, columns: int) -> int:
+        widest = max((cells(choice.detail) for choice in self._choices), default=0)
+        return 2 if widest and columns - widest < ROOM else 1
+
+    def _head(self, found: int, columns: int) -> str:
+        place = f"  {self._selected + 1} of {found}" if found > self._visible else ""
+        title = cut(strip_ambiguous(sanitize(self._title)) + place, columns, self._theme.signs.cut)
+        hint = f"  {HINT}" if cells(title) + cells(HINT) + 2 <= columns else ""
+        return self._theme.paint("bold", title) + self._theme.paint("dim", hint)
+
+    def _lines(self, choice: Choice, columns: int, each: int, *, marked: bool) -> list[str]:
+        label, detail = (
+            " ".join(strip_ambiguous(sanitize(text)).splitlines()) for text in (choice.label, choice.detail)
+        )
+        sign, role = (MARKED, "bold") if marked else (PLAIN, "")
+        below = [cut(PLAIN * 2 + detail.strip(), columns, self._theme.signs.cut)] if each == 2 else []
+        beside = f"  {detail}" if detail and not below else ""
+        label = cut(label, columns - cells(sign + beside), self._theme.signs.cut)
+        gap = " " * (columns - cells(sign + label + beside)) if beside else ""
+        painted = self._theme.paint(role, sign + label) + gap + self._theme.paint("dim", beside)
+        return [painted, *(self._theme.paint("dim", line) for line in below)]
+
+
+def picker_bindings(picker: PickerPanel) -> KeyBindings:
+    """Return the keys of the list while it is open."""
+    made, here = KeyBindings(), has_focus(picker.buffer)
+
+    def bind(*keys: Keys | str, by: int, pages: bool = False) -> None:
+        for key in keys:
+            made.add(key, filter=here)(lambda event: picker.move(by, pages=pages))
+
+    bind("up", "c-p", "s-tab", by=-1)
+    bind("down", "c-n", "tab", by=1)
+    bind("pageup", by=-1, pages=True)
+    bind("pagedown", by=1, pages=True)
+
+    @made.add("enter", filter=here)
+    @made.add("c-j", filter=here)
+    def _take(event: KeyPressEvent) -> None:
+        picker.take()
+
+    @made.add("escape", filter=here)
+    @made.add("c-c", filter=here)
+    @made.add("c-d", filter=here)
+    @made.add("<sigint>", filter=here)
+    def _cancel(event: KeyPressEvent) -> None:
+        picker.give(None)
+
+    @made.add(Keys.BracketedPaste, filter=here)
+    def _paste(event: KeyPressEvent) -> None:
+        picker.buffer.insert_text(" ".join(event.data.split()))
+
+    return made
