@@ -167,7 +167,7 @@ class _ReplRun:
         """Return the screen, or single lines for a terminal that cannot be drawn on."""
         if box is not None:
             self._draft = lambda: box.text
-            return Screen(box, self._theme, environ=os.environ)
+            return Screen(box, self._theme, environ=os.environ, notify=self._settings.ui.notify)
         from nexus_cli.ui.screen.line_view import LineView  # noqa: PLC0415  (for few terminals only)
 
         line = LineView(environ=os.environ)

@@ -21,13 +21,13 @@ from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.event import ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import KEPT
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream
 
@@ -36,12 +36,15 @@ if TYPE_CHECKING:
 
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
     from nexus_cli.config.settings import Settings
+    from nexus_cli.ui.print.terminal_turn import TerminalTurn
 
 PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
 )
 """Kinds of error after which the last text may be incomplete: no answer is printed, the session keeps it."""
 NOT_KEPT = "Nothing was kept to go on with: ask again, or for less"
+SILENT = 10.0
+"""Seconds without an event after which a terminal without a spinner gets a line."""
 CLOSE_SECONDS = 2.0
 """Seconds that tasks still running at the end have to finish."""
 
@@ -57,20 +60,15 @@ def run_turn(run: PreparedTurn) -> int:
 class _Turn:
     def __init__(self, run: PreparedTurn) -> None:
         options = run.options
-        out = Stream(1)
-        err = QuietStream(Stream(2))
         self._run = run
-        self._remarks = ProgressLines(err, verbose=options.shared.verbose, quiet=options.shared.quiet)
-        if options.stream_json:
-            self._renderer: Renderer = JsonLinesRenderer(out)
-        else:
-            self._renderer = JsonRenderer(out) if options.json else PlainRenderer(out)
+        err = self._choose_streams()
         self._interrupt = Interrupt()
         self._broken: NexusError | None = None
         """Why stdout takes no more output."""
         self._closed = False
         """The reader of stdout has left."""
         self._explain: Callable[[Event], None] | None = None
+        self._moved_at, self._asking = 0.0, False
         self._restore_terminal: Callable[[], None] = lambda: None
         interactive = os.isatty(0) and err.terminal
         approver = None
@@ -98,6 +96,31 @@ class _Turn:
             approver=approver,
         )  # fmt: skip
 
+    def _choose_streams(self) -> Writable:
+        """Make what shows the turn on stdout and stderr; return the stream on which a person is asked."""
+        options = self._run.options
+        verbose, quiet = options.shared.verbose, options.shared.quiet
+        out: Writable = Stream(1)
+        err: Writable = QuietStream(Stream(2))
+        self._notices = err
+        self._live: TerminalTurn | None = None
+        text = out.terminal and not (options.json or options.stream_json)
+        if err.colour and not quiet:
+            from nexus_cli.ui.print.terminal_turn import TerminalTurn  # noqa: PLC0415  (rich is for terminals only)
+            from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
+
+            theme = choose_theme(self._run.settings.ui.theme, os.environ, err.colour)
+            self._live = TerminalTurn(out, err, theme, text=text, thinking=verbose, folder=self._run.folder)
+            out, err, self._notices = self._live.out, self._live.err, self._live.notices
+        self._remarks = ProgressLines(self._notices, verbose=verbose, quiet=quiet, live=self._live is not None)
+        if options.stream_json:
+            self._renderer: Renderer = JsonLinesRenderer(out)
+        elif options.json:
+            self._renderer = JsonRenderer(out)
+        else:
+            self._renderer = self._live if self._live is not None and text else PlainRenderer(out)
+        return err
+
     def run(self) -> int:
         """Run the turn in a loop of its own; return the exit status."""
         session = self._session
@@ -107,7 +130,7 @@ class _Turn:
         if self._run.options.explain and (record := session.record):
             from nexus_cli.cli.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
 
-            self._explain = ContextExplainer(QuietStream(Stream(2)), record.drops).feed
+            self._explain = ContextExplainer(self._notices, record.drops).feed
         process.freeze_gc()
         loop = asyncio.new_event_loop()
         try:
@@ -126,8 +149,10 @@ class _Turn:
     async def _run_session(self) -> int:
         session, resume = self._session, self._resume_line()
         watchdog = LoopWatchdog(lambda: session, lambda: resume, self._print_blocked)
+        moving = asyncio.create_task(self._live.run() if self._live else self._break_silence())
 
         def print_resume() -> None:
+            self._close_live()
             self._restore_terminal()
             if resume:
                 write_stderr_line(resume)
@@ -143,12 +168,28 @@ class _Turn:
             self._print(lambda: self._renderer.end(result))
             return error.exit_status
         finally:
+            moving.cancel()
+            self._close_live()
             self._interrupt.uninstall()
             await session.aclose()
         if self._broken is not None:
             self._remarks.error(self._broken.line)
             return outcome.exit or self._broken.exit_status
         return outcome.exit
+
+    async def _break_silence(self) -> None:
+        """Say that work goes on where no spinner can."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            await asyncio.sleep(1.0)
+            if loop.time() - max(self._moved_at, began) >= SILENT and not self._asking:
+                self._moved_at = loop.time()
+                self._remarks.break_silence(loop.time() - began)
+
+    def _close_live(self) -> None:
+        if self._live is not None:
+            self._live.close()
 
     async def _run_events(self) -> Outcome:
         outcome: Outcome | None = None
@@ -198,6 +239,9 @@ class _Turn:
             self._session.cancel()
 
     def _feed(self, event: Event) -> None:
+        self._moved_at, self._asking = asyncio.get_running_loop().time(), isinstance(event, ApprovalRequest)
+        if self._live is not None and self._live is not self._renderer:
+            self._live.feed(event)  # first: where the answer goes to a pipe, nothing is drawn any more when it comes
         self._print(lambda: self._renderer.feed(event))
         if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
             self._remarks.feed(event)

@@ -76,6 +76,7 @@ RULES: Mapping[str, Rule] = {
     "provider.retry_seconds": SECONDS,
     "ui.theme": _one_of(THEMES),
     "ui.keys": _one_of(KEYS),
+    "ui.notify": YES_OR_NO,
     "ui.title_model": TEXT,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
 }

@@ -61,6 +61,8 @@ class UiSettings:
 
     theme: str = "auto"
     keys: str = "emacs"
+    notify: bool = True
+    """Call a person who is away when a turn has ended or a question waits."""
     title_model: str = ""
     """The model that names a session after its first turn; "" leaves it its first words."""
 

@@ -67,6 +67,16 @@ class Thinking:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolQueue:
+    """Calls of a step that wait for earlier ones; each is announced again by `tool.call` when its turn comes."""
+
+    kind: ClassVar[str] = "tool.queue"
+    calls: tuple[ToolCall, ...]
+    subjects: tuple[str, ...]
+    """The main argument of each on one line."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCallEvent:
     kind: ClassVar[str] = "tool.call"
     call: ToolCall
@@ -224,6 +234,7 @@ Event = (
     | ContextPlan
     | Text
     | Thinking
+    | ToolQueue
     | ToolCallEvent
     | ToolOutput
     | ToolResultEvent

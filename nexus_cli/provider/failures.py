@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.endpoint import base_variable, key_variable, set_key_hint
@@ -331,19 +332,38 @@ def missing_package(error: BaseException) -> str:
     return advised or PACKAGE_OF.get(module, module)
 
 
+def _address(links: Sequence[BaseException]) -> str:
+    """Return host and port of the request that failed, without name or password; "" where no exception has them.
+
+    litellm's own exceptions are left out: they are made with an address of OpenAI, whoever was asked.
+    """
+    for link in (link for link in reversed(links) if not type(link).__module__.startswith("litellm")):
+        try:
+            request: Any = getattr(link, "request", None)  # httpx raises RuntimeError where it has none
+            url = urlsplit(str(request.url))
+            host, port = url.hostname or "", url.port
+        except (AttributeError, RuntimeError, ValueError):
+            host, port = getattr(link, "host", None) or "", getattr(link, "port", None)
+        if isinstance(host, str) and host:
+            return f"{host}:{port}" if isinstance(port, int) else host
+    return ""
+
+
 def _network_line(error: BaseException, line: str) -> str:
     name = type(error).__name__
     links = list(iterate_causes(error))
+    address = format_error_line(_address(links))
+    to = f" to {address}" if address else ""
     if any(isinstance(link, ConnectionRefusedError) for link in links) or "onnection refused" in line:
-        return "the connection was refused"
+        return f"the connection{to} was refused"
     if "Timeout" in name or TIMEOUT.search(str(error)):
-        return "the connection timed out"
+        return f"the connection{to} timed out"
     text = "\n".join(str(link) for link in links)
     if "gaierror" in {type(link).__name__ for link in links} or "ame or service not known" in text:
-        return "the server's name was not found"
+        return f"the server's name{' ' + address if address else ''} was not found"
     if name in ("RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError"):
-        return "the connection was lost"
-    return format_error_line(str(error)) or "the connection failed"
+        return f"the connection{to} was lost"
+    return format_error_line(str(error)) or f"the connection{to} failed"
 
 
 def to_provider_error(error: BaseException, *, model: str, started: bool = False) -> ProviderError:

@@ -155,6 +155,9 @@ class Dispatcher:
                 batch = [waiting[0]]
                 while len(batch) < len(waiting) and all(map(self._together, [*batch, waiting[len(batch)]])):
                     batch.append(waiting[len(batch)])
+                if len(waiting) == len(calls) and (later := tuple(waiting[len(batch) :])):
+                    subjects = tuple(self._subject(self.registry.get(call.name), call) for call in later)
+                    lane_state.emit(event.ToolQueue(later, subjects))
                 results = await asyncio.gather(*(self._one(lane_state, call) for call in batch), return_exceptions=True)
                 failures = [result for result in results if isinstance(result, BaseException)]
                 if failures:

@@ -132,6 +132,11 @@ class FakeSession:
         await self.cancelled.wait()
         yield outcome("", "aborted", 130)
 
+    async def silent(self, trigger: Trigger) -> AsyncIterator[e.Event]:
+        yield e.StepStart(1)
+        await asyncio.sleep(2.2)
+        yield outcome("done")
+
     async def stubborn(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         ready()
         await self.cancelled.wait()
@@ -187,6 +192,10 @@ def main() -> None:
     arguments = sys.argv[2:]
     from nexus_cli.cli import app, process
 
+    if scenario == "silent":
+        from nexus_cli.cli import run_turn
+
+        run_turn.SILENT = 0.5
     process.exit_on_signals()
     process.reopen_descriptors()
     sys.argv[1:] = [scenario]

@@ -46,7 +46,7 @@ KEYLESS: dict[str, str | None] = {"OPENAI_API_KEY": None, "OPENAI_API_BASE": Non
 
 ROWS = (
     Row("done", 0, "", installed=True),
-    Row("network", 1, "network", env=NOWHERE, requests=0, says="connection was refused"),
+    Row("network", 1, "network", env=NOWHERE, requests=0, says="the connection to 127.0.0.1:9 was refused"),
     Row("provider", 1, "provider", fault({"status": 400, "message": "strange parameter"}), says="strange parameter"),
     Row("balance", 1, "provider", fault({"status": 402, "message": "Insufficient Balance"}),
         says="Look at the plan and the balance"),

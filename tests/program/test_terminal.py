@@ -11,6 +11,7 @@ from typing import Any
 import pexpect
 import pytest
 from program.stage import NEXUS, SECONDS, Seen, Stage, calls, play, stage
+from terminal.emulator import Emulator
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt\U000e0041"
 OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[KAG]|\x1b\[\?25[lh]")
@@ -67,9 +68,23 @@ def interrupted(root: Path) -> dict[str, Any]:
         return {"rest": rest, "status": child.exitstatus}
 
 
+def piped(root: Path) -> dict[str, Any]:
+    answer = {"text": "It **works**.", "delay": 0.6}
+    with stage(root, [answer, answer]) as place:
+        lines = []
+        for colour in ({}, {"NO_COLOR": "1"}):
+            environment = {**place.environment, "TERM": "xterm-256color", **colour}
+            child = pexpect.spawn(
+                "/bin/sh", ["-c", f"{NEXUS} ask hi > answer"], env=environment, cwd=str(place.folder), timeout=SECONDS,
+                encoding="utf-8", dimensions=(24, 80),
+            )  # fmt: skip
+            lines.append(whole(child))
+        return {"lines": lines, "answer": (place.folder / "answer").read_text()}
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, approved, interrupted)
+    return play(tmp_path_factory.mktemp, approved, interrupted, piped)
 
 
 def test_it_asks_before_a_command_and_does_what_it_is_told(seen: Seen) -> None:
@@ -82,7 +97,10 @@ def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:
     shown = seen["approved"]["first"] + seen["approved"]["rest"]
     plain = OURS.sub("", shown)
     assert not any(mark in plain for mark in ("\x1b", "\x07", "\x9b", "\u202e", "\U000e0041")), repr(plain)
-    assert "␛" in plain and "works" in plain and "Done" in plain and "**works**" not in plain
+    screen = Emulator(80, 24)
+    screen.feed(shown.encode())
+    lines = "\n".join(screen.lines_of_all())
+    assert "␛" in lines and "works" in lines and "Done" in lines and "**works**" not in lines
 
 
 def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:
@@ -90,3 +108,12 @@ def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:
     lines = OURS.sub("", shown["rest"]).strip().splitlines()
     assert shown["status"] == 130 and "Traceback" not in shown["rest"]
     assert lines[-1].startswith("Resume with: nexus ask -r "), lines
+
+
+def test_a_person_sees_that_it_works_also_where_the_answer_goes_to_a_file(seen: Seen) -> None:
+    shown = seen["piped"]
+    assert shown["answer"] == "It **works**.\n"
+    drawn, plain = shown["lines"]
+    assert "waiting for the model" in drawn and "works" not in drawn
+    assert "\r\x1b[K" in drawn.rpartition("waiting")[2], "the line is taken off"
+    assert plain == ""

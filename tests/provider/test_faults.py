@@ -210,11 +210,13 @@ async def _drain(stream: Any, answering: asyncio.Event) -> None:
 
 
 @FORMS
-def test_a_refused_connection_is_a_network_error(form: str) -> None:
+def test_a_refused_connection_is_a_network_error_that_names_the_address(form: str) -> None:
     async def run() -> ProviderError | None:
-        backend = LitellmBackend(api_base=f"http://127.0.0.1:{closed_port()}", api_key="k")
+        backend = LitellmBackend(api_base=f"http://someone:secret@127.0.0.1:{port}", api_key="k")
         return (await hear(backend, request(MODELS[form]))).error
 
+    port = closed_port()
     error = asyncio.run(run())
     assert error is not None
-    assert (error.kind, error.why, error.transient) == ("network", "the connection was refused", True)
+    why = f"the connection to 127.0.0.1:{port} was refused"
+    assert (error.kind, error.why, error.transient) == ("network", why, True)

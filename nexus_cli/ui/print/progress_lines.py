@@ -30,6 +30,7 @@ from nexus_cli.core.event import (
     Thinking,
     ToolCallEvent,
     ToolOutput,
+    ToolQueue,
     ToolResultEvent,
     TurnEnd,
     TurnStart,
@@ -62,8 +63,10 @@ class Writable(Protocol):
 class ProgressLines:
     """Prints progress on stderr."""
 
-    def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False) -> None:
+    def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False, live: bool = False) -> None:
+        """With `live` calls, thinking and retries are shown by others (`terminal_turn`)."""
         self._stream = stream
+        self._elsewhere = (Thinking, ToolCallEvent, ToolResultEvent, Retry, CompactionStart) if live else ()
         self._verbose = verbose and not quiet
         self._quiet = quiet
         self._progress = (stream.terminal or self._verbose) and not quiet
@@ -91,6 +94,10 @@ class ProgressLines:
         self._show_held_drops()
         self._line(line)
 
+    def break_silence(self, seconds: float) -> None:
+        """Say that work goes on after so long without a line."""
+        self._step(f"  still working, {seconds:.0f} s")
+
     def feed(self, event: Event) -> None:
         """Print `event` if it is worth a line."""
         if self._in_thought and not isinstance(event, Thinking):
@@ -99,6 +106,8 @@ class ProgressLines:
         if self._drop_batch.hold(event):
             return
         self._show_held_drops(event)
+        if isinstance(event, self._elsewhere):
+            return
         match event:
             case Thinking():
                 self._think(event.text)
@@ -138,7 +147,7 @@ class ProgressLines:
                 self._step(f"  {describe_told_facts(event.plan)}")
             case CacheResult() if self._verbose and event.why:
                 self._step(f"  cache missed, {event.missed:,} tokens sent anew: {event.why}")
-            case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text():
+            case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text() | ToolQueue():
                 pass
             case ApprovalRequest() | ApprovalAnswer() | ContextDrop() | CacheExpectation() | CacheResult():
                 pass

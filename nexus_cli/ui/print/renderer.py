@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import ContextDrop, Event, StepEnd, Text, ToolCallEvent, TurnEnd
+from nexus_cli.core.event import ContextDrop, Event, StepEnd, Text, ToolCallEvent, ToolQueue, TurnEnd
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.drop_list import drop_value
@@ -130,7 +130,9 @@ class JsonLinesRenderer(JsonRenderer):
         self._next = 0
 
     def feed(self, event: Event) -> None:
-        """Print `event` on one line."""
+        """Print `event` on one line, if interface.md section 7 has its type: a queued call follows as `tool.call`."""
+        if isinstance(event, ToolQueue):
+            return
         same = drop_value(event.drop) if isinstance(event, ContextDrop) else {}
         self._numbered(event.kind, {**same, **to_json_value(event)})
 

@@ -108,7 +108,7 @@ def describe_failure(outcome: Outcome) -> str:
     """Return why a turn ended and what a person can do; "" when it was done."""
     if not outcome.error:
         return ""
-    hint = use_slash_names(outcome.error.get("hint", "")).rstrip(".")
+    hint = use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask to go on")  # see `Repl.feed`
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 

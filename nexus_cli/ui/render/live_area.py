@@ -23,10 +23,12 @@ KEPT = 4096
 class OpenCall:
     """A call without a result."""
 
-    def __init__(self, call: ToolCall, subject: str, now: float) -> None:
+    def __init__(self, call: ToolCall, subject: str, now: float, *, waiting: bool = False) -> None:
         self.call = call
         self.subject = subject
         self.began = now
+        self.waiting = waiting
+        """An earlier call of the step has to end first."""
         self.asked = False
         """The person is asked first: it does not run yet."""
         self.done: FinishedCall | None = None
@@ -40,8 +42,8 @@ class OpenCall:
         self._end = (self._end + self._door.feed(text[-KEPT:]))[-KEPT:]
 
     def seconds(self, now: float) -> float | None:
-        """Return how long it has run; None while the person is asked."""
-        return None if self.asked else max(0.0, now - self.began)
+        """Return how long it has run; None while it waits or the person is asked."""
+        return None if self.asked or self.waiting else max(0.0, now - self.began)
 
     @property
     def last_line(self) -> str:
@@ -67,7 +69,7 @@ def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, the
     lines = [
         format_head(call.done, width, theme)[0]
         if call.done
-        else format_running_call(call.what, call.seconds(now), width, theme)
+        else format_running_call(call.what, call.seconds(now), width, theme, call.waiting)
         for call in every
     ]
     if len(lines) > rows:

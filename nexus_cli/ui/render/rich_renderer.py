@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
@@ -27,6 +27,7 @@ from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
+from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
@@ -48,23 +49,30 @@ class RichRenderer:
         *,
         asks: bool = True,
         drawn: bool = True,
+        commands: bool = True,
+        text: bool = True,
+        put_text: Callable[[str], None] | None = None,
         folder: Path | None = None,
     ) -> None:
         """`put` takes finished text that ends in a newline; `width` says how many columns a line may take now.
 
         With `asks` whoever is asked is shown what it is about, so that it stands there once: a call that was asked
         about alone has only its outcome afterwards, one of several no diff.
-        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Files
-        become links if the `folder` is given that their paths are relative to.
+        Where nothing is `drawn`, and so `live` never seen, text comes line by line, and no key is spoken of. Without
+        `commands` no slash command is either, and how a turn has failed is told by others. Without `text` what the
+        assistant says is only counted; `put_text` takes it if it goes elsewhere. Files become links if the `folder` is
+        given that their paths are relative to.
         """
-        self._asks, self._drawn = asks, drawn
+        self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
+        self._whole = ": /transcript" if commands else ""
+        """How the person sees what was cut or folded, now and later."""
         self._width: Callable[[], int] = lambda: max(4, width())
         self._theme = theme
         self._live_theme = replace(theme, links=False)
         """Rows of the live area are cut, and hold nothing but SGR codes."""
         self.folder = folder
         self._clock = clock
-        self._scrollback = Scrollback(put, self._width, theme, self._show_group)
+        self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
         self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
@@ -77,6 +85,8 @@ class RichRenderer:
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
+        self._retried: tuple[e.Retry, float] | None = None
+        """The newest of the retries of a request, and when the first one came."""
         self._drop_batch = DropBatcher(_describe_drop, lambda: "/drops")
         self._in_turn = False
         self._caches = False
@@ -132,6 +142,11 @@ class RichRenderer:
         self._version += 1
         self._scrollback.add_note(text, role)
 
+    def add_lines(self, lines: Sequence[str]) -> None:
+        """Lines of others that are ready."""
+        self._version += 1
+        self._scrollback.add_lines(lines)
+
     def toggle_thinking(self) -> None:
         """Show or fold thinking from now on; what was folded last is shown when it is switched on."""
         self._version += 1
@@ -147,11 +162,17 @@ class RichRenderer:
         if self._drop_batch.hold(event):
             return
         self._show_held_drops(event)
+        if self._retried and not isinstance(event, e.Retry):
+            self._show_retries(event)
         match event:
             case e.Text():
                 self._text(event.text)
             case e.Thinking():
                 self._think(event.text)
+            case e.ToolQueue():
+                self._close()
+                for call, subject in zip(event.calls, event.subjects, strict=True):
+                    self._calls[call.id] = live_area.OpenCall(call, subject, self._clock(), waiting=True)
             case e.ToolCallEvent() | e.ToolOutput() | e.ToolResultEvent() | e.ApprovalRequest() | e.ApprovalAnswer():
                 self._tool(event)
             case e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.TurnEnd():
@@ -159,8 +180,7 @@ class RichRenderer:
             case e.ContextDrop() | e.ContextRecall() | e.CompactionStart() | e.CompactionDone() | e.CacheResult():
                 self._context(event)
             case e.Retry():
-                self._spinner.retry(event.attempt, event.wait, event.why)
-                self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
+                self._retry(event)
             case e.Notice():
                 self._scrollback.add_note(event.text, "warn" if event.warning else "dim")
             case e.ContextPlan():
@@ -175,6 +195,23 @@ class RichRenderer:
         for text in self._drop_batch.release(event):
             self._scrollback.add_note(text, "warn")
 
+    def _retry(self, event: e.Retry) -> None:
+        """Count the attempts in the spinner; in lines where there is none."""
+        self._spinner.retry(event.attempt, event.wait, event.why)
+        if self._drawn:
+            began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
+            self._retried = event, began
+        else:
+            self._scrollback.add_note(f"retry {event.attempt} in {event.wait:.0f} s: {event.why}", "dim")
+
+    def _show_retries(self, event: e.Event) -> None:
+        """Show how often a request was sent again, before `event`: why is not said twice where that failed too."""
+        assert self._retried is not None, "shown after a retry"
+        (last, began), self._retried = self._retried, None
+        error = event.outcome.error if isinstance(event, e.TurnEnd) else None
+        why = "" if error and last.why in error.get("message", "") else f": {last.why}"
+        took = event_texts.format_duration(self._clock() - began)
+        self._scrollback.add_note(f"{plural(last.attempt, 'retry', 'retries')} in {took}{why}", "dim")
     def _show_group(self) -> None:
         """Put the calls that were held together, if there are any."""
         group, self._group = self._group, CallGroup()
@@ -182,7 +219,7 @@ class RichRenderer:
             return
         if group.folds:
             self._output = group.output()
-        for piece in group.pieces(self._width(), self._theme, ", Ctrl+O shows all" if self._drawn else ""):
+        for piece in group.pieces(self._width(), self._theme, self._whole):
             if isinstance(piece, HeldNote):
                 self._scrollback.add_note(piece.text, piece.role)
             else:
@@ -190,6 +227,7 @@ class RichRenderer:
 
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines; a screen never draws in its last column."""
+        self._spinner.lists_calls = rows > 0
         now, width = self._clock(), self._width() - 1
         seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
         key = (self._version, rows, width, seconds)
@@ -228,7 +266,8 @@ class RichRenderer:
             self._show_group()
         self._spinner.phase("writing")
         self._spinner.wrote(len(text))
-        self._scrollback.add_text(self._markdown.feed(text))
+        if self._shows_text:
+            self._scrollback.add_text(self._markdown.feed(text))
 
     def _think(self, text: str) -> None:
         if self._thought is None:
@@ -249,7 +288,7 @@ class RichRenderer:
             self._scrollback.add_thought(lines)
         elif thought.words:
             self._folded = thought
-            note = HeldNote(thought.summary("Ctrl+T shows" if self._drawn else ""), "dim")
+            note = HeldNote(thought.summary("Ctrl+T shows" if self._drawn and self._commands else ""), "dim")
             if self._group:
                 self._group.add(note)
             else:
@@ -270,6 +309,8 @@ class RichRenderer:
                 self._close()
                 call = live_area.OpenCall(event.call, event.subject, self._clock())
                 self._calls[event.call.id] = call
+                # Those that wait were announced before it.
+                self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].waiting))
                 self._spinner.phase(PREPARING)
             case e.ToolOutput():
                 if event.call_id in self._calls:
@@ -302,9 +343,8 @@ class RichRenderer:
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
         known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
-        whole = ", Ctrl+O shows all" if self._drawn else ""
         done = FinishedCall(
-            event.call, subject, result, event.seconds, known, self._address(event.call, result), whole, alone
+            event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
         )
         if call is None:
             self._finish(done)
@@ -363,13 +403,17 @@ class RichRenderer:
         self._spinner.phase("")
         if outcome.text:
             self.last_answer = outcome.text
+        if self._commands:
+            self._show_failure(outcome)
+        self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
+
+    def _show_failure(self, outcome: e.Outcome) -> None:
         if outcome.error and outcome.error.get("kind") == "aborted":
             self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
         else:
             self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
         others = [call for call in outcome.denied if call.get("by") not in ASKED]
         self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
-        self._scrollback.add_note(event_texts.describe_totals(outcome, self._theme.signs.dot), "dim")
 
     def _context(
         self, event: e.ContextDrop | e.ContextRecall | e.CompactionStart | e.CompactionDone | e.CacheResult

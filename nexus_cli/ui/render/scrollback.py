@@ -17,11 +17,18 @@ class Scrollback:
     """What has been put last decides what comes before the next."""
 
     def __init__(
-        self, put: Callable[[str], None], width: Callable[[], int], theme: Theme, before: Callable[[], None]
+        self,
+        put: Callable[[str], None],
+        width: Callable[[], int],
+        theme: Theme,
+        before: Callable[[], None],
+        put_text: Callable[[str], None] | None = None,
     ) -> None:
-        """`before` puts what is still held back, so that everything stands in its order."""
+        """`before` puts what is still held back, so that everything stands in its order. `put_text` takes what the
+        assistant says, if that goes elsewhere."""
         self._before = before
         self._put = put
+        self._put_text = put_text or put
         self._width = width
         self._theme = theme
         self._last = ""
@@ -91,5 +98,6 @@ class Scrollback:
 
     def _out(self, kind: str, text: str, *, gap: bool = False) -> None:
         self._before()
-        self._put(("\n" if gap or self.needs_gap(kind) else "") + text)
+        put = self._put_text if kind == "text" else self._put
+        put(("\n" if gap or self.needs_gap(kind) else "") + text)
         self._last = kind

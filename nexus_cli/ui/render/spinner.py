@@ -28,6 +28,9 @@ class Spinner:
         self._characters = 0
         self._wrote = 0.0
         self._retry = (0, 0.0, "")
+        """Attempts that have failed, the time of the next one, why the last one failed."""
+        self.lists_calls = False
+        """The calls that run are shown elsewhere, each with its time."""
 
     def moving(self, calls: Iterable[OpenCall]) -> bool:
         """True if work is in progress; False while a question about one of `calls` waits for the person."""
@@ -67,12 +70,16 @@ class Spinner:
         attempt, until, why = self._retry
         if attempt and until > now:
             return cut(f"retry {attempt} in {until - now:.0f} s: {why}", room, mark)
+        if calls and self.lists_calls:
+            count = sum(not call.waiting for call in calls)
+            return cut("running" if count < 2 else f"running {count} calls", room, mark)
         if calls:
-            first = min(calls, key=lambda call: call.began)
+            first = min(calls, key=lambda call: (call.waiting, call.began))
             more = f" +{len(calls) - 1}" if len(calls) > 1 else ""
             tail = f"{more} {now - first.began:.0f} s"
             return cut(cut(first.what, max(4, room - cells(tail)), mark) + tail, room, mark)
-        text = f"{self._phase} {now - self._began:.0f} s"
+        phase = f"attempt {attempt + 1}, {self._phase}" if attempt else self._phase
+        text = f"{phase} {now - self._began:.0f} s"
         if self._characters:
             text += f"{dot}~{max(1, self._characters // 4):,} tokens"
             if now - self._wrote >= SILENT:

@@ -21,6 +21,7 @@ class Signs:
     person: str = "▌"
     """Before each line of the person's words."""
     running: str = "●"
+    waiting: str = "○"
     ok: str = "✓"
     error: str = "✗"
     warn: str = "!"
@@ -50,6 +51,7 @@ UNICODE = Signs()
 ASCII = Signs(
     person=">",
     running="*",
+    waiting="-",
     ok="ok",
     error="x",
     bullet="*",

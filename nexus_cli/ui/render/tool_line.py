@@ -44,7 +44,7 @@ class FinishedCall:
     address: str = ""
     """Address of the file that it is about; "" for none."""
     whole: str = ""
-    """How the person sees all of its output: `, Ctrl+O shows all`, "" where there is no way."""
+    """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
     asked: bool = False
     """What was called stands right above, where the person was asked: only the outcome is shown."""
 
@@ -98,14 +98,16 @@ def describe_counts(counts: Mapping[str, int], more: bool) -> str:
     return " in ".join(parts)
 
 
-def format_running_call(what: str, seconds: float | None, width: int, theme: Theme) -> str:
+def format_running_call(what: str, seconds: float | None, width: int, theme: Theme, waiting: bool = False) -> str:
     """Return the line of a call that runs (None: not yet), in at most `width` cells; `what` is sanitized."""
-    sign = theme.signs.running + " "
+    sign = (theme.signs.waiting if waiting else theme.signs.running) + " "
     time = "" if seconds is None else f"  {seconds:.0f} s"
     room = width - cells(sign) - len(time)
     if room < 4:
         return cut(sign + what, width, theme.signs.cut)
     name, gap, rest = cut(what, room, theme.signs.cut).partition(" ")
+    if waiting:
+        return theme.paint("dim", sign + name + gap + rest)
     return theme.paint("accent", sign) + theme.paint("tool", name) + gap + rest + theme.paint("dim", time)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import shutil
@@ -15,21 +16,26 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SPARE = 4
 """Rows of the terminal that stay free of a text that is printed."""
+LARGE = 200_000
+"""Characters from which on a text is sanitized in a thread."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """How a pager ends that the person has left."""
 _PAGED: WeakSet[ReplView] = WeakSet()
 """The views on which a text is paged now."""
 
 
-async def show_in_pager(view: ReplView, text: str) -> None:
+async def show_in_pager(view: ReplView, text: str, *, at_end: bool = False) -> None:
     """Show all of `text`: by `PAGER` (else `less`) where it is longer than the terminal, else printed.
 
-    Printed as well where the pager fails. Nothing while one is open on `view`.
+    With `at_end` the pager opens however short it is, `less` at its last line. Printed as well where the pager fails.
+    Nothing while one is open on `view`.
     """
     if view in _PAGED:
         return
-    shown = sanitize(text).rstrip("\n") + "\n"
-    command = _pager() if shown.count("\n") > view.height - SPARE else []
+    shown = (await asyncio.to_thread(sanitize, text) if len(text) > LARGE else sanitize(text)).rstrip("\n") + "\n"
+    command = _pager() if at_end or shown.count("\n") > view.height - SPARE else []
+    if at_end and command and os.path.basename(command[0]) == "less":
+        command = [*command, "+G"]
     if not command:
         view.put(shown)
         return

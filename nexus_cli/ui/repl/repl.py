@@ -7,7 +7,9 @@ comes afterwards. Nothing typed is lost: what was not delivered when a turn is s
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,13 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.reports.conversation import newest_turns
 from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
@@ -37,8 +41,11 @@ from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports.forms import draw_report
+from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
+SHELL_OUTPUTS = 100
+"""Outputs of `!` lines that are kept for the transcript."""
 AROUND = 8
 """Rows of the terminal that a resumed conversation leaves to what stands around it."""
 STOP_KEY = "esc to stop"
@@ -62,7 +69,7 @@ class Repl:
         """What stands in the input box."""
         self.input_queue = InputQueue()
         """What comes after the running turn, and with the next message."""
-        self.shell = Shell(view, renderer.keep_output, self.input_queue.attached.append)
+        self.shell = Shell(view, self._keep_output, self.input_queue.attached.append)
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
@@ -73,6 +80,12 @@ class Repl:
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
+        self._questions: set[str] = set()
+        """Calls that the person is asked about."""
+        self._shown_output: tuple[str, str] | None = None
+        """The output that Ctrl+O has shown last."""
+        self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
+        """Outputs of `!` lines for the transcript, each with the newest entry then."""
         self._begun = False
         """The words of the newest turn are in the session."""
 
@@ -107,7 +120,7 @@ class Repl:
 
     def live(self, rows: int) -> list[str]:
         output = self.shell.output
-        if not output:
+        if not output or not rows:
             return self.renderer.live(rows)
         width = max(4, self.view.width - 1)
         return [self.theme.paint("dim", line[:width]) for line in sanitize(output).splitlines()[-rows:]]
@@ -246,13 +259,27 @@ class Repl:
         self.view.invalidate()
 
     def show_last_output(self) -> None:
-        """Show the last tool output whole."""
+        """Show the newest output whole; the transcript where that was shown before, or is none."""
         last = self.renderer.last_output
-        if last is None:
-            self.show_note("no tool has run yet")
+        if last is None or last == self._shown_output:
+            self.jobs.start_background(self._show_transcript())
             return
+        self._shown_output = last
         title, text = last
         self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
+
+    def _keep_output(self, title: str, text: str) -> None:
+        """Keep the output of a `!` line, for Ctrl+O and the transcript."""
+        self.renderer.keep_output(title, text)
+        record = self.session.record
+        after = record.last_id() if record is not None else 0
+        self._shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
+
+    async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
+        made = await asyncio.to_thread(session_transcript, self.session) if value is None else value
+        shell = [one for one in self._shell_outputs if one["session"] == self.session.id]
+        text = await asyncio.to_thread(transcript_text, {**made, "shell": shell}, self.view.width - 1)
+        await show_in_pager(self.view, text, at_end=bool(made["entries"] or shell))
 
     # What it becomes
 
@@ -267,6 +294,9 @@ class Repl:
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """Show a report."""
         self.renderer.show_held()
+        if form == "transcript":
+            self.jobs.start_background(self._show_transcript(value))
+            return
         if form == "diff":
             text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
         else:
@@ -406,9 +436,30 @@ class Repl:
             self.input_queue.given.pop(event.text, None)
             event = e.SteeringMessage(shown)
         self.renderer.feed(event)
+        if isinstance(event, e.TurnEnd):
+            self._offer_continue(event.outcome)
+            self._questions.clear()
+            if not self.input_queue.later:
+                how = "done" if event.outcome.ok else "stopped short"
+                self.view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {self.folder.name}")
+        elif isinstance(event, e.ApprovalRequest):
+            self._questions.add(event.question.call.id)
+            self.view.notify(f"{event.question.call.name} waits for your answer in {self.folder.name}", waits=True)
+        elif isinstance(event, e.ApprovalAnswer):
+            self._questions.discard(event.call_id)
+            if not self._questions:
+                self.view.notify("")
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()
+
+    def _offer_continue(self, outcome: e.Outcome) -> None:
+        """Name the command that resumes a turn which failed, if its words are in the session."""
+        if outcome.error is None or outcome.error.get("kind") == "aborted" or not self._begun:
+            return
+        with suppress(NexusError):  # the ledger has failed: that is said where it matters
+            if self.session.is_open() or not last_exchange(self.session)["finished"]:
+                self.show_note("This turn was cut short. /continue to resume it.")
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:

@@ -86,7 +86,7 @@ def end_of(text: str) -> str:
     kept = text[-MOST:]
     lines = sanitize(kept).rstrip("\n").split("\n")
     if len(kept) < len(text) or len(lines) > LINES:
-        lines = [f"[... {text.count(chr(10)) + 1:,} lines in all, Ctrl+O shows them ...]", *lines[-LINES:]]
+        lines = [f"[... {text.count(chr(10)) + 1:,} lines in all: /transcript ...]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"
 
 

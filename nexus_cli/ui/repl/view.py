@@ -54,11 +54,11 @@ class ReplController(Protocol):
         """Ctrl+T: show or hide thinking."""
 
     def show_last_output(self) -> None:
-        """Ctrl+O: show the last tool output whole."""
+        """Ctrl+O: show the newest output whole, again: the transcript."""
 
     def live(self, rows: int) -> list[str]:
         """Return the open block and what runs, in at most `rows` lines with SGR codes only; [] when there is
-        nothing."""
+        nothing. 0 rows say that nothing of it is to be seen."""
 
     def spinner(self) -> str:
         """Return what is waited for, on one line; "" when nothing is."""
@@ -114,6 +114,12 @@ class ReplView(Protocol):
 
     def interrupt(self) -> None:
         """Do what Ctrl+C means here, where it arrives as a signal."""
+
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        """Call a person who is away, with one line; if it `waits` for them, also when they go away later.
+
+        "" says that nothing waits for them any more.
+        """
 
     def leave(self) -> None:
         """End `run`."""

@@ -9,12 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from nexus_cli.ui.reports import compaction, context, context_summary, memory, plan, sessions, status, usage
+from nexus_cli.ui.reports import (
+    compaction,
+    context,
+    context_summary,
+    memory,
+    plan,
+    sessions,
+    status,
+    transcript,
+    usage,
+)
 from nexus_cli.ui.reports.lines import Value
 from nexus_cli.ui.reports.look import Look
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
-_MODULES = (compaction, context, context_summary, memory, plan, sessions, status, usage)
+_MODULES = (compaction, context, context_summary, memory, plan, sessions, status, transcript, usage)
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}
 )

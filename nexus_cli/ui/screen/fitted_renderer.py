@@ -18,7 +18,7 @@ from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import BaseStyle
 
 from nexus_cli.ui.cells import char_cells
-from nexus_cli.ui.screen.rows import rows_above_cursor
+from nexus_cli.ui.rows import rows_above_cursor
 from nexus_cli.ui.screen.terminal import TerminalOutput
 
 UNDER_WAY, UNDER_WAY_TMUX = 0.02, 0.3

@@ -22,9 +22,9 @@ from nexus_cli.commands.help import KEYS
 from nexus_cli.ui.cells import cut, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
+from nexus_cli.ui.rows import RESET, fit_row
 from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel
-from nexus_cli.ui.screen.rows import RESET, fit_row
 
 AIRY = 16
 """Rows of a terminal from which on one of them stays empty above the spinner, the queue and the box."""
@@ -136,9 +136,10 @@ class ScreenLayout(Container):
 
     def ask(self, controller: ReplController, columns: int) -> None:
         """Ask `controller` what is to be seen."""
-        live = self.live_rows()
+        rows = self.live_rows()
+        live = controller.live(rows)
         self.shown = LayoutContent(
-            tuple(controller.live(live)[-live:]) if live else (),
+            tuple(live[-rows:]) if rows else (),
             controller.spinner(),
             tuple(controller.queued()),
             controller.status(columns) if columns > 0 else "",

@@ -147,6 +147,9 @@ class LineView:
             if self._answer is not None and not self._answer.done():
                 self._answer.set_result(None)
 
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        """Do nothing: this terminal gets no control code."""
+
     def leave(self) -> None:
         self._end(None)
 

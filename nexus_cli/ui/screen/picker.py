@@ -18,7 +18,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from nexus_cli.commands.command import Choice
 from nexus_cli.ui.cells import cells, cut
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.screen.rows import strip_ambiguous
+from nexus_cli.ui.rows import strip_ambiguous
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SEARCH = "Search: "

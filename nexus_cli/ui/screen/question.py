@@ -17,7 +17,7 @@ from prompt_toolkit.layout.processors import AfterInput, BeforeInput
 
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.render.question_text import OR_WORDS, AnswerKey, choice_rows, find_key
-from nexus_cli.ui.screen.rows import RESET, fit_row, strip_ambiguous
+from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
 QUIET = 0.5
 """Seconds without a key before the field takes the keys."""

@@ -36,6 +36,7 @@ from nexus_cli.ui.screen.key_bindings import (
     screen_bindings,
 )
 from nexus_cli.ui.screen.layout import InputArea, ScreenLayout
+from nexus_cli.ui.screen.notification import Notifier
 from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
@@ -66,6 +67,7 @@ class Screen:
         stdout: int = 1,
         keys: Input | None = None,
         size: Callable[[], Size] | None = None,
+        notify: bool = True,
     ) -> None:
         """`keys` and `size` take the place of what the descriptors are: for tests, and for terminals elsewhere."""
         self._box = box
@@ -85,6 +87,7 @@ class Screen:
         """Held by who has the terminal instead: prompt-toolkit's own queue does not outlive a cancellation."""
         self._handoff = TerminalHandoff()
         self._key_at = 0.0
+        self._notifier = Notifier(self._print, environ, enabled=notify)
         self.help_left = False
         self._warned_at = 0.0
         self._controller: ReplController | None = None
@@ -224,16 +227,21 @@ class Screen:
         self._controller = controller
         try:
             with self._attached():
+                self._notifier.note_key()
                 self._redraw.begin()
                 await self._app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             self._over = True
+            self._notifier.end()
             self._redraw.end()
             self._panel.give(None)
             self._picker.give(None)
             self._print(self._ready(self._print_queue.all()))
         if self._error is not None:
             raise self._error
+
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        self._notifier.notify(text, waits=waits)
 
     def leave(self) -> None:
         self._end(None)
@@ -328,6 +336,7 @@ class Screen:
 
     def _pressed(self, sender: Any) -> None:
         self._key_at = asyncio.get_running_loop().time()
+        self._notifier.note_key()
         self.help_left, self._layout.help = self._layout.help, False
         if self._layout.hint and self._key_at - self._warned_at > AGAIN:
             self._layout.hint = ""

@@ -23,7 +23,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Attrs
 
 from nexus_cli.ui.print.stream import write_all
-from nexus_cli.ui.screen.rows import strip_ambiguous
+from nexus_cli.ui.rows import strip_ambiguous
 
 FALLBACK = Size(rows=24, columns=80)
 """What a terminal has that says 0."""

@@ -56,3 +56,8 @@ def test_progress_stays_on_one_line_of_a_narrow_terminal(columns: int) -> None:
 def test_json_on_a_terminal_is_plain_ascii() -> None:
     text = screen("escapes", "--stream-json", "-q")
     assert text.isascii() and "\x1b" not in text and "\\u202e" in text
+
+
+def test_where_no_spinner_can_be_drawn_a_line_breaks_the_silence() -> None:
+    assert screen("silent", TERM="dumb").count("  still working, ") == 2
+    assert "working" not in screen("silent", "-q", TERM="dumb")

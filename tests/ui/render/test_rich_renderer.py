@@ -87,6 +87,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.Text(ANSWER),
     e.CacheResult(100, 90, 0),
     e.StepEnd(1, "tool_calls", Usage(1, 2)),
+    e.ToolQueue((EDIT,), ("a",)),
     e.ToolCallEvent(BASH, "pytest -q"),
     e.ApprovalRequest(Question(BASH, "what", "why")),
     e.ApprovalAnswer("c1", Allow()),
@@ -107,7 +108,7 @@ def test_every_event_of_the_union_is_taken() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(e.Event))
     seen = Seen().feed(*EVENTS)
     for part in ("thought (", "Title", "✓ 1.0 s", "left out as d1", "recalled d1", "▌ and tests too",
-                 "compacted: 100 -> 30 tokens", "retry 1 in 2 s: busy", "! note"):  # fmt: skip
+                 "compacted: 100 -> 30 tokens", "1 retry in 0.0 s: busy", "! note"):  # fmt: skip
         assert part in seen.text, part
     assert "7 bytes that were counted, not kept" in " ".join(seen.text.split())
     assert seen.live() == [] and seen.renderer.spinner() == "" and not seen.renderer.moving
@@ -134,9 +135,10 @@ def test_where_nothing_is_drawn_no_key_is_spoken_of() -> None:
     wrong = ToolResult(error="\n".join("abcdefghij"))
     events: list[e.Event] = [e.Thinking("some thought"), e.Text("Yes\n\n")]
     events += [e.ToolCallEvent(BASH, "ls"), resulted(long), e.ToolCallEvent(BASH, "ls"), resulted(wrong)]
-    assert Seen().feed(*events).text.count("Ctrl+") == 3
+    text = Seen().feed(*events).text
+    assert text.count("Ctrl+") == 1 and "lines before: /transcript\n" in text and "more lines: /transcript\n" in text
     told = Seen(drawn=False).feed(*events).text
-    assert "Ctrl+" not in told and "(2 words)" in told and "lines before\n" in told and "more lines\n" in told
+    assert "Ctrl+" not in told and "(2 words)" in told and told.count(": /transcript") == 2
 
 
 def test_finished_blocks_are_put_once_and_the_open_one_is_live() -> None:
@@ -182,7 +184,7 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     output = "0\n1\n2\n3\n\x1b[31m4\n5\n[exit status 1]"
     seen.feed(resulted(ToolResult(output, status=1), tokens=1234, seconds=3.21))
     assert seen.text == "✗ bash pytest -q · exit 1 · 3.2 s\n" + "".join(
-        f"    {line}\n" for line in ("... 2 lines before, Ctrl+O shows all", "2", "3", "␛[31m4", "5")
+        f"    {line}\n" for line in ("... 2 lines before: /transcript", "2", "3", "␛[31m4", "5")
     )
     assert seen.live() == []
     assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
@@ -302,7 +304,7 @@ def test_many_calls_that_only_look_become_two_lines_and_can_be_opened() -> None:
     assert seen.live() == ["✓ 6 calls · read 4 files · 1 search", "    f1.py, f2.py, f3.py, x y, f4.py"]
     seen.feed(e.Thinking("well"), e.Text("Now I"))
     assert seen.text == (
-        "✓ 6 calls · read 4 files · 1 search, Ctrl+O shows all\n    f1.py, f2.py, f3.py, x y, f4.py\n"
+        "✓ 6 calls · read 4 files · 1 search: /transcript\n    f1.py, f2.py, f3.py, x y, f4.py\n"
         "· thought (1 word, Ctrl+T shows)\n"
     )
     title, output = seen.renderer.last_output or ("", "")
@@ -391,7 +393,7 @@ def test_an_error_tells_its_cause_and_the_way_to_the_rest() -> None:
     error = "no such file\n" + "".join(f"line {n}\n" for n in range(20))
     text = put(e.ToolCallEvent(EDIT, "a.py"), resulted(ToolResult(error=error), EDIT))
     assert text.startswith("✗ edit a.py\n    no such file\n    line 0\n")
-    assert text.endswith("    line 4\n    ... 15 more lines, Ctrl+O shows all\n")
+    assert text.endswith("    line 4\n    ... 15 more lines: /transcript\n")
     coloured = Seen(colour=True).feed(resulted(ToolResult(error="bad"), EDIT)).text
     assert "\x1b[91m✗" in coloured and "\x1b[91mbad" in coloured
 
@@ -558,7 +560,7 @@ def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
         ([*step, *asked], 9, "waiting for your answer", False),
         ([*step, *asked, e.ApprovalAnswer("c1", Deny())], 9, "bash 9 s", True),
         ([*step, e.Retry(2, 4.0, "rate limited")], 1, "retry 2 in 3 s: rate limited", True),
-        ([*step, e.Retry(2, 4.0, "rate limited")], 5, "waiting for the model 5 s", True),
+        ([*step, e.Retry(2, 4.0, "rate limited")], 5, "attempt 3, waiting for the model 5 s", True),
         ([e.CompactionStart("x", 81_204)], 3, "compacting 81,204 tokens 3 s", True),
         ([e.CompactionStart("x", 1), e.CompactionDone(True, 2, 1)], 3, "", False),
         ([*step, e.TurnEnd(DONE)], 3, "", False),
@@ -581,6 +583,30 @@ def test_the_spinner_says_what_is_waited_for(
         assert seen.renderer.spinner()[0] != line[0]
     for seen.width in (1, 4, 20, 23):
         assert cells(without_codes(seen.renderer.spinner())) < max(4, seen.width)
+
+
+def test_a_call_that_runs_and_one_that_waits_stand_once_with_the_time_of_what_runs() -> None:
+    seen = Seen().feed(
+        e.TurnStart(""), e.StepStart(1), e.ToolQueue((EDIT,), ("a.py",)), e.ToolCallEvent(BASH, "pytest -q")
+    )
+    seen.now += 4
+    assert seen.live() == ["● bash pytest -q  4 s", "○ edit a.py"]
+    assert seen.renderer.spinner()[2:] == "running"
+    assert seen.live(0) == [] and seen.renderer.spinner()[2:] == "bash pytest -q +1 4 s"
+    seen.feed(resulted(ToolResult("out")), e.ToolCallEvent(EDIT, "a.py"))
+    assert seen.live() == ["✓ bash pytest -q", "● edit a.py  0 s"]
+
+
+def test_retries_of_a_request_are_one_line_that_counts() -> None:
+    retries = [e.Retry(number, 1.0, "the server is busy") for number in (1, 2, 3)]
+    seen = Seen().feed(e.TurnStart(""), e.StepStart(1), *retries, every=2.0)
+    assert seen.text == ""
+    assert seen.feed(e.Text("well\n\n"), every=2.0).text == "· 3 retries in 6.0 s: the server is busy\n\nwell\n"
+    error = {"kind": "overloaded", "message": "the request failed: the server is busy", "hint": ""}
+    seen.feed(e.StepStart(2), e.Retry(1, 1.0, "the server is busy"), e.TurnEnd(replace(DONE, error=error)))
+    assert seen.text.count("the server is busy") == 2 and "· 1 retry in 0.0 s\n" in seen.text
+    lines = Seen(drawn=False).feed(*retries).text.splitlines()
+    assert lines == [f"· retry {number} in 1 s: the server is busy" for number in (1, 2, 3)]
 
 
 def test_our_own_notes_have_a_sign_for_their_role() -> None:

@@ -16,7 +16,8 @@ from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.commands.command import Choice
 from nexus_cli.config.settings import Settings, UiSettings
-from nexus_cli.core.request import Request
+from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.compaction import record_sources
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -52,6 +53,7 @@ class Kept:
         self.box = ""
         self.asked: list[str] = []
         self.answers: list[str | None] = []
+        self.called: list[tuple[str, bool]] = []
         self._end = asyncio.Event()
 
     def put(self, text: str) -> None:
@@ -84,6 +86,9 @@ class Kept:
 
     def interrupt(self) -> None:
         """Nobody sends signals here."""
+
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        self.called.append((text, waits))
 
     def leave(self) -> None:
         self._end.set()
@@ -155,6 +160,51 @@ def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
     stage.play(scene())
     assert "the question" in stage.text and "the answer" in stage.text and "**" not in stage.text
     assert stage.repl.outcome is not None and stage.repl.outcome.ok
+
+
+def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    whole = stage.provider.stream
+    lost = [ProviderError("network", "the connection was lost", "Check the connection", started=True)]
+
+    async def breaks(request: Request) -> AsyncIterator[Delta]:
+        if lost:
+            yield TextDelta("half of it")
+            raise lost.pop()
+        async for delta in whole(request):
+            yield delta
+
+    stage.provider.stream = breaks  # type: ignore[method-assign]
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        assert "half of it" in stage.text and "the connection was lost" in stage.text
+        assert stage.text.endswith("· This turn was cut short. /continue to resume it.\n")
+        stage.type("/continue")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "fine" in stage.text and stage.text.count("/continue") == 2  # the offer, and what was typed
+
+
+def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
+    def script(request: Request) -> Answer:
+        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "true"})]
+
+    stage = Stage(tmp_path, script)
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.view.asked)
+        assert stage.view.called == [(f"bash waits for your answer in {tmp_path.name}", True)]
+        stage.view.answers.append("y")
+        await stage.idle()
+
+    stage.play(scene())
+    (_, nothing, (done, waits)) = stage.view.called
+    assert nothing == ("", False)
+    assert done.startswith("done after ") and done.endswith(f" in {tmp_path.name}") and not waits
 
 
 def test_words_during_a_turn_steer_it_and_queued_ones_come_afterwards(tmp_path: Path) -> None:
@@ -642,8 +692,46 @@ def test_a_long_output_is_printed_by_its_end_and_kept_whole(tmp_path: Path) -> N
         await stage.idle()
 
     stage.play(scene())
-    assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "Ctrl+O shows them" in stage.text
+    assert "\n30000\n" in stage.text and "\n1\n" not in stage.text and "lines in all: /transcript" in stage.text
     assert stage.repl.renderer.last_output is not None and "\n1234\n" in stage.repl.renderer.last_output[1]
+
+
+def test_control_o_shows_the_newest_output_and_then_the_transcript(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pager, paged = tmp_path / "pager", tmp_path / "paged"
+    pager.write_text(f"#!/bin/sh\ncat >> {paged}; echo PAGE >> {paged}\n")
+    pager.chmod(0o755)
+    monkeypatch.setenv("PAGER", str(pager))
+    monkeypatch.setenv("TERM", "xterm")
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    def pages() -> list[str]:
+        return paged.read_text().split("PAGE\n")[:-1] if paged.exists() else []
+
+    async def scene() -> None:
+        stage.repl.show_last_output()
+        await stage.until(lambda: "Nothing was said in this session yet." in stage.text)
+        stage.type("!!seq 100 200")
+        await stage.idle()
+        stage.type("hello")
+        await stage.idle()
+        for number in (1, 2, 3):
+            stage.repl.show_last_output()
+            await stage.until(lambda number=number: len(pages()) == number)  # type: ignore[misc]
+        stage.type("!!seq 300 400")
+        await stage.idle()
+        stage.repl.show_last_output()
+        await stage.until(lambda: len(pages()) == 4)
+        stage.type("/transcript")
+        await stage.until(lambda: len(pages()) == 5)
+
+    stage.play(scene())
+    first, again, more, newest, command = pages()
+    assert "\n150\n" in first and "hello" not in first
+    assert again == more and "    150\n" in again and "> hello\n\nfine" in again
+    assert "\n350\n" in newest and "hello" not in newest
+    assert "    150\n" in command and "> hello" in command and "    350\n" in command
 
 
 def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> None:

@@ -312,6 +312,18 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "project": {"folder": text, "trust": "changed", "skills_not_trusted": many},
             "warm": {"running": False, "minutes": many},
         },
+        "transcript": {
+            **session, "id": text, "subjects": {"bash": "command"},
+            "entries": [
+                {"id": 1, "at": text, "actor": "person", "text": text, "images": [text] * many, "call": ""},
+                {"id": 2, "at": text, "actor": "agent", "text": text, "call": "", "calls": [
+                    {"id": "c1", "name": "bash", "arguments": {"command": text, "other": text, "n": [many]}, "raw": ""},
+                ]},
+                {"id": 3, "at": text, "actor": "tool:bash", "text": text, "call": "c1"},
+                {"id": 4, "at": text, "actor": "tool:bash", "text": text, "call": "unknown"},
+            ][:many],
+            "shell": [{"after": 0, "title": text, "text": text}] * many,
+        },
         "tools": {
             "level": "read",
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,

@@ -1,0 +1,185 @@
+"""One turn of `nexus ask` in a terminal: what was said and done scrolls up, below it a few lines show what runs now.
+
+The assistant's text goes to stdout, everything else to stderr. Notices and errors are those of `progress_lines`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core import event as e
+from nexus_cli.ui.cells import cells, without_codes
+from nexus_cli.ui.print.progress_lines import FACTS, Writable
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.rows import fit_row
+
+RATE = 8
+"""Frames a second."""
+STOP_KEY = "ctrl+c to stop"
+LEAST_ROWS = 6
+"""Rows of a terminal from which on running calls and open text are shown above the spinner."""
+_SHOWN = (
+    e.TurnStart, e.StepStart, e.StepEnd, e.Text, e.Thinking, e.ToolQueue, e.ToolCallEvent, e.ToolOutput,
+    e.ToolResultEvent, e.ApprovalRequest, e.ApprovalAnswer, e.Retry, e.CompactionStart, e.TurnEnd,
+)  # fmt: skip
+
+
+class LiveLines:
+    """Lines at the end of a terminal that are drawn anew in their place, on `stream`."""
+
+    def __init__(self, stream: Writable, lines: Callable[[], list[str]]) -> None:
+        self._stream = stream
+        self._lines = lines
+        self._drawn: list[str] = []
+        self._at_line_start = True
+        self._over = False
+
+    def write_above(self, stream: Writable, text: str) -> None:
+        """Write `text` to `stream`; the lines are drawn below it if it ends its line."""
+        erased = self._erased()
+        if stream is self._stream:
+            stream.write(erased + text)
+        else:
+            self.erase()
+            stream.write(text)
+        self._drawn = []
+        self._at_line_start = text.endswith("\n")
+        self.draw()
+
+    def note_line_start(self) -> None:
+        """Draw again: the person has ended the line in which a question was asked."""
+        self._at_line_start = True
+
+    def draw(self) -> None:
+        """Draw the lines as they are now."""
+        lines = self._lines() if self._at_line_start and not self._over else []
+        if lines != self._drawn:
+            self._stream.write(self._erased() + "\n".join(lines))
+            self._drawn = lines
+
+    def erase(self) -> None:
+        """Take the lines off the terminal, until they are drawn again."""
+        if self._drawn:
+            self._stream.write(self._erased())
+            self._drawn = []
+
+    def close(self) -> None:
+        """Take them off for good."""
+        self._over = True
+        self.erase()
+
+    def _erased(self) -> str:
+        """Return what takes the lines off; where a narrower terminal has broken them, a copy of a row stays."""
+        return "\r\x1b[K" + "\x1b[A\x1b[K" * (len(self._drawn) - 1) if self._drawn else ""
+
+
+class _Above:
+    """A stream whose text stands above the live lines."""
+
+    def __init__(self, stream: Writable, live: LiveLines) -> None:
+        self._stream = stream
+        self._live = live
+        self.terminal = stream.terminal
+        self.colour = stream.colour
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self._stream.width
+
+    def write(self, text: str) -> None:
+        """Write `text`."""
+        self._live.write_above(self._stream, text)
+
+
+class _Notices(_Above):
+    """The same for whole lines, which are set off from text."""
+
+    def __init__(self, stream: Writable, live: LiveLines, renderer: RichRenderer) -> None:
+        super().__init__(stream, live)
+        self._renderer = renderer
+
+    def write(self, text: str) -> None:
+        """Write the lines of `text`, which are sanitized."""
+        self._renderer.add_lines(text.removesuffix("\n").split("\n"))
+
+
+def _height() -> int:
+    """Return the rows of the terminal that stderr is; 0 where it does not say."""
+    try:
+        return os.get_terminal_size(2).lines
+    except OSError:
+        return 0
+
+
+class TerminalTurn:
+    """A `Renderer` on stdout and stderr together; `run` keeps its live lines moving."""
+
+    def __init__(
+        self,
+        out: Writable,
+        err: Writable,
+        theme: Theme,
+        *,
+        text: bool,
+        thinking: bool,
+        folder: Path,
+        height: Callable[[], int] = _height,
+    ) -> None:
+        """Without `text` the answer is not shown here: whoever prints it does so through `out`."""
+        self._height = height
+        self._theme = theme
+        self._live = LiveLines(err, self._lines)
+        self.out: Writable = _Above(out, self._live)
+        self.err: Writable = _Above(err, self._live)
+        self._renderer = RichRenderer(
+            self.err.write,
+            lambda: err.width,
+            theme,
+            put_text=self.out.write,
+            text=text,
+            commands=False,
+            folder=folder,
+        )
+        self.notices: Writable = _Notices(err, self._live, self._renderer)
+        if thinking:
+            self._renderer.toggle_thinking()
+
+    def feed(self, event: e.Event) -> None:
+        """Show `event`, unless `ProgressLines` has a line for it."""
+        if not isinstance(event, _SHOWN):
+            return
+        if isinstance(event, e.ToolResultEvent) and event.call.name in FACTS:
+            output = event.result.output.replace("/memory", "nexus memory")
+            event = replace(event, result=replace(event.result, output=output))
+        elif isinstance(event, e.ApprovalAnswer):
+            self._live.note_line_start()
+        self._renderer.feed(event)
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        """Do nothing: all is shown already."""
+
+    async def run(self) -> None:
+        """Draw the live lines until this is cancelled."""
+        while True:
+            await asyncio.sleep(1 / RATE)
+            self._live.draw()
+
+    def close(self) -> None:
+        """Take the live lines off the terminal. Safe to call twice, and from a signal handler."""
+        self._live.close()
+
+    def _lines(self) -> list[str]:
+        if not self._renderer.moving:
+            return []
+        rows, width = self._height(), self.err.width
+        live = self._renderer.live(rows // 3 if rows >= LEAST_ROWS else 0)
+        spinner, stop = self._renderer.spinner(), f" {self._theme.signs.dot} {STOP_KEY}"
+        spinner += stop if cells(without_codes(spinner + stop)) < width else ""
+        return [fit_row(line, width - 1)[0] for line in [*live, spinner]]

@@ -1,0 +1,84 @@
+"""Calls a person who looks elsewhere when the work is done or waits: bell, window title, desktop notification.
+
+Someone who has pressed a key within `AWAY` seconds is there. Nothing is asked of the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from nexus_cli.ui.cells import cut, one_line
+
+AWAY = 10.0
+"""Seconds without a key after which nobody is taken to be there."""
+LONGEST = 120
+"""Cells of a notification."""
+PLAIN_TITLE = "nexus"
+_BOTH = ("ghostty", "WezTerm", "iTerm.app")
+"""`TERM_PROGRAM` of terminals that heed OSC 9, and some of them OSC 777 as well: they get one of the two."""
+
+
+class Notifier:
+    """Writes what calls the person; `note_key` says that they are there."""
+
+    def __init__(self, write: Callable[[str], None], environ: Mapping[str, str], *, enabled: bool) -> None:
+        """`write` sends its text to the terminal as it is."""
+        self._write = write
+        self._environ = environ
+        self._enabled = enabled
+        self._key_at = 0.0
+        self._due: asyncio.TimerHandle | None = None
+        self._waiting = ""
+        """What waits for the person now."""
+        self._called = False
+
+    def note_key(self) -> None:
+        """A key was pressed, or the screen has begun: the title is as it was."""
+        self._key_at = asyncio.get_running_loop().time()
+        if self._waiting:
+            self.notify(self._waiting, waits=True)
+        if self._called:
+            self._called = False
+            # A terminal without a stack of titles keeps the plain one.
+            self._write(f"\x1b]2;{PLAIN_TITLE}\x07\x1b[23;2t")
+
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        """Call the person with `text` if they are away; if it `waits` for them, also as soon as they are.
+
+        Nothing waits any more after another `text`; "" is that alone.
+        """
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        self._waiting = text if waits else ""
+        if not self._enabled or not text:
+            return
+        loop = asyncio.get_running_loop()
+        left = self._key_at + AWAY - loop.time()
+        if left <= 0:
+            self._call(text)
+        elif waits:
+            self._due = loop.call_later(left, self._call, text)
+
+    def end(self) -> None:
+        """Nobody is called any more; the title is as it was."""
+        self._enabled = False
+        self.notify("")
+        self.note_key()
+
+    def _call(self, text: str) -> None:
+        text = cut(one_line(text), LONGEST, "...").replace(";", ",")
+        title = ("" if self._called else "\x1b[22;2t") + f"\x1b]2;{PLAIN_TITLE}: {text}\x07"
+        self._called = True
+        self._write(f"\x07{title}{self._desktop(text)}")
+
+    def _desktop(self, text: str) -> str:
+        """Return the desktop notification, in each form that the terminal may know; through tmux where it runs."""
+        forms = [f"\x1b]9;{PLAIN_TITLE}: {text}\x07", f"\x1b]777;notify;{PLAIN_TITLE};{text}\x07"]
+        if self._environ.get("TERM_PROGRAM") in _BOTH or self._environ.get("KITTY_WINDOW_ID"):
+            del forms[1]
+        if not self._environ.get("TMUX"):
+            return "".join(forms)
+        doubled = (form.replace("\x1b", "\x1b\x1b") for form in forms)
+        return "".join(f"\x1bPtmux;{form}\x1b\\" for form in doubled)

@@ -1,0 +1,92 @@
+"""A turn while it runs, on the screen: retries, calls that run and wait, a stream that breaks, the transcript."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from terminal.repl import SPINS, Opens, Repl
+from terminal.terminal import ctrl
+
+HOLD = "seq 9; until [ -e go ]; do sleep 0.05; done"
+SCRIPT: list[Any] = [
+    {"fault": {"kind": "status", "status": 503, "retry_after": "1"}},
+    {"calls": [{"name": "bash", "arguments": {"command": command}} for command in (HOLD, "echo two")]},
+    "All done.",
+    {"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}},
+    "and its other half.",
+]
+LOOKS: list[tuple[int, str, dict[str, str]]] = [
+    (60, "", {}), (100, "", {"NO_COLOR": "1"}), (160, '[ui]\ntheme = "light"\n', {}),
+]  # fmt: skip
+
+
+def rows(made: Repl, begin: str) -> list[str]:
+    return [line for line in made.lines() if line.startswith(begin)]
+
+
+@pytest.mark.parametrize(("columns", "settings", "env"), LOOKS)
+def test_what_runs_stands_once_and_what_broke_is_resumed(
+    repl: Opens, columns: int, settings: str, env: dict[str, str]
+) -> None:
+    pager = {"PAGER": "sed -e 's/^/paged /'", "LC_ALL": "C.UTF-8"}
+    made = repl(SCRIPT, columns=columns, rows=40, settings=settings, env={**env, **pager}, arguments=("--allow", "all"))
+    made.say("go", ends=False)
+    made.wait_for("retry 1 in ")
+    made.wait_for("● bash")
+    assert len(rows(made, "· 1 retry in ")) == 1 and not rows(made, "· retry")
+    made.wait_for(lambda one: rows(made, "    9"))
+    assert [line[2:15] for line in rows(made, "● ") + rows(made, "○ ")] == ["bash seq 9; u", "bash echo two"]
+    (spin,) = [line for line in made.lines() if line.startswith(SPINS)]
+    assert "running" in spin and "bash" not in spin and " s" in rows(made, "● ")[0]
+    (made.folder / "go").touch()
+    made.wait_for("All done.")
+    made.idle()
+    assert not rows(made, "○ ") and "    ... 5 lines before: /transcript" in made.lines()
+
+    made.say("again")
+    address = made.place.environment["OPENAI_API_BASE"].split("/")[2]
+    said = " ".join(" ".join(made.lines()).split())
+    assert f"the connection to {address} was lost." in said
+    assert "· This turn was cut short. /continue to resume it." in made.lines()
+    made.say("/continue")
+    made.wait_for("and its other half.")
+    made.idle()
+
+    made.send(ctrl("o"))
+    made.wait_for("[exit status 0]")  # of the newest output, which is short
+    made.idle()
+    made.send(ctrl("o"))
+    made.wait_for("paged and its other half.", back=True)
+    made.idle()
+    paged = [line.removeprefix("paged ").rstrip() for line in made.scrollback() if line.startswith("paged")]
+    at = paged.index(next(line for line in paged if line.startswith("* bash seq 9;")))
+    assert paged[at + 1 : at + 10] == [f"    {number}" for number in range(1, 10)]
+    assert "> go" in paged and "> again" in paged and "[the reply broke off here]" in paged
+
+
+def test_a_dumb_terminal_gets_a_line_for_each_attempt_and_the_transcript_printed(repl: Opens) -> None:
+    made = repl([SCRIPT[0], "All done."], rows=40, env={"TERM": "dumb", "PAGER": "false"})
+    made.say("go", ends=False)
+    made.wait_for("All done.")
+    made.idle()
+    assert len(rows(made, "· retry 1 in 1 s: ")) == 1 and not rows(made, "· 1 retry")
+    made.send("/transcript\n")
+    made.wait_for("· 1 turn")
+    made.idle()
+    assert made.times("All done.") == 2 and b"\x1b" not in made.raw and b"\x07" not in made.raw
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_who_is_away_is_called_unless_the_setting_is_off(repl: Opens, on: bool) -> None:
+    soon = "import nexus_cli.ui.screen.notification as notification\nnotification.AWAY = 0.3\n"
+    script = [{"delay": 0.6, "calls": [{"name": "bash", "arguments": {"command": "true"}}]}, "All done."]
+    made = repl(script, settings=f"[ui]\nnotify = {str(on).lower()}\n", bug=soon)
+    made.say("go", ends=False)
+    made.asked_about("bash")
+    if on:
+        made.wait_for(lambda one: b"\x07\x1b[22;2t\x1b]2;nexus: bash waits for your answer in project\x07" in one.raw)
+    made.send("y\r")
+    made.wait_for("All done.")
+    made.idle()
+    assert (b"\x1b]9;" in made.raw, b"\x1b]777;notify;nexus;" in made.raw, b"\x07" in made.raw) == (on, on, on)

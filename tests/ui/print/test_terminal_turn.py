@@ -1,0 +1,136 @@
+"""`nexus ask` in a terminal: what has happened scrolls up, what runs stands below it and leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from terminal.emulator import Emulator
+
+from nexus_cli.core import event as e
+from nexus_cli.core.approval import Allow, Question
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.ui.cells import cells
+from nexus_cli.ui.print.progress_lines import ProgressLines
+from nexus_cli.ui.print.terminal_turn import TerminalTurn
+from nexus_cli.ui.render.theme import Theme
+
+CALL = ToolCall("c1", "bash", {"command": "make"})
+LATER = ToolCall("c2", "bash", {"command": "make test"})
+DONE = e.Outcome(True, 0, "It *works*.", "stop", None, 2, Usage(), 12.0)
+CODES = re.compile(r"\x1b\[[0-9;]*[mKA]|[\r\n]")
+SPINS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Terminal:
+    """One terminal, to which two streams write."""
+
+    def __init__(self, columns: int) -> None:
+        self.width = columns
+        self.screen = Emulator(columns, 24)
+        self.written = {"out": "", "err": ""}
+
+    @property
+    def lines(self) -> list[str]:
+        return "\n".join(line.rstrip() for line in self.screen.lines_of_all()).rstrip("\n").split("\n")
+
+
+class Kept:
+    """A stream of it."""
+
+    terminal = colour = True
+
+    def __init__(self, screen: Terminal, name: str) -> None:
+        self._screen, self._name = screen, name
+
+    @property
+    def width(self) -> int:
+        return self._screen.width
+
+    def write(self, text: str) -> None:
+        self._screen.written[self._name] += text
+        self._screen.screen.feed(text.replace("\n", "\r\n").encode())
+
+
+class Stage:
+    """A turn in a terminal; `draw` is a frame."""
+
+    def __init__(self, columns: int = 80, *, text: bool = True) -> None:
+        self.terminal = Terminal(columns)
+        out, err = Kept(self.terminal, "out"), Kept(self.terminal, "err")
+        more = {"folder": Path("/x"), "height": lambda: 24}
+        self.turn = TerminalTurn(out, err, Theme("dark"), text=text, thinking=False, **more)  # type: ignore[arg-type]
+        self.remarks = ProgressLines(self.turn.notices, live=True)
+
+    def feed(self, *events: e.Event) -> list[str]:
+        for event in events:
+            self.turn.feed(event)
+            self.remarks.feed(event)
+        self.turn._live.draw()
+        return self.terminal.lines
+
+
+def spun(lines: list[str]) -> list[str]:
+    return [line for line in lines if line[:1] and line[0] in SPINS]
+
+
+@pytest.mark.parametrize("columns", [24, 60, 100, 160])
+def test_what_runs_is_drawn_in_its_place_and_gone_at_the_end(columns: int) -> None:
+    stage = Stage(columns)
+    assert spun(stage.feed(e.TurnStart("x"), e.StepStart(1)))[0].startswith(f"{spun(stage.terminal.lines)[0][0]} wait")
+    lines = stage.feed(e.Text("I look at **it**.\n\nAnd then"))
+    assert lines[0] == "I look at it." and "And then" in lines and "writing" in spun(lines)[0]
+    lines = stage.feed(e.ToolQueue((LATER,), ("make test",)), e.ToolCallEvent(CALL, "make"))
+    assert [line[:6] for line in lines if "make" in line] == ["● bash", "○ bash"] and len(spun(lines)) == 1
+    stage.feed(e.ToolOutput("c1", "compiling\n"), e.Notice("a notice that is long enough to be broken somewhere"))
+    stage.feed(e.ToolResultEvent(CALL, ToolResult("compiling\n[exit status 0]", status=0), 5, 2.0))
+    stage.feed(e.ToolCallEvent(LATER, "make test"), e.ToolResultEvent(LATER, ToolResult(error="no\nrule"), 5, 0.0))
+    stage.feed(e.StepEnd(1, "tool_calls", Usage()), e.StepStart(2), e.Text("It *works*."), e.TurnEnd(DONE))
+    lines = stage.terminal.lines
+    assert not spun(lines) and max(map(cells, lines)) <= columns
+    assert not [line for line in lines if line.startswith(("●", "○"))]
+    for text in ("I look at it.", "It works.", "compiling", "nexus: a notice", "✗ bash make test"):
+        assert sum(line.strip().startswith(text) for line in lines) == 1, "\n".join(lines)
+    assert not CODES.sub("", stage.terminal.written["out"] + stage.terminal.written["err"]).count("\x1b")
+
+
+def test_the_answer_goes_to_stdout_and_everything_else_to_stderr() -> None:
+    stage = Stage()
+    result = e.ToolResultEvent(CALL, ToolResult("out"), 5, 2.0)
+    stage.feed(e.TurnStart("x"), e.StepStart(1), e.Text("One.\n\nTwo."), e.ToolCallEvent(CALL, "make"), result)
+    stage.feed(e.Retry(1, 1.0, "busy"), e.Text("Three."), e.TurnEnd(replace(DONE, denied=())))
+    assert CODES.sub(" ", stage.terminal.written["out"]).split() == ["One.", "Two.", "Three."]
+    assert "One." not in stage.terminal.written["err"] and "· 1 retry in" in stage.terminal.written["err"]
+    silent = Stage(text=False)
+    lines = silent.feed(e.TurnStart("x"), e.StepStart(1), e.Text("One.\n\nTwo and so on"))
+    assert silent.terminal.written["out"] == "" and not any("One" in line or "Two" in line for line in lines)
+    assert "writing 0 s · ~4 tokens" in spun(lines)[0]
+
+
+def test_nothing_is_drawn_over_a_question() -> None:
+    stage = Stage()
+    stage.feed(e.TurnStart("x"), e.StepStart(1), e.ToolCallEvent(CALL, "make"))
+    stage.feed(e.ApprovalRequest(Question(CALL, "bash make", "it runs a command")))
+    stage.turn.err.write("bash make\nAllow bash? ")
+    assert stage.feed()[-1] == "Allow bash?" and not spun(stage.terminal.lines)
+    stage.terminal.screen.feed(b"y\r\n")
+    lines = stage.feed(e.ApprovalAnswer("c1", Allow()))
+    assert "Allow bash? y" in lines and lines.index("Allow bash? y") < lines.index("● bash  0 s")
+    stage.turn.close()
+    assert stage.feed()[-1] == "Allow bash? y"
+
+
+def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
+    stage = Stage()
+    error = {"kind": "network", "message": "the request failed: the connection was lost", "hint": "Try again"}
+    denied = ({"id": "c1", "tool": "bash", "subject": "rm x", "why": "no", "allow": "all"},)
+    waits = ToolResult("proposed f1: waits for the person: /memory accept f1")
+    stage.feed(e.TurnStart("x"), e.ToolCallEvent(ToolCall("c3", "remember", {}), "that"))
+    stage.feed(e.ToolResultEvent(ToolCall("c3", "remember", {}), waits, 5, 0.0))
+    stage.feed(e.TurnEnd(replace(DONE, ok=False, error=error, denied=denied)))
+    text = "\n".join(stage.terminal.lines)
+    assert text.count("the connection was lost") == 1 and text.count("rm x") == 1
+    assert "nexus memory accept f1" in text and "--allow all" in text and "/permissions" not in text
