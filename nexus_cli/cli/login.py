@@ -103,7 +103,7 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
     """Ask for the key of `provider` and return it; "" for an empty line or the end of input, or after three answers
     that cannot be one."""
     shape = SHAPES[provider]
-    _say(stream, f"Create a {shape.title} key at {shape.page}. Paste it here (Enter to cancel).")
+    _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Enter to cancel).")
     for _ in range(TRIES):
         line = read_key("Key (not shown): ")
         protect_secret(line.strip())
@@ -121,7 +121,7 @@ def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_k
     provider = provider_of(model)
     if provider not in SHAPES or not lacks_key(model, environ):
         return
-    _say(stream, f"{model} needs a {SHAPES[provider].title} key, and there is none yet.")
+    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and there is none yet.")
     if key := ask_key(provider, environ, stream, read_key):
         _say(stream, f"Stored in {store_key(key_variable(provider), key)}; `nexus logout {provider}` removes it.")
 

@@ -154,7 +154,7 @@ def test_without_saving_nothing_is_written_and_nothing_can_be_resumed(seen: Seen
 def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
     *unkept, kept = seen["cut_off"]
     for done, kind in zip(unkept, ("length", "provider"), strict=True):
-        assert done.result["error"]["kind"] == kind and "Nothing was kept" in done.result["error"]["hint"]
+        assert done.result["error"]["kind"] == kind and "Nothing was saved" in done.result["error"]["hint"]
         assert len(done.told) == 1 and "ask to continue" not in done.told[0]
     assert kept.result["error"]["hint"] == "What arrived is kept; ask to continue"
 
