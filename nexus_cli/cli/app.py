@@ -40,28 +40,28 @@ from nexus_cli.core.errors import REDACTED, NexusError
 from nexus_cli.ui.print.stream import ReaderClosed, Stream
 
 COMMANDS = {
-    "ask": "One turn, then exit. Without PROMPT, stdin is the prompt.",
-    "context": "What the next request would hold, to the token, or what request N held.",
-    "cache": "What each request had from the provider's cache, and why one missed it.",
-    "usage": "Tokens and dollars over all sessions, by day, model and project.",
-    "drops": "Everything that was left out of requests, and how to get it back.",
+    "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
+    "context": "Show what the next request holds, to the token, or what request N held.",
+    "cache": "Show what the provider's cache served of each request, and why one missed it.",
+    "usage": "Show tokens and cost over all sessions, by day, model and project.",
+    "drops": "List everything left out of requests, and how to get it back.",
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
     "sessions": "List, show, search, export, fork, rename and delete sessions.",
     "config": "Show and change the settings.",
-    "memory": "What is remembered over sessions: list, search, add, accept and forget facts.",
-    "trust": "Let this project's configuration take effect: it can only tighten what you allowed.",
-    "model": "The models that are usable now, with window, price and cache support.",
-    "login": "Store a provider's key: in the keyring, else in a file that only you can read.",
+    "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
+    "trust": "Trust this project's configuration: it can only tighten what you allow.",
+    "model": "List the models that are usable now, with window, price and cache support.",
+    "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
     "logout": "Remove a stored key.",
-    "warm": "A process with everything imported, from which one-shots start: start, status, stop.",
-    "tour": "See it work with no key: the real engine, a scripted model, a folder of its own.",
-    "doctor": "What works here, what does not, and what to do about it.",
-    "status": "What there is to work with: model, tools, skills, servers, credentials by name.",
-    "skill": "Guides that are read when they are needed: list them, print one.",
+    "warm": "A preloaded process that lets one-shots start faster: start, status, stop.",
+    "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
+    "doctor": "Check what works here, what does not, and how to fix it.",
+    "status": "Show what is available: model, tools, skills, servers, credentials by name.",
+    "skill": "Guides that are read on demand: list them, print one.",
 }
 """Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
 
-WITHOUT_MODEL = next(name for name, line in COMMANDS.items() if "no key" in line)
+WITHOUT_MODEL = next(name for name, line in COMMANDS.items() if "without a key" in line)
 """The command that a person without a model can try."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
@@ -99,7 +99,7 @@ class LazyGroup(TyperGroup):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = nearest(args[0], COMMANDS)
             hint = f"The nearest is `nexus {near}`" if near else 'To ask something: nexus ask "..."'
-            raise NexusError("usage", f"no such command '{args[0]}'", "nexus does not know it", hint)
+            raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
         return super().resolve_command(ctx, args)
 
 
@@ -276,7 +276,7 @@ def _usage(error: Any) -> NexusError:
         why = f"no such option: {option}"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
     if commands and why.startswith("Missing command"):
-        why, hint = "no command is named", f"There are: {', '.join(f'{path} {name}' for name in commands)}"
+        why, hint = "the command is missing", f"There are: {', '.join(f'{path} {name}' for name in commands)}"
     if commands and why.startswith("No such command '"):
         name = why.partition("'")[2].partition("'")[0]
         why, near = f"no such command '{name}'", nearest(name, commands)

@@ -63,16 +63,14 @@ def ask(
         list[str] | None, typer.Option("--file", "-f", metavar="PATH", help="Attach a text file or an image.")
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Model requests at most.")
+        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Maximum number of model requests.")
     ] = None,
     max_total_tokens: Annotated[
-        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Input and output tokens of the turn at most.")
+        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Maximum input and output tokens of the turn.")
     ] = None,
-    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Dollars of the turn at most.")] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds of the turn at most.")] = None,
-    require_save: Annotated[
-        bool, typer.Option("--require-save", help="End when the session cannot be written.")
-    ] = False,
+    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of the turn in dollars.")] = None,
+    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
+    require_save: Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")] = False,
     explain_context: Annotated[
         bool,
         typer.Option("--explain-context", help="Print on stderr what each request holds, and why, before it is sent."),
@@ -140,7 +138,7 @@ class PromptReader:
         self._reader = None if os.isatty(0) else Reader(0, "stdin")
         if self._reader is None and list(words) == ["-"]:
             raise NexusError(
-                "usage", "nothing to ask", "`-` wants the prompt on stdin, which is a terminal", 'Try nexus ask "..."'
+                "usage", "nothing to ask", "`-` reads the prompt from stdin, which is a terminal", 'Try nexus ask "..."'
             )
 
     def check(self) -> None:

@@ -34,7 +34,7 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
 def why(
     context: typer.Context,
     step: Annotated[
-        int | None, typer.Argument(max=MAX_INT, metavar="STEP", help="Default: the newest that missed.")
+        int | None, typer.Argument(max=MAX_INT, metavar="STEP", help="Default: the newest request that missed.")
     ] = None,
     session: SessionKey = "",
     json: Json = False,

@@ -46,7 +46,7 @@ def choose_model(
         ((variable, model),) = present.items()
         model = resolve_alias(model, settings)
         why = "set" if environ.get(variable, "").strip() else "stored"
-        return ModelChoice(model, f"Using {model}, because {variable} is {why}; another one: --model NAME")
+        return ModelChoice(model, f"Using {model}, because {variable} is {why}; to use another: --model NAME")
     if present:
         usable = next((model for model in present.values() if model != REDACTED), "NAME")
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
@@ -61,7 +61,7 @@ def choose_model(
             from nexus_cli.config.misplaced_keys import misplaced_key_error  # noqa: PLC0415  (seldom, and slow)
 
             key = f"default_models.{variable}"
-            raise misplaced_key_error(key, f"`nexus config set --unset {key}` takes it out")
+            raise misplaced_key_error(key, f"`nexus config set --unset {key}` removes it")
     found_servers = servers()
     if found_servers:
         where = ", ".join(f"{server.name} at {server.url}" for server in found_servers)
@@ -75,7 +75,7 @@ def choose_model(
     raise NexusError(
         "config",
         "no model",
-        "none is named, there is no key of a provider, and no local server answers",
+        "none is configured, there is no API key, and no local server is running",
         f"`nexus login PROVIDER` stores a key (or export {first}=...); or name a model (--model NAME, NEXUS_MODEL), or "
-        "start a local server such as Ollama; `nexus doctor` shows what is there",
+        "start a local server such as Ollama; `nexus doctor` shows what is missing",
     )

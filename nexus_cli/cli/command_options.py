@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_INT = setting_rules.MOST
 """The largest whole number that an option takes."""
-CD_HINT = "It works in the folder that it is started in: cd DIR first"
+CD_HINT = "This command works in the current folder: cd DIR first"
 """For the commands that have no --cd."""
 
 
@@ -40,7 +40,10 @@ def _text_option(*names: str, metavar: str, help: str) -> Any:
 
 
 Model = Annotated[str, _text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
-Effort = Annotated[str, _text_option("--effort", metavar="LEVEL", help="Reasoning effort, as the model names it.")]
+Effort = Annotated[
+    str,
+    _text_option("--effort", metavar="LEVEL", help="Reasoning effort, in the model's own terms, such as low or high."),
+]
 Continue = Annotated[
     bool,
     typer.Option(
@@ -56,7 +59,10 @@ Resume = Annotated[
 PICK = "?"
 """The ID of --resume where none is given: the person picks a session from a list."""
 Directory = Annotated[str, _text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")]
-RecipeName = Annotated[str, _text_option("--recipe", metavar="NAME", help="Which sections and powers the run has.")]
+RecipeName = Annotated[
+    str,
+    _text_option("--recipe", metavar="NAME", help="The recipe of the run: what it may do, and what its context holds."),
+]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
     str,
@@ -66,7 +72,7 @@ Allow = Annotated[
         help="What runs without asking: reading in the project; also edits in it; also commands and the rest.",
     ),
 ]
-NoSave = Annotated[bool, typer.Option("--no-save", help="Write nothing to the ledger.")]
+NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -108,7 +114,7 @@ class SharedOptions:
                 "usage", f"wrong value for --allow: '{self.allow}'", "it is read, edit or all", "See nexus ask --help"
             )
         if self.newest and self.resume:
-            raise NexusError("usage", "--continue and --resume", "they name two sessions", "Give one of them")
+            raise NexusError("usage", "--continue and --resume", "they select different sessions", "Give one of them")
 
     @property
     def given(self) -> list[str]:
@@ -139,7 +145,9 @@ class AskOptions:
         """Raise `NexusError("usage", ...)` where options contradict each other."""
         self.shared.check()
         if self.json and self.stream_json:
-            raise NexusError("usage", "--json and --stream-json", "they are two forms of output", "Give one of them")
+            raise NexusError(
+                "usage", "--json and --stream-json", "they are different output formats", "Give one of them"
+            )
         if self.require_save and self.shared.no_save:
             raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
 

@@ -59,7 +59,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     parts = split_key(key)
     if len(parts) == 1 and parts[0] in TABLES:
         keys = [name for name in RULES if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
-        why = "it is a table, and its settings have the values"
+        why = "it is a table, not a single setting"
         raise NexusError("config", key, why, f"Name one: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key_error(key)
@@ -86,12 +86,14 @@ class FlagCommand(TyperCommand):
 def set_setting(
     key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")],
     value: Annotated[str | None, typer.Argument(help="The new value.", show_default=False)] = None,
-    unset: Annotated[bool, typer.Option("--unset", help="Take the setting out: its default holds again.")] = False,
+    unset: Annotated[
+        bool, typer.Option("--unset", help="Remove the setting, so that its default applies again.")
+    ] = False,
 ) -> int:
     """Write one setting into the personal config.toml; its comments stay."""
     if unset == (value is not None):
-        why = "a value and --unset contradict each other" if unset else "there is no value"
-        raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to take the setting out")
+        why = "a value and --unset cannot be combined" if unset else "no value was given"
+        raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
     from nexus_cli.cli.edit_config import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 
     write_setting(places(), defaults_dir(), key, value)
@@ -107,7 +109,7 @@ def path() -> int:
 
 @app.command("edit")
 def edit() -> int:
-    """Edit the personal config.toml with $VISUAL or $EDITOR; one that cannot be read does not take its place."""
+    """Edit the personal config.toml with $VISUAL or $EDITOR. A file that cannot be read is not saved."""
     named = any(os.environ.get(name, "").strip() for name in ("VISUAL", "EDITOR"))
     if not named and not (os.isatty(0) and os.isatty(1)):
         why = "there is no terminal, and neither VISUAL nor EDITOR names an editor"
@@ -124,6 +126,6 @@ def _again(error: NexusError) -> bool:
     if not (os.isatty(0) and os.isatty(2)):
         return False
     write_stderr_line(error.line)
-    QuietStream(Stream(2)).write("Enter edits again, [k]eep leaves the file as it was: ")
+    QuietStream(Stream(2)).write("Press Enter to edit again, or k to keep the file as it was: ")
     answer = sys.stdin.readline()
     return bool(answer) and answer.strip().lower() not in ("k", "keep", "n", "no", "q")

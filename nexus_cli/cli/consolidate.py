@@ -104,7 +104,7 @@ def changes_text(value: Mapping[str, Any], width: int) -> str:
         lines += filled(f"{fact['text']} ({waits})", width, "      ", f"+ {fact['id']} ")
     for fact in value["forgotten"]:
         lines += filled(fact["text"], width, "      ", f"- {fact['id']} ")
-    head = f"{plural(value['looked_at'], 'fact')} looked at"
+    head = f"{plural(value['looked_at'], 'fact')} reviewed"
     head += f", {value['left']} older ones not" if value["left"] else ""
     head += "." if lines else "; nothing changed."
     said = [line for text in value["answer"].splitlines() for line in filled(text, width)]

@@ -32,7 +32,7 @@ def show_context(
     model: Model = "",
     recipe: RecipeName = "",
     diff: Annotated[
-        bool, typer.Option("--diff", help="What request N (default: the newest) has more or less than the one before.")
+        bool, typer.Option("--diff", help="Compare request N (default: the newest) with the one before.")
     ] = False,
     json: Json = False,
 ) -> int:
@@ -55,7 +55,7 @@ def show_context(
             raise
         chosen = ""
     if recipe and (step is not None or diff):
-        why = "a request that was sent has the recipe that it had"
+        why = "a sent request keeps the recipe it was sent with"
         raise NexusError("usage", f"--recipe {recipe}", why, "Omit it, or --step and --diff")
     terminal = os.isatty(0)  # then plain `nexus` is a conversation, in which somebody can be asked
     options = Options(

@@ -76,7 +76,7 @@ def _python(look: CheckInput) -> Check:
 def _nexus(look: CheckInput) -> Check:
     folder = defaults_dir()
     if not (folder / "config.toml").is_file():
-        return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Install it again")
+        return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Reinstall nexus")
     return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
 
 
@@ -88,7 +88,7 @@ def _path(look: CheckInput) -> Check:
     if not leads:
         return Check("path", "ok", "commands have your own programs")
     program = os.path.join(own_environment(), "bin", "nexus")
-    hint = "Take it out, and install with `uv tool install .` or `pipx install .`, or link the program alone: "
+    hint = "Remove it, and install with `uv tool install .` or `pipx install .`, or link the program alone: "
     hint += f"ln -s {program} ~/.local/bin/nexus"
     return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python, which commands run without", hint)
 
@@ -97,7 +97,7 @@ def _litellm(look: CheckInput) -> Check:
     try:
         version = metadata.version("litellm")
     except metadata.PackageNotFoundError:
-        return Check("litellm", "broken", "is not installed", "Install nexus again, with its dependencies")
+        return Check("litellm", "broken", "is not installed", "Reinstall nexus with its dependencies")
     numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
     if not TESTED[0] <= numbers < TESTED[1]:
         return Check("litellm", "note", f"{version}, which was not tested", "Install litellm>=1.100.5,<1.101")
@@ -110,7 +110,7 @@ def _tiktoken(look: CheckInput) -> Check:
     missing = [name for name, file in TABLES.items() if folder is None or not (folder / file).is_file()]
     if missing or find_spec("tiktoken") is None:
         what = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
-        return Check("token tables", "note", what, "Tokens are estimated by length; install nexus again to count them")
+        return Check("token tables", "note", what, "Tokens are estimated by length; reinstall nexus to count them")
     return Check("token tables", "ok", f"{', '.join(TABLES)}, offline")
 
 
@@ -124,14 +124,14 @@ def _ledger(look: CheckInput) -> Check:
     except NexusError as error:
         return Check("ledger", "broken", error.message, error.hint or f"Look at {path}; `nexus ask` works without it")
     except OSError as error:
-        return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, nothing is kept")
+        return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, but saves nothing")
     notices = "; ".join(ledger.notices)
     ledger.close()
     if unwritable := _unwritable(path):
         return unwritable
     if notices:
         return Check("ledger", "note", notices)
-    return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, made with the first session")
+    return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, created with the first session")
 
 
 def _unwritable(path: Path) -> Check | None:
@@ -143,7 +143,7 @@ def _unwritable(path: Path) -> Check | None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        hint = write_failure_hint(error, f"Nothing is kept until {path} can be written")
+        hint = write_failure_hint(error, f"Nothing is saved until {path} can be written")
         return Check("ledger", "broken", f"{above} cannot be written ({error.strerror})", hint)
     return None
 
@@ -152,7 +152,7 @@ def _config(look: CheckInput) -> Check:
     path = look.places.settings
     if look.misplaced:
         notices = "; ".join(misplaced_notice(key, str(path)) for key in look.misplaced)
-        return Check("settings", "broken", notices, "Make a new key where others could read that file")
+        return Check("settings", "broken", notices, "Replace the key if others could read that file")
     if look.settings.notices:
         return Check("settings", "note", "; ".join(look.settings.notices))
     return Check("settings", "ok", str(path) if path.exists() else f"defaults; your own would be in {path}")
@@ -167,7 +167,7 @@ def _keys(look: CheckInput) -> Check:
     names = ", ".join(look.settings.default_models)
     if not names:
         return Check("keys", "note", "not looked for", "The names of their variables are in the settings")
-    return Check("keys", "note", "none", f"`nexus login PROVIDER` stores one; in the environment it is one of {names}")
+    return Check("keys", "note", "none", f"`nexus login PROVIDER` stores one; or set one of these variables: {names}")
 
 
 def _model(look: CheckInput) -> Check:
@@ -180,7 +180,7 @@ def _model(look: CheckInput) -> Check:
 
 def _local(look: CheckInput) -> Check:
     found = [f"{server.name} at {server.url}" for server in local_servers()]
-    return Check("local servers", "ok", ", ".join(found) if found else "none answers on loopback")
+    return Check("local servers", "ok", ", ".join(found) if found else "none is running on this machine")
 
 
 def _terminal(look: CheckInput) -> Check:

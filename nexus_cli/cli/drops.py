@@ -24,8 +24,8 @@ def drops(context: typer.Context, session: SessionKey = "", json: Json = False) 
     context.obj = session
     if context.invoked_subcommand:
         if json:
-            why = "an original is printed as it was, and is no JSON"
-            raise NexusError("usage", f"drops --json {context.invoked_subcommand}", why, "Leave --json away")
+            why = "the original is printed as it was, not as JSON"
+            raise NexusError("usage", f"drops --json {context.invoked_subcommand}", why, "Omit --json")
         return None
     ledger = open_ledger()
     found = find_session_id(ledger, session)
@@ -43,7 +43,7 @@ def show_drop(
     drop: Annotated[str, typer.Argument(metavar="ID", help="The drop's id, such as d3.")],
     session: SessionKey = "",
     range_: Annotated[
-        str, typer.Option("--range", metavar="A:B", help="Characters A to B (B not included); either may be left out.")
+        str, typer.Option("--range", metavar="A:B", help="Characters A to B (B not included); either may be omitted.")
     ] = "",
 ) -> int:
     """Print the original of what was left out, exactly."""
@@ -52,7 +52,7 @@ def show_drop(
     text = ledger.log(found).original(drop)
     if text is None:
         hint = "`nexus drops` lists them; the numbers of refused compactions are skipped"
-        raise NexusError("usage", f"no drop {drop}", f"session {found} has none of this id", hint)
+        raise NexusError("usage", f"no drop {drop}", f"session {found} has no drop with this id", hint)
     if range_:
         start, end, _ = _slice(range_).indices(len(text))
         if start > end:
@@ -79,5 +79,5 @@ def _slice(text: str) -> slice:
         return slice(int(first) if first.strip() else None, int(last) if last.strip() else None)
     except ValueError:
         raise NexusError(
-            "usage", f"wrong value for --range: '{text}'", "it is A:B in characters", "For example --range 0:2000"
+            "usage", f"wrong value for --range: '{text}'", "expected A:B, in characters", "For example --range 0:2000"
         ) from None

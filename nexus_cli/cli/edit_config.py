@@ -154,7 +154,7 @@ def settings_template(defaults_dir: Path) -> str:
     lines = (defaults_dir / "config.toml").read_text(encoding="utf-8").splitlines()
     start = next((number for number, line in enumerate(lines) if not line.strip()), 0)
     settings = [f"# {line}" if line[:1] not in ("", "#", "[") else line for line in lines[start:]]
-    head = "# Your settings. What begins with `#` is a comment: take the sign away to give a value of your own."
+    head = "# Your settings. Lines that begin with `#` are comments: remove the `#` to set a value of your own."
     return "\n".join([head, *settings]) + "\n"
 
 

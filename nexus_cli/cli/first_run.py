@@ -105,7 +105,7 @@ class _First:
     def run(self) -> None:
         """See `first_run`."""
         servers = local_servers()
-        self._say("This is the first start of nexus here. What was found:")
+        self._say("Welcome to nexus. Found on this machine:")
         self._print_found(servers)
         models = self._usable(servers)
         if not models and not named_model(self._environ, self._settings):
@@ -123,7 +123,7 @@ class _First:
         """Ask for a provider and its key, and store it; without one raise the error of `choose_model`."""
         known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         if known:
-            self._say("A model needs a key, and there is none yet. Whose key do you have?")
+            self._say("nexus needs an API key, and there is none yet. Which provider is your key from?")
             rows = [(str(place), SHAPES[name].title, SHAPES[name].page) for place, name in enumerate(known, 1)]
             self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
             self._say("Without a key:")
@@ -133,13 +133,13 @@ class _First:
                 self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
                 return
         else:
-            self._say("A model is needed, and none is usable yet. One of these is enough:")
+            self._say("No model is usable yet. Any one of these is enough:")
             self._ways()
         self._refuse(servers)
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
-        answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none answers here"
+        answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none is running"
         term = self._environ.get("TERM", "") or "TERM is not set"
         colours = "colours" if self._stream.colour else "no colours"
         git = shutil.which("git", path=self._environ.get("PATH"))
@@ -185,13 +185,15 @@ class _First:
     def _resolve_name(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST:
-            raise NexusError("usage", f"{text[:20]}...", "no model has such a name", "A name is written PROVIDER/MODEL")
+            raise NexusError(
+                "usage", f"{text[:20]}...", "this is not the name of a model", "A name is written PROVIDER/MODEL"
+            )
         if text.isascii() and text.isdigit():
             if 1 <= int(text) <= len(models):
                 return str(models[int(text) - 1]["name"])
             raise NexusError("usage", text, f"there are {len(models)} models", "Type one of the numbers, or a name")
         if not name.isprintable() or any(char.isspace() for char in name):
-            raise NexusError("usage", repr(text), "no model has such a name", "A name is written PROVIDER/MODEL")
+            raise NexusError("usage", repr(text), "this is not the name of a model", "A name is written PROVIDER/MODEL")
         begins = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
         if len(begins) == 1:
             return begins[0]
@@ -224,7 +226,7 @@ class _First:
             except NexusError as error:
                 self._put("\n".join(filled(sanitize(f"{error.message}. {error.hint}"), self._width, "  ")))
         hint = "`nexus model list` shows what is usable; start again, or name a model with --model"
-        raise NexusError("usage", "the first start was left", f"{TRIES} answers were not understood", hint)
+        raise NexusError("usage", "the setup was cancelled", f"{TRIES} answers were not understood", hint)
 
     def _write(self, answers: Mapping[str, str]) -> None:
         found = places()
@@ -233,7 +235,7 @@ class _First:
                 write_setting(found, defaults_dir(), key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
-            self._say(f"The settings could not be written: {why}. They are asked for again at the next start.")
+            self._say(f"The settings could not be written: {why}. You will be asked again at the next start.")
             return
         self._say(f"Written to {found.settings}; change it with `nexus config set`, or in an editor.")
 
@@ -257,7 +259,7 @@ def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]
 def _provider(text: str, known: Sequence[str]) -> str:
     """Return the provider of an answer: its number or a name of it."""
     if looks_like_key(text):
-        raise NexusError("usage", "that is a key", "first the provider is asked for", "Type its number or its name")
+        raise NexusError("usage", "that is a key", "choose the provider first", "Type its number or its name")
     if text.isascii() and text.isdigit():
         if 1 <= int(text[:3]) <= len(known):
             return known[int(text[:3]) - 1]

@@ -56,7 +56,7 @@ def login(
     environment wins over it.
     """
     if context.args or looks_like_key(provider):
-        why = "a key is no argument: it would stay in the shell's history and be seen in the list of processes"
+        why = "a key must not be an argument: it would stay in the shell's history and show in the process list"
         hint = "Run `nexus login PROVIDER` and paste it, or pipe it in. Make a new key if others use this machine"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
@@ -70,7 +70,7 @@ def login(
     else:
         key = clean_key(name, _piped(), os.environ)
     place = store_key(key_variable(name), key)
-    print_text(f"The key of {SHAPES[name].title} is stored in {place}.{_what_next(name)}")
+    print_text(f"The {SHAPES[name].title} key is stored in {place}.{_what_next(name)}")
     return 0
 
 
@@ -78,7 +78,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key is one", "Pipe the key alone")
+        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, a key has one", "Pipe the key alone")
     return lines[0] if lines else ""
 
 
@@ -92,7 +92,7 @@ def _what_next(provider: str) -> str:
         model = unnamed_model(os.environ, settings)
         several = not model and len(keys_to_choose_from(os.environ, settings)) > 1
         if model:
-            notes.append(f"The model is {model}; another one: `nexus model use NAME`.")
+            notes.append(f"The model is {model}; to use another: `nexus model use NAME`.")
         else:
             why = "There are several keys now. " if several else ""
             notes.append(f"{why}Choose a model: `nexus model use NAME`.")
@@ -103,7 +103,7 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
     """Ask for the key of `provider` and return it; "" for an empty line or the end of input, or after three answers
     that cannot be one."""
     shape = SHAPES[provider]
-    _say(stream, f"A key of {shape.title} is made at {shape.page}. Paste it here; Enter alone for none.")
+    _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Enter to cancel).")
     for _ in range(TRIES):
         line = read_key("Key (not shown): ")
         protect_secret(line.strip())
@@ -121,7 +121,7 @@ def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_k
     provider = provider_of(model)
     if provider not in SHAPES or not lacks_key(model, environ):
         return
-    _say(stream, f"{model} needs a key of {SHAPES[provider].title}, and there is none yet.")
+    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and there is none yet.")
     if key := ask_key(provider, environ, stream, read_key):
         _say(stream, f"Stored in {store_key(key_variable(provider), key)}; `nexus logout {provider}` removes it.")
 

@@ -26,11 +26,11 @@ def logout(
     place = remove_key(key_variable(name))
     if not place:
         stored = [one for one in SHAPES if key_variable(one) in stored_names()]
-        hint = f"There are keys of {', '.join(stored)}" if stored else "No key is stored"
-        raise NexusError("usage", f"no key of {title} is stored", "there is nothing to remove", hint)
+        hint = f"Stored keys: {', '.join(stored)}" if stored else "No key is stored"
+        raise NexusError("usage", f"no {title} key is stored", "there is nothing to remove", hint)
     variable = next((one for one in KEY_VARIABLES[name] if os.environ.get(one)), "")
     print_text(
-        f"The key of {title} is removed from {place}."
+        f"The {title} key was removed from {place}."
         + (f"\n{variable} is still set in the environment." if variable else "")
     )
     return 0

@@ -20,28 +20,30 @@ from nexus_cli.session.memory import session_facts
 from nexus_cli.session.reports import memory as reports
 from nexus_cli.ui.reports.memory import fact_text, memory_text
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="What is remembered over sessions.")
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Facts remembered across sessions.")
 SLOTS = tuple(map(str, MemorySlot))
 Id = Annotated[str, typer.Argument(metavar="ID", help="The fact's id, such as m12.", callback=refuse_empty)]
-Slot = Annotated[str, typer.Option("--slot", metavar="|".join(SLOTS), help="Whom it is about.", callback=refuse_empty)]
+Slot = Annotated[
+    str, typer.Option("--slot", metavar="|".join(SLOTS), help="Who or what it is about.", callback=refuse_empty)
+]
 Everywhere = Annotated[bool, typer.Option("--all", help="Those of every project.")]
 
 
 @app.command("list")
 def list_facts(everywhere: Everywhere = False, slot: Slot = "", json: Json = False) -> int:
-    """List the facts of this project, of you and of the agent; what waits for you comes first."""
+    """List the facts about this project, you and the agent; those that wait for you come first."""
     value = reports.list_facts(open_ledger(), None if everywhere else _root(), _slots(slot))
     return print_report(value, memory_text, json=json, whole=True)
 
 
 @app.command("search")
 def search(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Words to look for.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Words to search for.")],
     everywhere: Everywhere = False,
     slot: Slot = "",
     json: Json = False,
 ) -> int:
-    """Show the kept facts that fit some words, the best first."""
+    """Show the saved facts that match some words, the best first."""
     value = reports.search_facts(open_ledger(), text, None if everywhere else _root(), _slots(slot))
     return print_report(value, memory_text, json=json, whole=True)
 
@@ -56,7 +58,7 @@ def add(
     (chosen,) = _slots(slot) or (MemorySlot.PROJECT,)
     words = " ".join(text)
     if words.strip().casefold() in SLOTS:
-        why = "it names a slot and says nothing"
+        why = "the fact itself is missing"
         raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
     ledger = Ledger.open(places().ledger)
     return _done(ledger, [session_facts.add_fact(ledger, chosen, words, _root(), _now())], "kept", json)
@@ -70,7 +72,7 @@ def accept(
     ],
     json: Json = False,
 ) -> int:
-    """Let a proposal of the model count."""
+    """Accept a fact that the model proposed."""
     ledger = open_ledger(writes=True)
     value = reports.acceptance_report(ledger, session_facts.accept(ledger, [key], _root(), _now()))
     return _print_change(ledger, value, json)
@@ -88,7 +90,7 @@ def forget(key: Id, json: Json = False) -> int:
 
 @app.command("consolidate")
 def consolidate(model: Model = "", json: Json = False) -> int:
-    """Let the model merge and clean up the facts of this project and of the agent; what changed is shown."""
+    """Have the model merge and clean up the facts of this project and of the agent, and show what changed."""
     from nexus_cli.cli import consolidate as work  # noqa: PLC0415  (the engine; the other commands need the ledger alone)
 
     value = work.consolidate(model)

@@ -25,7 +25,7 @@ def replay(
     session: SessionKey = "",
     step: Annotated[int | None, typer.Option(max=MAX_INT, metavar="N", help="Only request N, from 1.")] = None,
     wire: Annotated[
-        bool, typer.Option("--wire", help="Also make the bodies again with litellm, and compare them. Sends nothing.")
+        bool, typer.Option("--wire", help="Also rebuild the bodies with litellm and compare them. Sends nothing.")
     ] = False,
     json: Json = False,
 ) -> int:

@@ -42,7 +42,7 @@ PARTIAL = frozenset(
     ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
 )
 """Kinds of error after which the last text may be incomplete: no answer is printed, the session keeps it."""
-NOT_KEPT = "Nothing was kept to go on with: ask again, or for less"
+NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
 SILENT = 10.0
 """Seconds without an event after which a terminal without a spinner gets a line."""
 CLOSE_SECONDS = 2.0

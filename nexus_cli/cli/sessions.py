@@ -30,7 +30,9 @@ Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one
 @app.command("list")
 def list_sessions(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder, and runs of nexus ask.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="At most so many, newest first.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MAX_INT, metavar="N", help="Show at most this many, newest first.")
+    ] = 50,
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
@@ -48,12 +50,12 @@ def show_session(key: Key, json: Json = False) -> int:
 
 @app.command("search")
 def search(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to look for, letter case aside; plain text.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Plain text to search for; case is ignored.")],
     everywhere: Annotated[bool, typer.Option("--all", help="Sessions of every folder.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="At most so many places.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="Show at most this many matches.")] = 20,
     json: Json = False,
 ) -> int:
-    """Look for words in what was said and done in the sessions of this folder; the newest places first."""
+    """Search what was said and done in the sessions of this folder, newest first."""
     folder = None if everywhere else str(working_folder())
     value = reports.search_sessions(open_ledger(), replace_surrogates(text), folder, limit)
     return print_report(value, search_text, json=json)
@@ -63,7 +65,9 @@ def search(
 def export(
     key: Key,
     form: Annotated[str, typer.Option("--format", metavar="md|jsonl", help="Markdown, or JSON Lines.")] = "",
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="A new file instead of stdout.")] = "",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write to a new file instead of stdout.")
+    ] = "",
 ) -> int:
     """Write a whole session as Markdown or as JSON Lines. Without --format the ending of FILE decides."""
     form = form or ("jsonl" if output.casefold().endswith(".jsonl") else "md")
@@ -84,7 +88,7 @@ def export(
 
 @app.command("fork")
 def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the new session.")] = "") -> int:
-    """Make a new session that begins as ID is now, and print its id."""
+    """Copy a session as it is now into a new one, and print its id."""
     ledger = open_ledger(writes=True)
     made = ledger.fork_session(ledger.find_session(key).id, name=name, at=format_utc(local_now()))
     ledger.close()
@@ -94,7 +98,7 @@ def fork(key: Key, name: Annotated[str, typer.Option("--name", help="Name of the
 
 @app.command("rename")
 def rename(key: Key, name: Annotated[str, typer.Argument(help="The new name.")]) -> int:
-    """Give a session a name, under which --resume finds it."""
+    """Name a session; --resume finds it by that name."""
     ledger = open_ledger(writes=True)
     ledger.rename_session(ledger.find_session(key).id, name)
     ledger.close()
@@ -122,5 +126,5 @@ def delete(
 def _sure(info: SessionInfo) -> bool:
     name = f' "{info.name}"' if info.name else ""
     write_stderr_line(f"Delete session {info.id}{name} with {info.entries:,} entries for good?")
-    QuietStream(Stream(2)).write("[y]es, anything else keeps it: ")
+    QuietStream(Stream(2)).write("[y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -12,7 +12,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import skills as reports
 from nexus_cli.ui.reports.status import skills_text
 
-HELP = "Guides that are read when they are needed."
+HELP = "Guides that are read on demand."
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help=HELP)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.")]
@@ -20,7 +20,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.")]
 
 @app.callback()
 def skill() -> None:
-    """Guides that are read when they are needed."""
+    """Guides that are read on demand."""
 
 
 @app.command("list")

@@ -27,9 +27,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("trust")
 def trust(
     directory: Annotated[
-        str, typer.Argument(metavar="[DIR]", show_default=False, help="A folder of it.", callback=refuse_empty)
+        str, typer.Argument(metavar="[DIR]", show_default=False, help="A folder in the project.", callback=refuse_empty)
     ] = "",
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take trust back.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke trust.")] = False,
     json: Json = False,
 ) -> int:
     """Let the configuration of this project take effect: it can tighten what you allowed, and widen nothing.
@@ -69,7 +69,7 @@ def _confirm(value: dict[str, object], json: bool) -> bool:
         asking.write(sanitize(trust_text(value, asking.width).rstrip("\n") + "\n"))
     else:
         print_text(trust_text(value, text_width()))
-    asking.write("Let it take effect? [y/N] ")
+    asking.write("Trust it? [y/N] ")
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
 
@@ -82,7 +82,7 @@ def _revoke(folder: Path, json: bool) -> int:
     if json:
         print_json({"version": 1, "project": str(folder), "revoked": gone, "state": record.trust_state(folder)})
     else:
-        write_stderr_line(f"nexus: {folder} is trusted no longer." if gone else f"nexus: {folder} was not trusted.")
+        write_stderr_line(f"nexus: {folder} is no longer trusted." if gone else f"nexus: {folder} was not trusted.")
     return 0
 
 

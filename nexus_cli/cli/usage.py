@@ -20,7 +20,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("usage")
 def usage(
     since: Annotated[
-        str, typer.Option(metavar="DATE", help="From this day on: YYYY-MM-DD.", callback=refuse_empty)
+        str, typer.Option(metavar="DATE", help="Start at this day: YYYY-MM-DD.", callback=refuse_empty)
     ] = "",
     json: Json = False,
 ) -> int:
@@ -41,4 +41,4 @@ def _parse_date(text: str, *, local: bool) -> datetime:
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         what = f"wrong value for --since: '{text}'"
-        raise NexusError("usage", what, "it is no date", "Write it as YYYY-MM-DD") from error
+        raise NexusError("usage", what, "it is not a date", "Write it as YYYY-MM-DD") from error

@@ -79,7 +79,7 @@ def start() -> int:
 
 @app.command("stop")
 def stop() -> int:
-    """End the warm process. What runs in its children goes on."""
+    """End the warm process. Runs that it has started continue."""
     known = caller.ask_warm_process("stop")
     end = time.monotonic() + END_SECONDS
     while known is not None and os.path.exists(place.socket_path(place.own_folders()[1])) and time.monotonic() < end:

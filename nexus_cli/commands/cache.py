@@ -32,7 +32,7 @@ async def show_cache(context: CommandContext, rest: str) -> None:
     number = number.strip()
     whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
     if word.casefold() != "why" or (number and not whole):
-        raise usage_error("cache", rest, "it takes nothing, or `why` and the number of a request")
+        raise usage_error("cache", rest, "expected nothing, or `why` and the number of a request")
     step = int(number) if number else None
     warn_if_stale(context)
     context.show("miss", await asyncio.to_thread(miss_report, ledger, context.session.id, context.settings, step))

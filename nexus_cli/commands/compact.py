@@ -58,7 +58,7 @@ async def uncompact(context: CommandContext, rest: str) -> None:
     The messages that it replaced are in the window again, with everything since. Repeat it to undo the one before.
     Refused, with figures, if they no longer fit.
     """
-    await run_act(context, "undoing a compaction", uncompaction())
+    await run_act(context, "undo", uncompaction())
     context.say(_cost(next_request(context.session.state.lane_state)))
 
 

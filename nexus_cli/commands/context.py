@@ -31,7 +31,7 @@ async def show_context(context: CommandContext, rest: str) -> None:
     number = number.strip()
     whole = number.isascii() and number.isdigit() and len(number) <= LONGEST and int(number) > 0
     if option not in OPTIONS[1:] or (number and not whole) or (option == "--step" and not number):
-        raise usage_error("context", rest, "it takes nothing, all, `--step N`, or `--diff` and the number of a request")
+        raise usage_error("context", rest, "expected nothing, all, `--step N`, or `--diff` and the number of a request")
     ledger, session = require_ledger(context), context.session.id
     warn_if_stale(context)
     if option == "--step":

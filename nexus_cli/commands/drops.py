@@ -32,7 +32,7 @@ async def show_drops(context: CommandContext, rest: str) -> None:
 
 
 async def recall(context: CommandContext, rest: str) -> None:
-    """Give the model again what was left out.
+    """Give what was left out back to the model.
 
     It is added to your next message. A:B are characters; without a range it is the whole, as far as one message
     takes it. /drops lists the ids.

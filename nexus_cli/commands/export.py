@@ -52,10 +52,10 @@ async def copy_answer(context: CommandContext, rest: str) -> None:
         context.say(await context.copy(answer))
         return
     if not (rest.isascii() and rest.isdigit() and 0 < len(rest) < 6):
-        raise usage_error("copy", rest, "it takes the number of a block of code")
+        raise usage_error("copy", rest, "expected the number of a code block")
     blocks = [token.content for token in MarkdownIt("commonmark").parse(answer) if token.type == "fence"]
     if not 1 <= int(rest) <= len(blocks):
-        why = f"the last answer has {len(blocks)} of them" if blocks else "the last answer has no block of code"
+        why = f"the last answer has {len(blocks)} of them" if blocks else "the last answer has no code block"
         raise usage_error("copy", rest, why)
     context.say(await context.copy(blocks[int(rest) - 1].removesuffix("\n")))
 

@@ -45,20 +45,20 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
         raise usage_error(
-            "goal", rest, "it does not say what becomes of it", f"/goal done {first} or /goal drop {first}"
+            "goal", rest, "it does not say what to do with the goal", f"/goal done {first} or /goal drop {first}"
         )
     if first in VERBS:
         if not names:
             raise usage_error("goal", rest, f"it does not say which: /goal {first} ID")
         if len(ids) < len(names):
             hint = f"/goal lists them; put another word before {first} where it is the text of a goal"
-            raise usage_error("goal", rest, f"{first} is followed by ids alone, such as /goal {first} g1 g2", hint)
+            raise usage_error("goal", rest, f"{first} takes only ids, such as /goal {first} g1 g2", hint)
         return first
     near = MEANT.get(first) or next(iter(difflib.get_close_matches(first, VERBS, 1, NEAR)), "")
     if near and (ids or not names):
         right = f"/goal {near} {' '.join(ids) or 'ID'}"
         raise usage_error(
-            "goal", rest, f"{first} is no verb of it, the nearest is {near}: {right}", "/goal lists the ids"
+            "goal", rest, f"{first} is not one of its verbs, the nearest is {near}: {right}", "/goal lists the ids"
         )
     return ""
 
@@ -71,7 +71,7 @@ async def _set(context: CommandContext, text: str) -> None:
     except NexusError as error:
         if error.kind != "aborted" or len(goals_report(context.session.state)["goals"]) == before:
             raise
-        context.say("Breaking the goal down was stopped: it is kept without steps.")
+        context.say("Stopped: the goal is saved without steps.")
 
 
 def _complete_goal(context: CommandContext) -> Sequence[str]:

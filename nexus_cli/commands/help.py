@@ -72,7 +72,7 @@ async def reload(context: CommandContext, rest: str) -> None:
         for line in filter(lambda line: line not in context.settings.notices, settings.notices):
             context.say(line)
         await context.reopen(resume_options(context), settings)
-        context.say("Settings reloaded; theme and keys apply from the next start on.")
+        context.say("Settings reloaded; theme and keys apply at the next start.")
     if has_sent_request(context):
         context.session.reload()
         context.say(f"Instructions reloaded. {await describe_cache_miss(context)}".rstrip())

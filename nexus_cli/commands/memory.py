@@ -18,10 +18,10 @@ ACTS = ("add", "accept", "forget", "search", "list")
 CHANGES = ("add", "accept", "forget")
 USAGE = {"add": "[user|project|agent] TEXT", "accept": "ID..., or all", "forget": "ID...", "search": "WORDS"}
 MISSING = {
-    "add": "what: a sentence",
-    "accept": "which: an id, several, or all",
-    "forget": "which: an id, or several",
-    "search": "what for: words",
+    "add": "what to remember",
+    "accept": "which fact: an id, several, or all",
+    "forget": "which fact: an id, or several",
+    "search": "what to search for",
 }
 CONSOLIDATE = "consolidate"
 IDS = re.compile(r"[\s,;]+")
@@ -33,27 +33,27 @@ OFFERED = 50
 async def edit_memory(context: CommandContext, rest: str) -> None:
     """Show, add, accept or forget what is remembered.
 
-    Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and count once
-    you accept them. add [user|project|agent] TEXT keeps a fact (in project), accept ID... or all keeps proposals,
-    forget ID... removes facts and their texts from memory (sessions that were sent them, or in which they were said,
-    keep them until you delete them: they are named), search WORDS shows the kept ones that fit.
+    Alone it lists the facts of this project, of you and of the agent; proposals of the model come first and take effect
+    once you accept them. add [user|project|agent] TEXT saves a fact (in project), accept ID... or all saves proposals,
+    forget ID... removes facts and their texts from memory (sessions that contain them keep them until you delete them:
+    they are named), search WORDS shows the saved ones that match.
     """
     ledger, root, here = require_ledger(context), str(project_root(context.session.folder)), context.session.id
     first, _, text = rest.partition(" ")
     act = first.casefold()
     if act in CHANGES and ledger.path is None:
-        raise NexusError("usage", f"/memory {act}", "this session saves nothing", "nexus memory does it outside of one")
+        raise NexusError("usage", f"/memory {act}", "this session is not saved", "Use nexus memory in a shell")
     text, at = text.strip(), format_utc(local_now())
     if act in ("", "list") and not text:
         context.show("memory", reports.list_facts(ledger, root, here=here))
         return
     if act == CONSOLIDATE:
         hint = f"In a shell: nexus memory {CONSOLIDATE}"
-        raise usage_error("memory", rest, "a model puts memory in order in a session of its own", hint)
+        raise usage_error("memory", rest, "this runs in a session of its own", hint)
     if act == "list":
         raise usage_error("memory", rest, "list takes no arguments", "/memory search WORDS shows the facts that fit")
     if act not in ACTS:
-        raise usage_error("memory", rest, f"it is followed by {', '.join(ACTS)}")
+        raise usage_error("memory", rest, f"expected one of {', '.join(ACTS)}")
     if not text:
         raise usage_error("memory", rest, f"it does not say {MISSING[act]}", f"/memory {act} {USAGE[act]}")
     match act:
@@ -96,7 +96,7 @@ def _split_slot(rest: str, text: str) -> tuple[MemorySlot, str]:
     near = next((slot for slot in SLOTS if _one_edit(named, slot)), "")
     if near and words:
         hint = f"/memory add {near} TEXT; or /memory add project {first} ... where it is a word of the fact"
-        raise usage_error("memory", f"add {first} ...", f"{first} is no slot, the nearest is {near}", hint)
+        raise usage_error("memory", f"add {first} ...", f"{first} is not a slot, the nearest is {near}", hint)
     return MemorySlot.PROJECT, text
 
 

@@ -33,7 +33,7 @@ async def set_model(context: CommandContext, rest: str) -> None:
     except NexusError as error:
         raise usage_error("model", name, f"it cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:
-        context.say(f"{name} is the model already.")
+        context.say(f"Already using {name}.")
         return
     await context.reopen(resume_options(context, model=name))
     context.say(f"model {context.session.model}. {await describe_cache_miss(context)}".rstrip())
@@ -46,7 +46,7 @@ async def _choose_model(context: CommandContext) -> str | None:
     if not choices:
         context.show("models", listed)
         return None
-    return await context.choose(f"The model is {present}. Usable now ($ per million tokens):", choices)
+    return await context.choose(f"Model: {present}. Usable now ($ per million tokens):", choices)
 
 
 def _label(row: Mapping[str, Any], present: str) -> str:
@@ -75,15 +75,17 @@ async def set_effort(context: CommandContext, rest: str) -> None:
     present = context.session.status().effort
     if not rest:
         if effort_notice(context.session.model, LEVELS[0]):
-            context.say(f"{context.session.model} is not known to take an effort; choose another model with /model.")
+            context.say(
+                f"{context.session.model} has no effort levels that nexus knows; choose another model with /model."
+            )
             return
-        title = f"The effort is {present or 'the default of the model'}."
+        title = f"Effort: {present or 'the default of the model'}."
         rest = await context.choose(title, [Choice(level, level) for level in LEVELS]) or ""
         if not rest:
             return
     level = parse_choice("effort", rest, LEVELS)
     if level == present:
-        context.say(f"The effort is {level} already.")
+        context.say(f"Effort is already {level}.")
         return
     if notice := effort_notice(context.session.model, level):
         raise NexusError("usage", f"/effort {level}", notice, "Choose another model with /model")

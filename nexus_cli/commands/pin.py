@@ -16,7 +16,7 @@ MESSAGES = 10
 
 
 async def pin_text(context: CommandContext, rest: str) -> None:
-    """Keep words or a message through every compaction.
+    """Keep a text or a message through every compaction.
 
     A number is that of a message, anything else is the text itself. Pins are kept word for word below the summary,
     together in at most 5 % of the budget. Without an argument the pins are listed, and your newest messages with

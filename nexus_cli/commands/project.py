@@ -13,7 +13,7 @@ async def write_instructions(context: CommandContext, rest: str) -> None:
     """Write NEXUS.md, from what the project shows.
 
     The model looks around, tries the commands for building and testing, and writes the file; each step asks as your
-    permission level says. WORDS are further wishes. A NEXUS.md that is there is revised.
+    permission level says. WORDS are further wishes. An existing NEXUS.md is revised.
     """
     context.start(load_prompt("init", words=rest))
 

@@ -27,7 +27,7 @@ async def list_sessions(context: CommandContext, rest: str) -> None:
     `nexus sessions search` searches them.
     """
     if rest not in ("", "--all"):
-        raise usage_error("sessions", rest, "it takes nothing but --all")
+        raise usage_error("sessions", rest, "the only option is --all")
     folder = None if rest else str(context.session.folder)
     context.show("sessions", reports.list_sessions(require_ledger(context), folder))
 
@@ -56,7 +56,7 @@ async def resume_session(context: CommandContext, rest: str) -> None:
             return
     found = ledger.find_session(chosen)
     if found.id == context.session.id:
-        context.say("This session is open already.")
+        context.say("This session is already open.")
         return
     await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
 
@@ -105,7 +105,7 @@ def _complete_resume(context: CommandContext) -> Sequence[str]:
 
 
 async def clear_session(context: CommandContext, rest: str) -> None:
-    """Begin a new session; this one is kept.
+    """Start a new session; this one is kept.
 
     Model and effort stay; permissions are those of the start. /resume goes back.
     """
@@ -124,7 +124,7 @@ async def fork_session(context: CommandContext, rest: str) -> None:
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
-        raise usage_error("fork", rest, "nothing was said in this session yet", "Say something first")
+        raise usage_error("fork", rest, "nothing has been said in this session yet", "Say something first")
     context.session.refuse_to_leave()
     made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=format_utc(local_now()))
     await _reopen_fork(context, made)
@@ -145,14 +145,14 @@ async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
 async def edit_message(context: CommandContext, rest: str) -> None:
     """Edit your last message and ask again.
 
-    The session goes on in a copy that ends before that message; the message stands in the input box. Files stay as
+    The session continues in a copy that ends before that message; the message is in the input box. Files stay as
     they are: what the model changed since is not undone.
     """
     ledger, before = require_ledger(context), context.session.id
     entries = read_backwards(require_record(context).read, require_record(context).last_id())
     last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
     if last is None:
-        raise usage_error("edit", rest, "nothing was said in this session yet", "Type your first message")
+        raise usage_error("edit", rest, "nothing has been said in this session yet", "Type your first message")
     context.session.refuse_to_leave()
     await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
     context.fill(split_attachments(last.message.content)[0])
@@ -165,7 +165,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
     /resume and --resume find it by that name.
     """
     if not rest:
-        raise usage_error("rename", rest, "it gives no name")
+        raise usage_error("rename", rest, "the name is missing")
     ledger = require_ledger(context)
     ledger.rename_session(context.session.id, parse_session_name("rename", rest))
     context.say(f'Renamed to "{ledger.session(context.session.id).name}".')

@@ -35,7 +35,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
         if rest.casefold() in key
     ]
     if not found:
-        raise usage_error("config", rest, "no setting that has a value has this in its name", "/config lists all")
+        raise usage_error("config", rest, "no setting with a value has this in its name", "/config lists all")
     context.show("settings", {"version": 1, "settings": found, "path": str(places().settings)})
 
 

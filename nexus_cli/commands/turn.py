@@ -13,7 +13,7 @@ async def continue_turn(context: CommandContext, rest: str) -> None:
     when nexus ended is never run a second time by itself.
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
-        raise usage_error("continue", rest, "nothing is open", "Type what to do next")
+        raise usage_error("continue", rest, "no turn was cut short", "Type what to do next")
     context.start()
 
 

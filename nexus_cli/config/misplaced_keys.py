@@ -41,7 +41,7 @@ def hide_key(text: str) -> str:
 def misplaced_notice(key: str, origin: str) -> str:
     """Return the notice about a setting `key` that already holds an API key."""
     unset = f"nexus config set --unset {key}" if REDACTED not in key else "nexus config edit"
-    return f"{key} in {origin} looks like a key and is not used: {unset} takes it out, `nexus login PROVIDER` stores it"
+    return f"{key} in {origin} looks like a key and is not used: {unset} removes it, `nexus login PROVIDER` stores it"
 
 
 def misplaced_key_error(what: str, where: str = "") -> NexusError:

@@ -127,7 +127,7 @@ def _from_keyring(variable: str) -> str:
     try:
         return str(keyring.get_password(SERVICE, variable) or "")
     except Exception as error:  # whatever a backend raises: locked, no bus, refused
-        why = f"the keyring does not give the key of {variable} ({type(error).__name__})"
+        why = f"the keyring did not return the key of {variable} ({type(error).__name__})"
         raise ProviderError("auth", why, f"Unlock it, or export {variable}=...") from error
 
 

@@ -173,7 +173,7 @@ def _read(name: str, path: str, root: str) -> bytes:
     with open(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise _Unfit(name, "is no regular file")
+            raise _Unfit(name, "is not a regular file")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise _Unfit(name, f"is larger than {MOST_BYTES // 2**20} MiB")

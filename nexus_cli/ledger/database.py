@@ -27,7 +27,7 @@ _WHY = {
     sqlite3.SQLITE_CANTOPEN: ("its files cannot be opened", "Check the permissions of its folder"),
     sqlite3.SQLITE_IOERR: ("the disk reported an error", "Check the disk"),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Set it aside, or restore it from a backup"),
-    sqlite3.SQLITE_NOTADB: ("the file is no database", "Set it aside, or restore it from a backup"),
+    sqlite3.SQLITE_NOTADB: ("the file is not a database", "Set it aside, or restore it from a backup"),
     sqlite3.SQLITE_CONSTRAINT: ("its session was deleted or changed by another process", "Start a new session"),
 }
 

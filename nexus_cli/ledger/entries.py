@@ -34,8 +34,8 @@ def append(db: Database, lane: int, entry: Entry) -> None:
     session = lanes.session_of(db, lane)
     last = lanes.last_id(db, lane)
     if entry.id <= last:
-        why = f"it already has an entry {entry.id}: another process went on with it"
-        raise NexusError("ledger", "the session cannot go on here", why, "Fork it with `nexus sessions fork`")
+        why = f"it already has an entry {entry.id}: another process continued it"
+        raise NexusError("ledger", "the session cannot continue here", why, "Fork it with `nexus sessions fork`")
     if entry.id != last + 1:
         raise ValueError(f"entry {entry.id} does not follow {last}")
     db.run(

@@ -44,7 +44,7 @@ def ancestry(db: Database, lane: int) -> Sequence[Segment]:
         lane,
     )
     if not rows:
-        raise NexusError("ledger", "the session cannot go on", "it was deleted meanwhile", "Start a new session")
+        raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
     return [Segment(*row) for row in rows]
 
 
@@ -52,7 +52,7 @@ def session_of(db: Database, lane: int) -> int:
     """Return the key of the session that owns `lane`; `NexusError("ledger", ...)` if it was deleted."""
     row = db.one("SELECT session FROM lanes WHERE id = ?", lane)
     if row is None or row[0] is None:
-        raise NexusError("ledger", "the session cannot go on", "it was deleted meanwhile", "Start a new session")
+        raise NexusError("ledger", "the session cannot continue", "it was deleted meanwhile", "Start a new session")
     return int(row[0])
 
 

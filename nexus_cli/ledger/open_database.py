@@ -148,7 +148,7 @@ def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
         if primary_code(error) not in _BROKEN:
             raise
     aside = _set_aside(path)
-    notices.append(f"the ledger was damaged: it was kept as {aside} and a new one was begun")
+    notices.append(f"the ledger was damaged: it was set aside as {aside} and a new one was created")
     _make_private_file(path)
     return retry_while_busy(lambda: _create_or_upgrade(path))
 

@@ -18,7 +18,7 @@ from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """What SQLite says where it may not write, or there is no room."""
-_NOTHING_IN_IT = ("it is empty, and cannot be begun", "Free some space on its disk, and make its folder writable")
+_NOTHING_IN_IT = ("it is empty, and cannot be initialized", "Free some space on its disk, and make its folder writable")
 _WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_HOME"
 
 
@@ -106,7 +106,7 @@ def open_readonly(path: Path) -> ReadOnlyDatabase:
 
 def _outdated(path: Path, found: int, today: int) -> NexusError:
     """Return the error for a ledger that needs an upgrade, which cannot be done here."""
-    why = f"an older nexus wrote it (schema {found}, today {today}), and bringing it forward takes a writable folder"
+    why = f"an older nexus wrote it (schema {found}, today {today}), and upgrading it needs a writable folder"
     return NexusError("ledger", f"the ledger {path} cannot be read", why, _WRITABLE)
 
 

@@ -231,7 +231,7 @@ def find(db: Database, key: str) -> SessionInfo:
         raise _unknown_session(db, key)
     names = ", ".join(f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows[:5])
     more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-    raise NexusError("usage", f"`{key}` names {len(rows)} sessions", names + more, "Give more of the id")
+    raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names + more, "Give more of the id")
 
 
 def rename(db: Database, session: str, name: str) -> None:
@@ -286,8 +286,8 @@ def _check_name(db: Database, name: str, own: int = 0) -> str:
         own, start, start + "~", title,
     )  # fmt: skip
     if other:
-        why = f"session {other[0]} has it" if other[1] == title else f"the id of session {other[0]} begins so"
-        raise NexusError("usage", f"the name `{title}` is taken", why, "Choose another")
+        why = f"session {other[0]} has it" if other[1] == title else f"session {other[0]} has an id that begins with it"
+        raise NexusError("usage", f'the name "{title}" is taken', why, "Choose another")
     return title
 
 
@@ -298,4 +298,4 @@ def _unknown_session(db: Database, key: str) -> NexusError:
     near = difflib.get_close_matches(key, [row[0] for row in rows if row[0]], 1)
     near = near or difflib.get_close_matches(key.upper(), [row[1] for row in rows], 1)
     hint = f"Did you mean `{near[0]}`? See `nexus sessions list`" if near else "See `nexus sessions list`"
-    return NexusError("usage", f"there is no session `{key}`", "no id begins so and none has that name", hint)
+    return NexusError("usage", f'no session matches "{key}"', "no id begins with it, and no name is equal to it", hint)

@@ -103,7 +103,7 @@ def read_env_address(provider: str, environ: Mapping[str, str]) -> EnvValue | No
         return None
     text = environ[name].strip()
     if not _is_address(text):
-        why = f"{name} is no address: it must be a whole one with http:// or https://"
+        why = f"{name} is not an address: it must be complete, with http:// or https://"
         raise ProviderError("config", why, "Correct it, or unset it")
     return EnvValue(text, text == environ[name])
 

@@ -86,7 +86,7 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
     """Return the advice for a failure of `kind` with `model`; "" if there is none."""
     provider = provider_of(model)
     if spent and kind in ("auth", "rate_limit", "provider"):
-        return f"Look at the plan and the balance of the {provider} account, or choose another model"
+        return f"Check the plan and the balance of the {provider} account, or choose another model"
     if kind == "auth":
         if status == 403:
             return f"The key in {key_variable(provider)} may not use {model}"
@@ -104,7 +104,7 @@ def hint_for(kind: str, model: str, *, status: int | None = None, spent: bool = 
         "rate_limit": "Try again later",
         "overloaded": "Try again later, or choose another model",
         "overflow": "Compact the session, or choose a model with a larger window",
-        "refused": "Put the request in other words, or choose another model",
+        "refused": "Rephrase the request, or choose another model",
         "provider": "Try again; if it keeps failing, choose another model",
     }.get(kind, "")
 
@@ -376,7 +376,7 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
     package = missing_package(error)
     if package.partition(".")[0] == "litellm":
         return ProviderError(
-            "internal", f"litellm cannot be imported: {format_error_line(str(error))}", "Install nexus again"
+            "internal", f"litellm cannot be imported: {format_error_line(str(error))}", "Reinstall nexus"
         )
     if package:
         why = f"{provider_of(model) or model} needs the package {package}, which is not installed"

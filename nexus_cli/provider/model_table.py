@@ -319,4 +319,4 @@ def check_model(name: str) -> None:
     provider, rest = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not rest.strip("/"):
         why = f"no provider is known for {name!r}" if not provider else f"{name!r} names a provider and no model"
-        raise NexusError("usage", "this model cannot be asked", why, HOW_TO_NAME)
+        raise NexusError("usage", "unknown model", why, HOW_TO_NAME)

@@ -27,7 +27,7 @@ from nexus_cli.session.next_request.next_request import Outlook
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
-KEPT = "What came was kept"
+KEPT = "What arrived is kept"
 """Beginning of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
 """What a provider is given beside the lines of a request, as its manifest has it."""
@@ -141,13 +141,13 @@ def _raise_unless_finished(reply: Reply) -> None:
             raise NexusError("provider", "the model gave no answer", why, "Try again, or another model")
         case "none":
             why = reply.problem or "the stream ended without a reason"
-            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to go on")
+            raise NexusError("provider", "the reply broke off", why, f"{KEPT}; ask to continue")
         case "refused":
             why = reply.problem or "the provider's filter stopped the answer"
-            raise NexusError("refused", "the model refused", why, "Put the request in other words")
+            raise NexusError("refused", "the model refused", why, "Rephrase the request")
         case "length" if not reply.message.tool_calls:
             raise NexusError(
-                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask to go on"
+                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask to continue"
             )
 
 

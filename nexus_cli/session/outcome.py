@@ -28,7 +28,7 @@ _LAYERS = {
     "recipe": ("the recipe {recipe}", "choose another with --recipe NAME"),
     "settings": ("the limits.{limit} of your settings", "change it with nexus config edit"),
     "project": ("the limits.{limit} in this project's .nexus/config.toml", "change it there, or nexus trust --revoke"),
-    COMMAND_LINE: ("--no-tools", "leave it away"),
+    COMMAND_LINE: ("--no-tools", "omit it"),
 }
 """Name of a layer, and how the person changes it."""
 _PLAIN = {

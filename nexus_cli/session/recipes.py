@@ -20,7 +20,7 @@ NOT_TRUSTED: Mapping[State, str] = {
     "untrusted": "it belongs to this project, which is not trusted",
 }
 """Why a recipe that lies in the project does not count."""
-TRUST = "`nexus trust` shows what it holds and lets it count"
+TRUST = "`nexus trust` shows what it holds and enables it"
 
 
 def folders() -> list[Path]:
@@ -48,7 +48,7 @@ def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
                 raise
             raise NexusError("usage", error.what, why, TRUST) from error
     shadowed = name in here.names() and name in recipe_names(folders())
-    notice = f"recipe {name} of this project is not used: another one has this name, and comes first"
+    notice = f"recipe {name} of this project is not used: another recipe of this name comes first"
     return load_recipe(name, folders(), here), (notice,) if shadowed else ()
 
 
@@ -65,9 +65,9 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
         return recipe_for(options.front if own in FRONTS and options.front else own, options.cwd)
     except NexusError as error:
         why = f"the session has the limits of its recipe: {error.message}"
-        hint = "Go on in another recipe: --recipe ask"
-        hint = f"{TRUST}; or go on in another recipe: --recipe ask" if error.hint == TRUST else hint
-        raise NexusError(error.kind, f"session {found.id} cannot go on", why, hint) from error
+        hint = "Continue in another recipe: --recipe ask"
+        hint = f"{TRUST}; or continue in another recipe: --recipe ask" if error.hint == TRUST else hint
+        raise NexusError(error.kind, f"session {found.id} cannot continue", why, hint) from error
 
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:

@@ -434,5 +434,5 @@ class Session:
 
     def _timed_out(self) -> NexusError:
         why = f"{self.state.limits.timeout} s have passed"
-        hint = self.state.lane_state.spending.raised_by("timeout", "Go on with a higher --timeout")
+        hint = self.state.lane_state.spending.raised_by("timeout", "Continue with a higher --timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

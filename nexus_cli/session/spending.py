@@ -87,7 +87,7 @@ class Spending:
         return f"The recipe {recipe.name} sets it: change limits.{name}{there}, or choose another with --recipe NAME"
 
     def _reached(self, name: str, why: str, option: str) -> NexusError:
-        hint = self.raised_by(name, f"Go on with a higher {option}")
+        hint = self.raised_by(name, f"Continue with a higher {option}")
         return NexusError("limit", f"limit {name} reached", why, hint)
 
 
@@ -99,4 +99,4 @@ def left_over(model: ModelInfo, expected: int) -> int:
 def unknown_price(model: str) -> NexusError:
     """Return the error for `--max-cost` without a known price."""
     hint = f"Set it: {price_command(model)}, and output_price likewise"
-    return NexusError("usage", "--max-cost cannot be kept", f"the price of {model} is unknown", hint)
+    return NexusError("usage", "--max-cost cannot be enforced", f"the price of {model} is unknown", hint)

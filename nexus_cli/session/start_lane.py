@@ -45,7 +45,7 @@ async def _resume(state: SessionState) -> None:
         lane_state.pending = "model"
     elif not lane.renders_to(head, dict(entries)):
         lane_state.pending = "reload"
-        line = "another version of nexus wrote this session; its next request is sent anew"
+        line = "another version of nexus wrote this session; its next request misses the cache"
         lane_state.emit(Notice(line, warning=False))
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):

@@ -140,6 +140,6 @@ def _stop_repetition(lane_state: LaneState, dispatcher: Dispatcher, calls: tuple
             why = f"{call.name} was called {times} times in a row with the same arguments"
             some = f"; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
             why += ", and refused each time" if refused >= times - 1 else some
-            raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Ask in other words")
+            raise NexusError("denied" if denied else "limit", "the turn was stopped", why, "Rephrase the request")
         if times >= NOTICE_AT:
             lane_state.notices.append(repeat_notice(call, times))

@@ -26,9 +26,7 @@ def facts(tmp_path: Path) -> None:
     places().data.mkdir(parents=True)
     ledger = Ledger.open(places().ledger)
     for text in ("Run pytest quietly.", "Use pytest -q."):
-        ledger.facts.add(
-            MemorySlot.AGENT, text, state=FactState.KEPT, at=AT, actor="agent", project=str(tmp_path)
-        )
+        ledger.facts.add(MemorySlot.AGENT, text, state=FactState.KEPT, at=AT, actor="agent", project=str(tmp_path))
     ledger.close()
 
 
@@ -57,12 +55,12 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     assert not value["forgotten"], "what is kept stays until its merger is accepted"
     assert [fact["text"] for fact in value["remembered"]] == [MERGED["text"]]
     text = changes_text(value, 80)
-    assert text.startswith("2 facts looked at.") and text.endswith("Two facts became one.")
+    assert text.startswith("2 facts reviewed.") and text.endswith("Two facts became one.")
     told = "+ m3 Run pytest -q. (waits for you: nexus memory accept; then m1, m2 will be forgotten)"
     assert told in " ".join(text.split())
     listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]
     assert [(fact["id"], fact["state"]) for fact in listed] == [("m3", "proposed"), ("m2", "kept"), ("m1", "kept")]
-    assert b"takes the place of m1, m2" in nexus("memory", "list").stdout
+    assert b"replaces m1, m2" in nexus("memory", "list").stdout
     accepted = nexus("memory", "accept", "all")
     assert accepted.returncode == 0 and b"Forgotten: m1 (agent) Run pytest quietly." in accepted.stdout
     listed = json.loads(nexus("memory", "list", "--json").stdout)["facts"]

@@ -279,7 +279,7 @@ def test_unset_and_a_value_contradict_each_other(nexus: Run) -> None:
 def test_a_negative_number_is_a_value_and_told_as_one(nexus: Run, value: str) -> None:
     done = nexus("config", "set", "limits.max_cost", value)
     assert done.returncode == 2 and b"limits.max_cost" in done.stderr and b"option" not in done.stderr
-    assert b"--unset contradict" in nexus("config", "set", "limits.max_cost", value, "--unset").stderr
+    assert b"--unset cannot be combined" in nexus("config", "set", "limits.max_cost", value, "--unset").stderr
     assert b"no such option: -x" in nexus("config", "set", "limits.max_cost", "-x").stderr
 
 

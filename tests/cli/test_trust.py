@@ -35,7 +35,7 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     assert done.returncode == 0 and not done.stderr
     for line in (
         "limits.max_steps = 7: instead of 200", "allow = all: has no effect, yours is read",
-        "model: not for a project to set", ".nexus/recipes/careful.toml", ".nexus/mcp.json", "It is in effect.",
+        "model: a project cannot set this", ".nexus/recipes/careful.toml", ".nexus/mcp.json", "It is in effect.",
     ):  # fmt: skip
         assert line in text
     assert nexus("config", "get", "limits.max_steps").stdout == b"7\n"
@@ -53,7 +53,7 @@ def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
     assert command.trust(str(project), json=True) == 0
     shown, asked = capfd.readouterr()
     assert json.loads(shown)["state"] == state
-    assert "limits.max_steps = 7: instead of 200" in asked and "Let it take effect? [y/N]" in asked
+    assert "limits.max_steps = 7: instead of 200" in asked and "Trust it? [y/N]" in asked
     assert ("nothing was changed" in asked) is (state == "untrusted")
 
 
@@ -67,7 +67,7 @@ def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> 
     value = json.loads(nexus("trust", "deep", "--json").stdout)
     assert value["project"] == str(project) and value["state"] == "trusted" and value["refused"] == ["model"]
     revoked = nexus("trust", "--revoke")
-    assert (revoked.returncode, revoked.stdout) == (0, b"") and b"is trusted no longer" in revoked.stderr
+    assert (revoked.returncode, revoked.stdout) == (0, b"") and b"is no longer trusted" in revoked.stderr
     again = json.loads(nexus("trust", "--revoke", "--json").stdout)
     assert (again["revoked"], again["state"]) == (False, "untrusted")
 
@@ -106,7 +106,7 @@ def test_what_is_shown_is_what_is_in_effect(nexus: Run, project: Path) -> None:
     )
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "compact.prune = False: instead of True" in text and "limits.max_steps = 7: instead of 200" in text
-    assert "Has no effect as it is: compact.at cannot be set: compact.at (0.3) must be above" in text
+    assert "Not in effect: compact.at cannot be set: compact.at (0.3) must be above" in text
     assert "there is no setting limits.max_stepz" in text and "compact.at = 0.3" not in text
     shown = {key: nexus("config", "get", key).stdout for key in ("compact.prune", "limits.max_steps", "compact.at")}
     assert shown == {"compact.prune": b"false\n", "limits.max_steps": b"7\n", "compact.at": b"0.85\n"}

@@ -82,7 +82,7 @@ def test_all_that_waits_is_accepted_at_once(context: FakeContext) -> None:
     form, value = context.shown[-1]
     assert form == "fact" and len(value["facts"]) == 3 and {one["state"] for one in value["facts"]} == {"kept"}
     assert value["forgotten"] == []
-    assert "nothing to do" in shown(context.run("memory accept all"))
+    assert "Nothing to do" in shown(context.run("memory accept all"))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_makes_no_sense_is_one_line(context: FakeContext, line: str) -> Non
 
 
 def test_what_is_missing_is_named(context: FakeContext) -> None:
-    for act, named in (("accept", "an id, several, or all"), ("forget", "an id"), ("add", "a sentence")):
+    for act, named in (("accept", "an id, several, or all"), ("forget", "an id"), ("add", "what to remember")):
         with pytest.raises(NexusError, match=named):
             context.run(f"memory {act}")
     with pytest.raises(NexusError) as caught:
@@ -192,14 +192,12 @@ def test_a_source_is_said_in_words(context: FakeContext) -> None:
     sources = {one["text"]: one["source"] for one in shown_facts(context)}
     assert sources["from here"] == "this session, message 2"
     assert sources["named"] == 'session "login page" of 2026-01-13, message 4'
-    assert "3 proposals of the model wait; they count once you accept them" in " ".join(shown(context).split())
+    assert "3 proposals of the model wait for you" in " ".join(shown(context).split())
 
 
 def test_one_proposal_is_spoken_of_as_one(context: FakeContext) -> None:
     propose(context, "alone")
-    assert "1 proposal of the model waits; it counts once you accept it (/memory accept m1):" in shown(
-        context.run("memory"), 200
-    )
+    assert "1 proposal of the model waits for you (/memory accept m1):" in shown(context.run("memory"), 200)
 
 
 def test_what_the_person_adds_is_told_in_the_same_session(context: FakeContext) -> None:

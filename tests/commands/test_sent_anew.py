@@ -76,12 +76,12 @@ def test_another_effort_says_what_no_cache_has(caching: FakeContext) -> None:
     caching.run("effort high")
     assert "misses the cache" in caching.said[-1]
     caching.run("effort high")
-    assert caching.said[-1] == "The effort is high already."
+    assert caching.said[-1] == "Effort is already high."
 
 
 def test_a_model_without_effort_says_so_before_it_offers_levels(caching: FakeContext) -> None:
     caching.run("effort")
-    assert "not known to take an effort" in caching.said[-1] and not caching.offered
+    assert "has no effort levels" in caching.said[-1] and not caching.offered
 
 
 def test_a_switch_to_another_window_says_what_its_own_plan_will_take(caching: FakeContext, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_sessions_lists_this_folder_or_all(context: FakeContext, tmp_path: Path)
 
 
 def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="nothing was said"):
+    with pytest.raises(NexusError, match="nothing has been said"):
         context.run("fork")
     context.turn("shared words")
     source = context.session.id
@@ -109,7 +109,7 @@ def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
 
 
 def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="nothing was said"):
+    with pytest.raises(NexusError, match="nothing has been said"):
         context.run("edit")
     context.turn("first words")
     context.turn('second words\n\n<file path="a.py">\nx\n</file>')
@@ -162,7 +162,7 @@ def test_a_name_is_one_line_and_finds_the_session(context: FakeContext) -> None:
     assert "the [/bold] {} %s page" in context.said[-1]
     with the_ledger() as ledger:
         assert ledger.find_session("the [/bold] {} %s page").id == context.session.id
-    with pytest.raises(NexusError, match="no name"):
+    with pytest.raises(NexusError, match="the name is missing"):
         context.run("rename")
     with pytest.raises(NexusError, match="at most 100"):
         context.run(f"rename {'x' * 101}")
@@ -248,7 +248,7 @@ def test_compact_tells_how_it_went_and_takes_instructions(context: FakeContext) 
 
 def test_what_is_open_goes_on(context: FakeContext) -> None:
     for _ in range(2):
-        with pytest.raises(NexusError, match="nothing is open"):
+        with pytest.raises(NexusError, match="no turn was cut short"):
             context.run("continue")
         context.turn("words")
     assert not context.started

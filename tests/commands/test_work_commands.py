@@ -136,7 +136,7 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     assert limit == {"name": "allow", "value": "read", "bound_by": "settings", "said": {"settings": "read"}}
     assert {limit["name"] for limit in shown(context, "why")["limits"]} == {"max_steps", "allow"}
     text = FORMS["why"](shown(context, "why mode"), 80)
-    assert text == "mode is not limited by any layer."
+    assert text == "mode has no limit."
     with pytest.raises(NexusError, match="it must be one of max_steps"):
         context.run("why nonsense")
 
@@ -165,7 +165,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def test_review_gives_the_model_the_uncommitted_change_or_a_range(context: FakeContext, tmp_path: Path) -> None:
-    with pytest.raises(NexusError, match="no git repository"):
+    with pytest.raises(NexusError, match="not in a git repository"):
         context.run("review")
     (tmp_path / "a.py").write_text("one = 1\n")
     git(tmp_path, "init", "-q")

@@ -124,7 +124,7 @@ def test_the_second_writer_of_a_session_is_told(ledger: Ledger, path: Path, make
     lane = make.new(ledger).main_lane
     second = Ledger.open(path)
     on(ledger, lane).append(make.user(1))
-    with pytest.raises(NexusError, match="another process went on with it") as caught:
+    with pytest.raises(NexusError, match="another process continued it") as caught:
         on(second, lane).append(make.user(1, "something else"))
     assert "Fork it" in caught.value.hint
     on(second, lane).append(make.user(2))

@@ -166,7 +166,7 @@ def test_one_that_has_to_be_brought_forward_says_that_this_takes_a_writable_fold
         say(caught.value.line)
 
     status, (line,) = make.in_child(work)
-    assert status == 0 and "an older nexus wrote it" in line and "takes a writable folder" in line
+    assert status == 0 and "an older nexus wrote it" in line and "needs a writable folder" in line
     assert "\n" not in line and "NEXUS_HOME" in line
 
 

@@ -61,7 +61,7 @@ def test_an_entry_that_is_not_the_next_is_refused(ledger: Ledger, make: SimpleNa
     on(ledger, lane).append(make.user(1))
     with pytest.raises(ValueError, match="does not follow"):
         on(ledger, lane).append(make.user(3))
-    with pytest.raises(NexusError, match="another process went on"):
+    with pytest.raises(NexusError, match="another process continued it"):
         on(ledger, lane).append(make.user(1))
     assert [entry.id for entry in on(ledger, lane).read(1, 9)] == [1]
 

@@ -74,17 +74,20 @@ def test_an_unknown_key_names_the_nearest(ledger: Ledger, make: SimpleNamespace,
 def test_a_key_that_names_several_lists_them(ledger: Ledger, make: SimpleNamespace) -> None:
     made = [make.new(ledger) for _ in range(7)]
     ledger.db.run("UPDATE sessions SET name = 'same'")  # as in a ledger from before names were looked at
-    with pytest.raises(NexusError, match="names 7 sessions") as caught:
+    with pytest.raises(NexusError, match="matches 7 sessions") as caught:
         ledger.find_session("same")
     assert made[-1].id in caught.value.why and "and 2 more" in caught.value.why
-    with pytest.raises(NexusError, match="names 7 sessions"):
+    with pytest.raises(NexusError, match="matches 7 sessions"):
         ledger.find_session(made[0].id[:5])
 
 
 def test_a_name_that_finds_another_session_is_refused(ledger: Ledger, make: SimpleNamespace) -> None:
     one, two = (make.new(ledger, at=f"20{year}-01-01T00:00:00.000Z") for year in (26, 30))
     ledger.rename_session(one.id, "parser fix")
-    taken = {" parser\tfix ": f"session {one.id} has it", one.id[:6].lower(): f"the id of session {one.id} begins so"}
+    taken = {
+        " parser\tfix ": f"session {one.id} has it",
+        one.id[:6].lower(): f"session {one.id} has an id that begins with it",
+    }
     for name, why in taken.items():
         for give in (
             lambda name=name: ledger.rename_session(two.id, name),

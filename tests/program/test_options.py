@@ -154,9 +154,9 @@ def test_without_saving_nothing_is_written_and_nothing_can_be_resumed(seen: Seen
 def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
     *unkept, kept = seen["cut_off"]
     for done, kind in zip(unkept, ("length", "provider"), strict=True):
-        assert done.result["error"]["kind"] == kind and "Nothing was kept" in done.result["error"]["hint"]
-        assert len(done.told) == 1 and "ask to go on" not in done.told[0]
-    assert kept.result["error"]["hint"] == "What came was kept; ask to go on"
+        assert done.result["error"]["kind"] == kind and "Nothing was saved" in done.result["error"]["hint"]
+        assert len(done.told) == 1 and "ask to continue" not in done.told[0]
+    assert kept.result["error"]["hint"] == "What arrived is kept; ask to continue"
 
 
 def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:
@@ -226,7 +226,7 @@ def test_a_limit_lowers_the_output_cap_before_it_refuses(seen: Seen) -> None:
 def test_the_only_key_chooses_the_model_and_it_is_announced(seen: Seen) -> None:
     done, body, model = seen["one_key"]
     assert done.status == 0 and body["model"] == model.partition("/")[2]
-    assert done.told == [f"nexus: Using {model}, because OPENAI_API_KEY is set; another one: --model NAME"]
+    assert done.told == [f"nexus: Using {model}, because OPENAI_API_KEY is set; to use another: --model NAME"]
 
 
 def test_several_keys_are_listed_and_nothing_is_sent(seen: Seen) -> None:

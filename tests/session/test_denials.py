@@ -121,7 +121,7 @@ def test_tools_that_were_switched_off_on_a_resumed_session_name_the_option(tmp_p
     first = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Played(lambda request: "hi"))
     say(first, "go")
     line = told(tmp_path, LOOK, steps=2, resume=first.id, no_tools=True)
-    assert line.endswith("a.txt. --no-tools leaves read_file out: leave it away.")
+    assert line.endswith("a.txt. --no-tools leaves read_file out: omit it.")
 
 
 def test_of_an_unknown_layer_nothing_is_claimed() -> None:

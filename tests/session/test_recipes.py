@@ -36,9 +36,7 @@ def project(tmp_path: Path) -> Path:
 def made(folder: Path, settings: Settings = SETTINGS, **options: Any) -> Session:
     provider = options.pop("provider", Played(lambda request: "well"))
     earlier = options.pop("earlier", None)
-    return open_session(
-        Options(folder, MODEL, **options), settings, approver=None, provider=provider, earlier=earlier
-    )
+    return open_session(Options(folder, MODEL, **options), settings, approver=None, provider=provider, earlier=earlier)
 
 
 def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Path) -> None:
@@ -76,7 +74,7 @@ def test_a_projects_recipe_of_a_name_that_is_taken_is_not_used_and_that_is_said(
     trust.trust(project)
     recipe, told = recipe_for("chat", project)
     assert recipe == own_recipe("chat") and told == (
-        "recipe chat of this project is not used: another one has this name, and comes first",
+        "recipe chat of this project is not used: another recipe of this name comes first",
     )
     session = made(project, recipe="chat")
     assert told[0] in session.notices and session.state.limits.max_iterations is None

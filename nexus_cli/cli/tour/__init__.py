@@ -35,13 +35,13 @@ MAX_MODELS = 6
 
 @app.command("tour")
 def tour(
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Go straight through; every question is allowed.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder in which it happened.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run without pauses; every question is allowed.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the tour.")] = False,
     part: Annotated[str, typer.Option(hidden=True)] = "",
     session: Annotated[str, typer.Option(hidden=True)] = "",
     slow: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> int:
-    """See it work with no key: the real engine, a scripted model, a folder of its own.
+    """See nexus at work without a key: the real engine, a scripted model, its own folder.
 
     In a terminal step by step, otherwise straight through. Your own sessions and settings are not touched.
     """

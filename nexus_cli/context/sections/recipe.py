@@ -95,7 +95,7 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
             text = decode(project.files[f"{name}.toml"], where).text
             return Recipe(name, source=where, **recipe_file.read_project_recipe(text, where))
     if odd:
-        raise NexusError("config", odd, "is no regular file", "Put the recipe in its place")
+        raise NexusError("config", odd, "is not a regular file", "Put the recipe in its place")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
     near = difflib.get_close_matches(name[:80], there, 1)
     hint = (f"Did you mean {near[0]}? " if near else "") + f"There are: {', '.join(there) or 'none'}"

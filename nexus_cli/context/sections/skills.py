@@ -125,7 +125,7 @@ def _make_skill(folder: str, source: Path | bytes, where: str, origin: str) -> S
     except NexusError as error:
         return Skill(name, "", where, source, origin, problem=one_line(error.why))
     front, body = _split_front_matter(found.text if found else "")
-    problem = "is no regular file" if found is None else _problem(found.text, front, body, source, where)
+    problem = "is not a regular file" if found is None else _problem(found.text, front, body, source, where)
     said = front.get("description") or ("" if problem else _paragraph(body))
     return Skill(_name(front.get("name", "")) or name, _one_line(said), where, source, origin, problem=problem)
 

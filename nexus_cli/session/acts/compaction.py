@@ -35,7 +35,7 @@ def compaction(instructions: str) -> Act:
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
         if isinstance(lane_state.lane.next_step(), Dispatch):
-            raise NexusError("usage", "not compacted", "a call waits for its result", "Go on first")
+            raise NexusError("usage", "not compacted", "a call waits for its result", "/continue first")
         await begin_pending_epoch(lane_state)
         await compact(lane_state, "command", lane_state.settings.compact.to, instructions)
 
@@ -62,7 +62,7 @@ def uncompaction() -> Act:
         lane_state = state.lane_state
         lane, log = lane_state.lane, lane_state.lane.timeline.log
         if isinstance(lane.next_step(), Dispatch):
-            raise NexusError("usage", "nothing was undone", "a call waits for its result", "Go on first")
+            raise NexusError("usage", "nothing was undone", "a call waits for its result", "/continue first")
         made = compaction_in_force(lane.epoch, log.epoch)
         if made is None or made.parent is None:
             why = "this session has no compaction that is in force"
@@ -111,7 +111,7 @@ def pin(what: str) -> Act:
         made = pins.add_pin(timeline, what, count, room)
         every = pins.list_pins(timeline)
         taken = sum(one.tokens(count) for one in every)
-        place = f"message {made.entry}" if made.entry else "these words"
+        place = f"message {made.entry}" if made.entry else "this text"
         said = f"pinned {place} as {made.id}: {made.tokens(count):,} tokens, all pins {taken:,} of {room:,}"
         crowded = split_fitting_pins(every, room, count)[1]
         if crowded:

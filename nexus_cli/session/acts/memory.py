@@ -130,7 +130,7 @@ def reflection(tell: Callable[[str], None]) -> Act:
         if not newest_words(lane_state.lane):
             raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
         if not isinstance(lane_state.lane.next_step(), Done):
-            raise NexusError("usage", "no reflection", "the last turn is not finished", "Go on first")
+            raise NexusError("usage", "no reflection", "the last turn is not finished", "/continue first")
         await begin_pending_epoch(lane_state)
         tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection")))
 

@@ -52,10 +52,10 @@ def add_pin(timeline: Timeline, what: str, count: Callable[[str], int], room: in
     what = what.strip()
     number, entry = what.removeprefix("#"), _number(what)
     if not what or (number.isdigit() and not entry):
-        why = "it has no words and no message number"
+        why = "expected text or the number of a message"
         raise NexusError("usage", f"/pin {what}".strip(), why, FIND)
     if not entry and NUMBERED.fullmatch(what):
-        raise NexusError("usage", f"/pin {what[:40]}", "this is no number of a message", FIND)
+        raise NexusError("usage", f"/pin {what[:40]}", "this is not the number of a message", FIND)
     text = _text(_entry(timeline, entry), count) if entry else what
     now = list_pins(timeline)
     same = next((one for one in now if (one.entry == entry if entry else one.text == text)), None)
@@ -79,7 +79,7 @@ def remove_pin(timeline: Timeline, what: str) -> Pin:
     if len(found) != 1:
         ids = ", ".join(one.id for one in found or now)
         there = f"there are {ids}" if now else "nothing is pinned"
-        why = f"{ids} have these words" if found else f"there is no such pin: {there}"
+        why = f"{ids} match" if found else f"there is no such pin: {there}"
         raise NexusError("usage", f"/unpin {_short(what)}".rstrip(), why, "/pin lists them")
     timeline.memo(KIND, {"id": found[0].id, "off": True})
     return found[0]

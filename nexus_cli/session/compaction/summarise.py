@@ -163,14 +163,18 @@ def find_headings(text: str) -> list[str]:
 
 
 async def _from_transcript(
-    lane_state: LaneState, plan: CompactionPlan, model: Model, messages: Sequence[Message], instructions: str,
+    lane_state: LaneState,
+    plan: CompactionPlan,
+    model: Model,
+    messages: Sequence[Message],
+    instructions: str,
     paid: _Paid,
 ) -> str:
     """Sum up a plain transcript, piece by piece, each with the summary so far."""
     summary = ""
     room = room_for(lane_state, plan, model)
     if room < LEAST_PIECE:
-        raise SummaryError(f"the window of {model.info.name} is too small to sum up in")
+        raise SummaryError(f"the window of {model.info.name} is too small to write a summary in")
     # in a thread: redacting and counting a long history takes seconds, and the event loop has to hear a Ctrl+C
     pieces = await asyncio.to_thread(lambda: list(_pieces(transcript_lines(messages), room, lane_state.context)))
     if len(pieces) > MOST_PIECES:

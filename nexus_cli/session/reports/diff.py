@@ -56,7 +56,7 @@ def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
     if found is None:
         raise _Unable("git is not installed")
     if _git(found, folder, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
-        raise _Unable("this folder is in no git repository")
+        raise _Unable("this folder is not in a git repository")
     head, status = _git(found, folder, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
         head, _ = _git(found, folder, stop, "hash-object", "-t", "tree", "/dev/null")

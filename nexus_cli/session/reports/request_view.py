@@ -104,7 +104,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     holds = load_next_limits(log, found, options, settings)
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
-        raise NexusError("usage", f"session {found.id}", "it has sent nothing yet", "Ask something first")
+        raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Ask something first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     info = load_model_info(ledger, options.model or found.model, settings)
@@ -156,7 +156,15 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
         described = NextLimits(recipe, limits, bounds).at(request.budget).to_json()
         return RequestView(
-            request, None, info.name, recipe, 0, 0, first.drops, described, TiktokenCounter(info.encoding).count,
+            request,
+            None,
+            info.name,
+            recipe,
+            0,
+            0,
+            first.drops,
+            described,
+            TiktokenCounter(info.encoding).count,
             notices=tuple(notices),
         )
     finally:

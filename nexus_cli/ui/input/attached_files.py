@@ -77,7 +77,7 @@ def read_attachment(name: str, what: str) -> Part | Input:
         if stat.S_ISDIR(kind):
             raise NexusError("usage", what, "it is a folder", "Attach files, one --file each")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
-            raise NexusError("usage", what, "it is neither a file nor a pipe", "Attach a file")
+            raise NexusError("usage", what, "it is not a file or a pipe", "Attach a file")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "the name is not valid"

@@ -259,7 +259,7 @@ class InputBox:
         self.buffer.save_to_undo_stack()
         self.buffer.insert_text(self._pastes.fold_if_long(normalize_newlines(kept), self.buffer.text, cut=cut))
         if cut:
-            self.notice(f"the paste has more than {KEPT >> 20} MiB: what comes after them was left out")
+            self.notice(f"the paste has more than {KEPT >> 20} MiB: the rest was left out")
 
     async def paste_image(self) -> None:
         """Mention the image on the clipboard at the cursor; say so where there is none."""

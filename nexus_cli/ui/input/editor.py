@@ -53,7 +53,7 @@ def find_editor(environ: Mapping[str, str]) -> list[str]:
             return shlex.split(value)
         except ValueError as error:
             why = f"{name} cannot be read as a command: {error}"
-            raise NexusError("usage", "the editor", why, "Mend its quotes") from error
+            raise NexusError("usage", "the editor", why, "Fix its quotes") from error
     found = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in FALLBACKS)), None)
     if found is None:
         raise NexusError("usage", "the editor", f"there is none ({', '.join(FALLBACKS)})", _HINT)
@@ -76,7 +76,7 @@ async def _run(command: list[str], environ: Mapping[str, str]) -> None:
         raise NexusError("usage", f"the editor {command[0]}", f"cannot be started ({why})", _HINT) from error
     if status:
         how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        raise NexusError("usage", f"the editor {command[0]}", f"{how}; the text stays as it was", _HINT)
+        raise NexusError("usage", f"the editor {command[0]}", f"{how}; your text is unchanged", _HINT)
 
 
 def _left(path: Path, name: str, before: str) -> str:
@@ -84,17 +84,17 @@ def _left(path: Path, name: str, before: str) -> str:
     try:
         content = read_regular_file(path)
     except FileNotFoundError as error:
-        raise NexusError("usage", what, "the file is gone; the text stays as it was", "Save it where it was") from error
+        raise NexusError("usage", what, "the file is gone; your text is unchanged", "Save it where it was") from error
     except (OSError, ToolError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise NexusError("usage", what, f"the file cannot be read ({why}); the text stays as it was") from error
+        raise NexusError("usage", what, f"the file cannot be read ({why}); your text is unchanged") from error
     if content.beyond:
-        raise NexusError("usage", what, "it left more than 64 MiB; the text stays as it was", "Attach it as a file")
+        raise NexusError("usage", what, "it left more than 64 MiB; your text is unchanged", "Attach it as a file")
     try:
         text = content.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NexusError("usage", what, "it left no UTF-8; the text stays as it was", "Save it as UTF-8") from error
+        raise NexusError("usage", what, "it left no UTF-8; your text is unchanged", "Save it as UTF-8") from error
     text = text.replace("\r\n", "\n").removesuffix("\n")
     if not text.strip() and before.strip():
-        raise NexusError("usage", what, "it left nothing; the text stays as it was", "Ctrl+C clears the box")
+        raise NexusError("usage", what, "it left nothing; your text is unchanged", "Ctrl+C clears the box")
     return text

@@ -115,7 +115,7 @@ class ProjectHistory(History):
     def _trouble(self, what: str, error: OSError) -> None:
         if self._notice and not self._told:
             self._told = True
-            self._notice(f"the history {what}: {self._path}: {error.strerror or error}. It is done without")
+            self._notice(f"the history {what}: {self._path}: {error.strerror or error}. Continuing without it")
 
 
 def append(path: Path, line: bytes) -> None:

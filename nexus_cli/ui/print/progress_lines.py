@@ -146,7 +146,7 @@ class ProgressLines:
             case ContextPlan() if self._verbose and event.plan.get("facts"):
                 self._step(f"  {describe_told_facts(event.plan)}")
             case CacheResult() if self._verbose and event.why:
-                self._step(f"  cache missed, {event.missed:,} tokens sent anew: {event.why}")
+                self._step(f"  cache missed, {event.missed:,} tokens: {event.why}")
             case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text() | ToolQueue():
                 pass
             case ApprovalRequest() | ApprovalAnswer() | ContextDrop() | CacheExpectation() | CacheResult():

@@ -42,7 +42,7 @@ def describe_compaction_end(event: CompactionDone) -> str:
     """Return how a compaction ended: the figures, or why it was not accepted."""
     if not event.ok:
         paid = f"; {dollars(event.cost_usd)} was paid for the summary" if event.cost_usd else ""
-        after = "What does not fit is cut out instead" if event.cut else "Nothing was changed"
+        after = "Older messages are left out instead" if event.cut else "Nothing was changed"
         return f"not compacted: {event.why.rstrip('.')}{paid}. {after}"
     text = f"compacted: {event.before:,} -> {event.after:,} tokens"
     text += f" for {dollars(event.cost_usd)}" if event.cost_usd else ""
@@ -52,7 +52,7 @@ def describe_compaction_end(event: CompactionDone) -> str:
 def describe_told_facts(plan: Value) -> str:
     """Return the remembered facts that a request adds on one line; "" for none."""
     named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
-    return f"told the model: {', '.join(named)}" if named else ""
+    return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
 def describe_denials(denied: Sequence[Mapping[str, str]], switch: str) -> str:
@@ -97,18 +97,20 @@ def describe_cache_miss(event: CacheResult) -> str:
     """Return the line for a cache miss; "" where it did what was expected, or where we changed the request: what did
     that has told so."""
     if event.why:
-        told = f"cache missed: {event.missed:,} tokens sent anew, {event.why}"
+        told = f"cache missed: {event.missed:,} tokens, {event.why}"
         return told if event.missed >= MISSED_LEAST and not event.ours else ""
     if event.expected < CACHED_LEAST or event.read * 2 >= event.expected:
         return ""
-    return f"cache missed: {event.expected - event.read:,} tokens sent anew"
+    return f"cache missed: {event.expected - event.read:,} tokens"
 
 
 def describe_failure(outcome: Outcome) -> str:
     """Return why a turn ended and what a person can do; "" when it was done."""
     if not outcome.error:
         return ""
-    hint = use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask to go on")  # see `Repl.feed`
+    hint = (
+        use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask to continue")
+    )  # see `Repl.feed`
     return outcome.error.get("message", "").rstrip(".") + "." + (f" {hint}." if hint else "")
 
 

@@ -99,12 +99,12 @@ class ReplCommandContext:
             if options.resume and not copied:
                 self._repl.show_conversation()
             elif not copied:  # who asked for a copy says so
-                self._repl.show_note(f"session {made.id}, model {state.model}, {state.allow} runs without asking", "")
+                self._repl.show_note(f"session {made.id}, model {state.model}, permission level {state.allow}", "")
         self._repl.refresh_status()
 
     def _left_behind(self, stored: bool) -> None:
         """What was to go along with the next message of the session before does not go to another one."""
-        what = "kept for when you resume the session before" if stored else "not sent to the new session"
+        what = "kept for when you resume the previous session" if stored else "not sent to the new session"
         for one in self._repl.input_queue.attached:
             self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
         self._repl.input_queue.attached.clear()

@@ -1,5 +1,4 @@
-"""Runs the work of a REPL: one job at a time, small tasks in the background. A failure becomes a line for the person.
-"""
+"""Runs the work of a REPL: one job at a time, small tasks in the background. A failure becomes a line on the screen."""
 
 from __future__ import annotations
 
@@ -84,7 +83,7 @@ class JobRunner:
         except NexusError as error:
             if error.kind != "aborted":
                 raise
-            raise NexusError("aborted", f"{what} was stopped", "what was done by then is kept") from error
+            raise NexusError("aborted", f"{what} stopped", "completed steps are kept") from error
         finally:
             now.kind, now.what = before
 

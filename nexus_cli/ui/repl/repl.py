@@ -193,7 +193,7 @@ class Repl:
         """Take back what was attached last; False if nothing is."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"taken back: {self.input_queue.attached.pop().what}")
+        self.show_note(f"taken back for editing: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True
@@ -215,7 +215,7 @@ class Repl:
             self.jobs.stop()
         elif work.stopped == 2:
             kill_all()
-            self.show_note("still stopping; Ctrl+C once more ends nexus")
+            self.show_note("still stopping; press Ctrl+C again to end nexus")
         else:
             kill_all()
             self.view.leave()

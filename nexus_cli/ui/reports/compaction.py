@@ -12,7 +12,7 @@ SOURCES = {
     "transcript": "a transcript of the window",
     "originals": "the original messages, not the earlier summary",
 }
-FATES = {"whole": "word for word", "part": "in part", "no": "summed up only"}
+FATES = {"whole": "word for word", "part": "in part", "no": "summarized only"}
 NAMED, SHOWN = 3, 12
 """Messages that are named as staying in the midst of what goes, and of the person that are shown."""
 PLACES = {
@@ -36,10 +36,10 @@ def compaction_text(value: Value, width: int) -> str:
     rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "of which")]
     rows += [_row("goes", goes), _row("stays", value["stays"])]
     if record := value["record"]["most"]:
-        rows.append(("record", number(record), "", "", "files, commands and goals, at most so much"))
-    rows.append(("summary", number(summary["most"]), "1", "0", "at most so much"))
-    lines += [*block("what goes and stays", rows, width), *filled("tokens by our own count", width, "  ")]
-    how = f"{summary['model']} would sum up {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
+        rows.append(("record", number(record), "", "", "files, commands and goals, at most this much"))
+    rows.append(("summary", number(summary["most"]), "1", "0", "at most this much"))
+    lines += [*block("what is replaced", rows, width), *filled("tokens by our own count", width, "  ")]
+    how = f"{summary['model']} would summarize {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
     lines += ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
     lines += _pin_rows(value["pins"], width)
     return "\n".join([*lines, *_cost(value["cost"], width)])
@@ -66,7 +66,7 @@ def _row(name: str, part: Value) -> tuple[str, ...]:
 def _goes(goes: Value) -> str:
     """Return which messages go, by number, how they are read then, and which stay in their midst."""
     how = "recalled" if goes["recall"] else "read with /drops"
-    text = f"Messages {goes['first']} to {goes['last']} go, and can be {how}"
+    text = f"Messages {goes['first']} to {goes['last']} are replaced, and can be {how}"
     inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
@@ -78,9 +78,10 @@ def _goes(goes: Value) -> str:
 def _words(rows: Sequence[Value], width: int) -> list[str]:
     """Return what the person said in the part that goes, with what becomes of it."""
     newest = rows[-SHOWN:]
-    title = "your words that go" + (f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else "")
+    shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
+    title = f"your messages{shown}"
     table = [(number(one["entry"]), FATES.get(one["kept"], ""), str(one["text"])) for one in newest]
-    return block(title, [("message", "stands", "text"), *table], width)
+    return block(title, [("message", "kept as", "text"), *table], width)
 
 
 def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
@@ -118,6 +119,6 @@ def _sum(cost: Value) -> str:
     text = f"The cache is {state} now: the summary costs {dollars(price)}, the next request {more}"
     text += f", each later one {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
     if later <= 0:
-        return f"{text}; that is not earned back."
+        return f"{text}; it does not pay for itself."
     number_of = max(1, 1 + math.ceil((price + first) / later))
-    return f"{text}; that is earned back after {plural(number_of, 'request')}."
+    return f"{text}; it pays for itself after {plural(number_of, 'request')}."

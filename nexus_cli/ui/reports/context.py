@@ -114,9 +114,9 @@ def _cached(value: Value, width: int) -> list[str]:
     total = int(value["budget"]["used"]["total"])
     tokens = int(cached["tokens"])
     if not tokens:
-        text = "cache: nothing of it was sent before in this epoch"
+        text = "cache: none of it has been sent in this epoch"
     else:
-        text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)}) were sent before"
+        text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]
 
 

@@ -14,7 +14,7 @@ def memory_text(value: Value, width: int) -> str:
     waiting = [fact for fact in facts if fact["state"] == "proposed"]
     kept = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
-        text = "Nothing that fits is remembered." if "text" in value else "Nothing is remembered here yet."
+        text = "Nothing remembered matches." if "text" in value else "Nothing is remembered yet."
         return "\n".join(filled(text, width))
     lines: list[str] = []
     if waiting:
@@ -37,7 +37,7 @@ def fact_text(value: Value, width: int) -> str:
     facts, done = value.get("facts", []), str(value.get("done", "kept"))
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
-        return "\n".join(filled("There was nothing to do.", width))
+        return "\n".join(filled("Nothing to do.", width))
     lines = [line for fact in gone for line in _forgotten(fact, width, str(value.get("here", "")))]
     if done == "forgotten":
         return "\n".join(lines)
@@ -51,9 +51,9 @@ def _forgotten(fact: Value, width: int, here: str) -> list[str]:
     done = "Forgotten" if held else "Forgotten for good"
     lines = filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if held:
-        which = "1 session still holds it, also for its model, until you delete it:"
+        which = "1 session still contains it, and its model can read it, until you delete it:"
         if len(held) > 1:
-            which = f"{len(held):,} sessions still hold it, also for their models, until you delete them:"
+            which = f"{len(held):,} sessions still contain it, and their models can read it, until you delete them:"
         lines += filled(which, width, "    ", "")
         lines += [f"    nexus sessions delete {one}{HERE if one == here else ''}" for one in held]
     return lines
@@ -61,9 +61,9 @@ def _forgotten(fact: Value, width: int, here: str) -> list[str]:
 
 def _waits(waiting: list[Value]) -> str:
     if len(waiting) == 1:
-        return f"1 proposal of the model waits; it counts once you accept it (/memory accept {waiting[0]['id']}):"
+        return f"1 proposal of the model waits for you (/memory accept {waiting[0]['id']}):"
     count = f"{len(waiting):,} proposals of the model wait"
-    return f"{count}; they count once you accept them (/memory accept ID, or all):"
+    return f"{count} for you (/memory accept ID, or all):"
 
 
 def _whole(facts: list[Value], width: int) -> list[str]:
@@ -76,7 +76,7 @@ def _whole(facts: list[Value], width: int) -> list[str]:
             ground = "the model gives as its ground" if own else f"rests on {fact['actor']}"
             lines += filled(f'{ground}: "{fact["quote"]}"', width, "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
-            lines += filled(f"takes the place of {', '.join(fact['replaces'])}", width, "    ")
+            lines += filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
     return lines
 
 

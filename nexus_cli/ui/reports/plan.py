@@ -63,7 +63,7 @@ def between_text(value: Value, width: int) -> str:
     rows += [("~", str(one["id"]), *_changed(one["before"], one["after"])) for one in sections["changed"]]
     lines += block("system sections", [("", "id", "tokens", "form"), *rows], width)
     told = [("+", str(one["id"]), *_seen(one)) for one in value.get("told", [])]
-    lines += block("told with it", [("", "id", "tokens", "form"), *told], width)
+    lines += block("sent with it", [("", "id", "tokens", "form"), *told], width)
     named = [(sign, str(name), "") for sign, key in _SIGNS for name in tools[key]]
     lines += block("tools", [("", "name", ""), *named], width)
     moved = [_entry("+", one) for one in entries["added"]] + [_entry("-", one) for one in entries["removed"]]

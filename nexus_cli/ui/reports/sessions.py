@@ -53,7 +53,7 @@ def search_text(value: Value, width: int) -> str:
     hits = value.get("hits", [])
     where = "any folder" if value.get("folder") is None else "the sessions of this folder"
     if not hits:
-        lines = filled(f"`{cut_line(value.get('text'), 200)}` does not occur in {where}.", width)
+        lines = filled(f"`{cut_line(value.get('text'), 200)}` was not found in {where}.", width)
     else:
         lines = []
         for hit in hits:

@@ -12,7 +12,7 @@ WIDE = 50
 TRUST = {
     "trusted": "trusted",
     "changed": "not trusted any more: its configuration has changed (`nexus trust`)",
-    "untrusted": "not trusted: its configuration does not count (`nexus trust`)",
+    "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
@@ -47,7 +47,7 @@ def _line(name: str, said: str, width: int) -> list[str]:
 
 
 def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
-    yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what helps"
+    yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what to do"
     yield "host", value["host"]
     yield "tools", _names(value["tools"])
     if value["servers"]:
@@ -71,7 +71,7 @@ def _names(names: list[str]) -> str:
 def warm_line(value: Value) -> str:
     """Return whether one-shots start from a warm process, in one line."""
     if not value["running"]:
-        return "none runs" + ("; the next nexus ask leaves one behind" if value["minutes"] else ", warm.minutes is 0")
+        return "none runs" + ("; the next nexus ask starts one" if value["minutes"] else ", warm.minutes is 0")
     size = f", {number(round(value['memory'] / 1e6))} MB" if value["memory"] else ""
     calls = plural(value["calls"], "call")
     return f"process {value['pid']}{size}, {calls}; ends after {value['minutes']:g} idle minutes"
@@ -102,11 +102,11 @@ def trust_text(value: Value, width: int) -> str:
     for setting in value["settings"]:
         lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
-        lines += filled(f"{name}: not for a project to set, has no effect", width, " " * 6, "  ")
+        lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
     for file in value["files"]:
         lines += filled(f"{file['name']}, {number(file['bytes'])} bytes", width, " " * 6, "  ")
     for problem in value["problems"]:
-        lines += filled(f"Has no effect as it is: {problem}", width, " " * 6, "  ")
+        lines += filled(f"Not in effect: {problem}", width, " " * 6, "  ")
     stands = STANDS[value["state"]]
     if value["problems"] and value["state"] == "trusted":
         stands = "It is in effect, but for what is named above."
@@ -152,7 +152,7 @@ def skills_text(value: Value, width: int) -> str:
     lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
     if value["untrusted"]:
         more = plural(value["untrusted"], "more skill")
-        lines += ["", *filled(f"This project has {more}; `nexus trust` lets them count.", width)]
+        lines += ["", *filled(f"This project has {more}; `nexus trust` enables them.", width)]
     elif len(rows) > 1:
         lines += ["", *filled("`nexus skill use NAME` prints the guide.", width)]
     return "\n".join(lines)
@@ -202,7 +202,7 @@ def _window(model: Value) -> str:
 def _origin(model: Value) -> str:
     """Return where a window comes from that the table does not have."""
     if model["window_told"]:
-        return f', as a refusal said; [models."{model["name"]}"] window in config.toml wins over it'
+        return f', as the provider reported; [models."{model["name"]}"] window in config.toml overrides it'
     return "" if model["known"] else ", assumed: it is not in the table"
 
 
@@ -210,7 +210,7 @@ def why_text(value: Value, width: int) -> str:
     """Return each limit with its value, who bound it and what each layer said; signals only if they bind limits."""
     limits = value["limits"]
     if not limits:
-        return "\n".join(filled(f"{value['name'] or 'Nothing'} is not limited by any layer.", width))
+        return "\n".join(filled(f"{value['name'] or 'Nothing'} has no limit.", width))
     lines = []
     for bound in limits:
         lines += filled(f"{bound['name']} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")

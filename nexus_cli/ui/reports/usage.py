@@ -15,7 +15,7 @@ LEAVES = ("written", "expected", "input")
 FOR = {
     "compact": "for summaries",
     "pre_compaction": "for facts before a summary",
-    "reflection": "of looks back",
+    "reflection": "for reflections",
     "goal_decompose": "for goals",
     "title": "for the title",
 }
@@ -42,7 +42,7 @@ def cache_text(value: Value, width: int) -> str:
         heading = ("cold", "saved", "cost", "rewrite")
         lines += block("rewrites", [heading, *map(_rewrite, rewrites)], width, whole=True)
     if value["total"]["misses"]:
-        lines += ["", *filled("`nexus cache why N` tells all of request N; in a session /cache why N.", width)]
+        lines += ["", *filled("`nexus cache why N` explains request N; in a session /cache why N.", width)]
     return "\n".join(lines)
 
 
@@ -62,7 +62,7 @@ def miss_text(value: Value, width: int) -> str:
         told += f" ({found['source']})" if found.get("source") else ""
         lines += filled(f"{told}, by {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
-        lines += filled(f"Nothing differs from {before}: it goes on where that one ended.", width)
+        lines += filled(f"Nothing differs from {before}: it continues where that one ended.", width)
     return "\n".join(lines)
 
 
@@ -71,7 +71,7 @@ def _blame(value: Value) -> str:
         return f"Nothing was missed{': ' + value['why'] if value['why'] else ''}."
     whose = {True: "Ours", False: "Not ours"}.get(value["ours"], "Unknown")
     cost = f" for {dollars(value['cost_usd'])}" if value["cost_usd"] is not None else ""
-    return f"{number(value['missed'])} tokens were sent anew{cost}. {whose}: {value['why']}."
+    return f"{number(value['missed'])} tokens missed the cache{cost}. {whose}: {value['why']}."
 
 
 def _sent(total: Value) -> str:
@@ -116,7 +116,7 @@ def _beside(rows: Sequence[Value], width: int) -> list[str]:
         text = f"{plural(len(these), 'request')} {FOR.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
         missed = sum(row["missed"] for row in these)
         lines += filled(text + (f", {number(missed)} missed" if missed else ""), width, "    ", "  ")
-    return ["", "beside them:", *lines] if lines else []
+    return ["", "in addition:", *lines] if lines else []
 
 
 def _row(row: Value) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def cost_text(value: Value, width: int, look: Look = PLAIN) -> str:
     lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", _rows("turn", turns), width)
     lines += _price_hint([row["name"] for row in value["models"] if row["unpriced"]], width)
     if total.get("estimated"):
-        note = f"{number(total['estimated'])} of the requests brought no figures: theirs are estimates."
+        note = f"{number(total['estimated'])} of the requests reported no usage: theirs is estimated."
         lines += ["", *filled(note, width)]
     return "\n".join(lines)
 

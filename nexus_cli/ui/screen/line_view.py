@@ -90,7 +90,7 @@ class LineView:
         self.draft = text if text.strip() else ""
         if self.draft:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
-            self.put(f"not sent yet:\n{shown}\n(an empty Enter sends it, another line takes its place)\n")
+            self.put(f"not sent yet:\n{shown}\n(Enter sends it, another line replaces it)\n")
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
         """See `ReplView`. What was typed before is thrown away: it stands in the terminal, not in a box."""

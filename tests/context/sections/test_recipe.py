@@ -163,7 +163,7 @@ def test_a_folder_in_the_place_of_a_recipe_is_named_and_never_offered(tmp_path: 
     for name in ("mine", "ask"):
         (tmp_path / f"{name}.toml").mkdir()
     assert recipe_names([tmp_path]) == []
-    with pytest.raises(NexusError, match=r"mine\.toml: is no regular file") as raised:
+    with pytest.raises(NexusError, match=r"mine\.toml: is not a regular file") as raised:
         load_recipe("mine", [tmp_path, PACKAGED])
     assert raised.value.kind == "config"
     assert load_recipe("ask", [tmp_path, PACKAGED]).name == "ask"

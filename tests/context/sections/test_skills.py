@@ -39,7 +39,7 @@ def personal(name: str, text: str | bytes) -> Path:
 
 
 def test_front_matter_names_and_describes_a_skill(tmp_path: Path) -> None:
-    personal("folder", "---\nname: deploy\ndescription: \"Roll out: carefully\"\n---\n\n# Deploy\nStep one.\n")
+    personal("folder", '---\nname: deploy\ndescription: "Roll out: carefully"\n---\n\n# Deploy\nStep one.\n')
     [found] = find_skills(tmp_path)
     assert (found.name, found.description, found.origin) == ("deploy", "Roll out: carefully", "personal")
     assert read_guide(found) == "# Deploy\nStep one."
@@ -111,7 +111,7 @@ def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_pat
     assert found.name == "binary"
     assert "not a text file" in found.problem
     assert [(one.name, one.problem) for one in others] == [
-        (name, "is no regular file") for name in ("folder", "link", "lost", "pipe")
+        (name, "is not a regular file") for name in ("folder", "link", "lost", "pipe")
     ]
     with pytest.raises(NexusError, match="not a text file"):
         read_guide(found)

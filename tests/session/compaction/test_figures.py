@@ -200,10 +200,10 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
             assert goes["without"] == [5] and goes["first"] == 1 < 5 < goes["last"]
             text = FORMS["compaction"](value, 100)
             assert "word for word" in text and "in part" in text
-            said = f"1 to {goes['last']} go, and can be recalled; 5 stays: your current request."
+            said = f"1 to {goes['last']} are replaced, and can be recalled; 5 stays: your current request."
             assert said in " ".join(text.split())
             last = text.rstrip().rsplit("\n\n", 1)[-1]
-            assert last.startswith("The cache is warm now: the summary costs $") and "earned back" in last
+            assert last.startswith("The cache is warm now: the summary costs $") and "pays for itself" in last
             assert ended(await session.compact()).ok
             summary = session.context.lane.items[0].message.content
             assert f"[Messages 1 to {goes['last']} without 5 are summed up here" in summary

@@ -163,9 +163,7 @@ def test_a_fork_knows_what_the_person_said_before_it(tmp_path: Path) -> None:
         fork = ledger.fork_session(session.id, at=AT)
         facts = SessionFacts(ledger, fork.id, str(tmp_path))
         assert facts.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.KEPT
-        other = ledger.create_session(
-            folder=str(tmp_path), project=str(tmp_path), model="m", recipe="chat", at=AT
-        )
+        other = ledger.create_session(folder=str(tmp_path), project=str(tmp_path), model="m", recipe="chat", at=AT)
         elsewhere = SessionFacts(ledger, other.id, "/other")
         assert elsewhere.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.PROPOSED
 
@@ -352,7 +350,7 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
         (fact,) = value["facts"]
         assert fact["told_in"] == [said, session.id, fork.id]
         text = fact_text(value, 100)
-        assert text.startswith("Forgotten: m1 (project)") and "3 sessions still hold it" in text
+        assert text.startswith("Forgotten: m1 (project)") and "3 sessions still contain it" in text
         assert [line.strip() for line in text.splitlines()[-3:]] == [
             f"nexus sessions delete {held}" for held in fact["told_in"]
         ]

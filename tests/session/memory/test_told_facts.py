@@ -64,7 +64,7 @@ def test_a_fact_stands_in_the_plan_of_the_request_that_tells_it(tmp_path: Path) 
     for event in events:
         ProgressLines(loud, verbose=True).feed(event)
         ProgressLines(silent).feed(event)
-    assert loud.text.count("told the model: ") == 1 and "told the model" not in silent.text
+    assert loud.text.count("remembered facts sent: ") == 1 and "remembered facts sent" not in silent.text
 
 
 def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
     assert "Ours: the section instructions" in text and "First difference from request 3: section" in text
     assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
     assert "Not ours: it had expired: 3 h since" in " ".join(miss_text(expired, 100).split())
-    assert "Nothing was missed." in miss_text(hit, 100) and "goes on where that one ended" in miss_text(hit, 200)
+    assert "Nothing was missed." in miss_text(hit, 100) and "continues where that one ended" in miss_text(hit, 200)
     assert "nothing was sent before it" in miss_text(first, 200)
 
 
@@ -109,7 +109,7 @@ def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: st
     for width in (40, 80, 150):
         text = " ".join(cache_text(value | {"requests": rows}, width).split())
         assert "10 requests for summaries: " in text and "% of them cached" in text
-        assert "1 request of looks back: 0 tokens in" in text and "compact 1" not in text
+        assert "1 request for reflections: 0 tokens in" in text and "compact 1" not in text
 
 
 @pytest.mark.parametrize("width", [70, 80, 120, 150])
@@ -181,7 +181,7 @@ def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, 
 def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
     session = opened(working(lambda request, step: "done"), tmp_path)
     assert session.ledger is not None
-    with pytest.raises(NexusError, match="sent nothing yet"):
+    with pytest.raises(NexusError, match="not sent a request yet"):
         miss_report(session.ledger, session.id, SETTINGS)
     value = cache_report(session.ledger, session.id, SETTINGS)
     assert value["requests"] == [] and value["total"]["hit"] is None and value["total"]["cost_usd"] == 0

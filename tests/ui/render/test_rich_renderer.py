@@ -492,10 +492,10 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.ContextRecall("d3", 4000), "· recalled d3, 4,000 tokens\n"),
         (e.Notice("take [/bold] {} %s"), "! take [/bold] {} %s\n"),
         (e.CacheResult(20_000, 19_000, 0), ""),
-        (e.CacheResult(20_000, 100, 0), "· cache missed: 19,900 tokens sent anew\n"),
+        (e.CacheResult(20_000, 100, 0), "· cache missed: 19,900 tokens\n"),
         (e.CacheResult(20_000, 0, 0), ""),
         (e.CacheResult(900, 1, 0), ""),
-        (e.CacheResult(0, 0, 0, 9000, 0.1, "it expired"), "· cache missed: 9,000 tokens sent anew, it expired\n"),
+        (e.CacheResult(0, 0, 0, 9000, 0.1, "it expired"), "· cache missed: 9,000 tokens, it expired\n"),
         (e.CacheResult(0, 0, 0, 9000, 0.1, "entry 1 became a summary up to entry 9", True), ""),
         (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
         (e.ContextDrop(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
@@ -503,7 +503,7 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.ContextDrop(Drop("d3", "your message", 900, Cause.INPUT_CAP, "")),
          "! left out as d3: your message, 900 tokens (input_cap); /drops d3\n"),
         (e.ContextPlan({"facts": []}), ""),
-        (e.ContextPlan({"facts": [{"id": "m4", "text": "I prefer tabs"}]}), '· told the model: m4 "I prefer tabs"\n'),
+        (e.ContextPlan({"facts": [{"id": "m4", "text": "uses tabs"}]}), '· remembered facts sent: m4 "uses tabs"\n'),
     ],
 )  # fmt: skip
 def test_what_happens_to_the_context_is_a_line_or_nothing(event: e.Event, line: str) -> None:

@@ -299,8 +299,8 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
         stage.type("begin")
         await stage.idle()
         for line, told in (
-            ("/reflect", "reflecting was stopped: what was done by then is kept"),
-            ("/goal a parser", "Breaking the goal down was stopped: it is kept without steps."),
+            ("/reflect", "reflecting stopped: completed steps are kept"),
+            ("/goal a parser", "Stopped: the goal is saved without steps."),
         ):
             stage.type(line)
             await stage.until(lambda: stage.repl.jobs.kind == "busy" and stage.repl.session.busy)
@@ -398,7 +398,7 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
 
     stage.play(go_on())
     assert "seen-42" in _said(stage.provider)[-1] and "not sent" not in stage.text
-    assert stage.text.count("kept for when you resume the session before: ! echo seen") == 2
+    assert stage.text.count("kept for when you resume the previous session: ! echo seen") == 2
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async def look() -> None:
@@ -754,7 +754,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
         await stage.idle()
 
     stage.play(scene())
-    assert "kept for when you resume the session before: ! echo of-the-first-too" in stage.text
+    assert "kept for when you resume the previous session: ! echo of-the-first-too" in stage.text
     assert "of-the-first" not in str(stage.provider.seen[-1])
 
 
