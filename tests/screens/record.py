@@ -20,10 +20,10 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from screens.picture import PALETTES, svg  # noqa: E402  (found from tests/, as pytest finds it)
-from terminal.emulator import Cell  # noqa: E402
-from terminal.golden import SECONDS, ULID  # noqa: E402
-from terminal.repl import SETTINGS, Place, Repl, place  # noqa: E402
+from screens.picture import PALETTES, svg
+from terminal.emulator import Cell
+from terminal.golden import SECONDS, ULID
+from terminal.repl import SETTINGS, Place, Repl, place
 
 HERE = Path(__file__).parent
 ROOT = Path(tempfile.gettempdir()) / f"nexus-{os.getpid():07d}"
