@@ -14,6 +14,28 @@ from nexus_cli.core.errors import NexusError
 
 _LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
 _SHARED = {"command", "arguments"}
+_FILES_STAY = "/edit goes back to your last message, !git restore FILE to the last commit, /uncompact undoes a summary"
+_MENTION = "The model reads files itself; @FILE in a message attaches one"
+_SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
+_MODES = "Type what you want; Shift+Tab sets what runs without asking, and `read` changes nothing"
+_THEME = "nexus config set ui.theme dark|light in a shell"
+PEER_COMMANDS: Mapping[str, str] = {
+    **dict.fromkeys(("undo", "redo", "rewind", "checkpoint"), _FILES_STAY),
+    **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
+    **dict.fromkeys(("run", "test", "lint", "git", "terminal"), _SHELL),
+    "commit": "!git commit -am WORDS commits; or ask the model to",
+    **dict.fromkeys(("ask", "code", "architect", "chat-mode", "plan", "agents", "agent"), _MODES),
+    **dict.fromkeys(("theme", "themes"), _THEME),
+    **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
+    **dict.fromkeys(("login", "connect"), "nexus login PROVIDER in a shell stores a key"),
+    "logout": "nexus logout PROVIDER in a shell removes a key",
+    "doctor": "nexus doctor in a shell says what works",
+    **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
+    **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
+    "paste": "Ctrl+V pastes an image",
+    "mcp": "There are no MCP servers; /tools lists what the model has",
+}
+"""Commands of other agents that have no counterpart of one name, and what does it here."""
 
 
 @cache
@@ -43,13 +65,13 @@ def parse(text: str) -> tuple[str, str] | None:
 def find(name: str, commands: Mapping[str, Command]) -> Command:
     """Return the command of this name or alias, ignoring case.
 
-    Raises `NexusError("usage", ...)` that names the nearest one.
+    Raises `NexusError("usage", ...)` that says what does it instead, or names the nearest one.
     """
     named = {alias: command for command in commands.values() for alias in command.aliases} | dict(commands)
     if found := named.get(name.casefold()):
         return found
     near = nearest(name.casefold(), named)
-    hint = f"The nearest is /{near}" if near else "/help lists them"
+    hint = PEER_COMMANDS.get(name.casefold()) or (f"The nearest is /{near}" if near else "/help lists them")
     raise NexusError("usage", f"/{name}", "there is no such command", hint)
 
 

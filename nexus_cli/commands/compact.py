@@ -72,7 +72,13 @@ def _cost(request: NextRequest) -> str:
 
 COMMANDS = (
     Command(
-        "compact", "context", compact, "[--preview] [INSTRUCTIONS]", idle=True, complete=lambda context: (PREVIEW,)
+        "compact",
+        "context",
+        compact,
+        "[--preview] [INSTRUCTIONS]",
+        idle=True,
+        complete=lambda context: (PREVIEW,),
+        aliases=("summarize",),
     ),
     Command("uncompact", "context", uncompact, idle=True),
 )

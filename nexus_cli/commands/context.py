@@ -43,5 +43,12 @@ async def show_context(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("context", "context", show_context, "[all | --step N | --diff [N]]", complete=lambda context: OPTIONS),
+    Command(
+        "context",
+        "context",
+        show_context,
+        "[all | --step N | --diff [N]]",
+        complete=lambda context: OPTIONS,
+        aliases=("tokens",),
+    ),
 )

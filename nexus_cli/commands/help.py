@@ -91,5 +91,5 @@ async def leave(context: CommandContext, rest: str) -> None:
 COMMANDS = (
     Command("help", "nexus", show_help, "[COMMAND]", complete=_complete_help),
     Command("reload", "nexus", reload, idle=True),
-    Command("exit", "nexus", leave, aliases=("quit",)),
+    Command("exit", "nexus", leave, aliases=("quit", "q")),
 )

@@ -94,6 +94,6 @@ async def set_effort(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("model", "model", set_model, "[NAME]", idle=True, complete=_complete_model),
+    Command("model", "model", set_model, "[NAME]", idle=True, complete=_complete_model, aliases=("models",)),
     Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: LEVELS),
 )

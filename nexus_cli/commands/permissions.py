@@ -45,7 +45,14 @@ async def explain_limits(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("permissions", "model", set_permissions, "[read|edit|all]", complete=lambda context: LEVELS),
+    Command(
+        "permissions",
+        "model",
+        set_permissions,
+        "[read|edit|all]",
+        complete=lambda context: LEVELS,
+        aliases=("approvals",),
+    ),
     Command("tools", "work", list_tools),
     Command("why", "context", explain_limits, "[NAME]", complete=lambda context: NAMES),
 )

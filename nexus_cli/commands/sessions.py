@@ -174,7 +174,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 COMMANDS = (
     Command("sessions", "session", list_sessions, "[--all]", complete=lambda context: ("--all",)),
     Command("resume", "session", resume_session, "[ID|--all]", idle=True, complete=_complete_resume),
-    Command("clear", "session", clear_session, idle=True, aliases=("new",)),
+    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset")),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
     Command("edit", "session", edit_message, idle=True),
     Command("rename", "session", rename_session, "NAME"),

@@ -41,5 +41,5 @@ async def show_config(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("status", "nexus", show_status),
-    Command("config", "nexus", show_config, "[NAME]"),
+    Command("config", "nexus", show_config, "[NAME]", aliases=("settings",)),
 )

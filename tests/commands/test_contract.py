@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from commands.conftest import FakeContext
 
 from nexus_cli import commands
-from nexus_cli.commands import discover, find, nearest, parse
+from nexus_cli.commands import PEER_COMMANDS, discover, find, nearest, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.reports.forms import FORMS
@@ -114,6 +115,16 @@ def test_unknown_names_suggest_the_nearest() -> None:
         with pytest.raises(NexusError) as caught:
             find(typed, discover())
         assert near in caught.value.hint and typed in caught.value.line
+
+
+def test_commands_of_other_agents_name_what_does_it_here() -> None:
+    """Each hint gives a key, a shell line, or commands that exist; a name that is ours already gives none."""
+    for name, hint in PEER_COMMANDS.items():
+        assert set(re.findall(r"(?<!\S)/(\w+)", hint)) <= set(NAMES), hint
+        assert re.search(r"(?:^|\s)[/!@]\w|nexus \w|Ctrl\+|Shift\+", hint), hint
+        with pytest.raises(NexusError, match=f"(?i)/{name}: ") as caught:
+            find(name.upper() if name == "undo" else name, discover())
+        assert caught.value.hint == hint
 
 
 NEED_THE_LEDGER = ["cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions"]

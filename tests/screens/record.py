@@ -6,6 +6,7 @@ its answers' figures alone; the program, its tools and the terminal are the real
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -16,16 +17,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-sys.path[0] = str(Path(__file__).resolve().parent.parent)
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from screens.picture import PALETTES, svg  # noqa: E402  (found from tests/, as pytest finds it)
-from terminal.emulator import Cell  # noqa: E402
-from terminal.golden import SECONDS, ULID  # noqa: E402
-from terminal.repl import SETTINGS, Place, Repl, place  # noqa: E402
+from screens.picture import PALETTES, svg
+from terminal.emulator import Cell
+from terminal.golden import SECONDS, ULID
+from terminal.repl import SETTINGS, Place, Repl, place
 
 HERE = Path(__file__).parent
-ROOT = Path(tempfile.gettempdir()) / "nexus-screens"
-"""Always the same folder: its name is part of what the model is told, and so of the figures."""
+ROOT = Path(tempfile.gettempdir()) / f"nexus-{os.getpid():07d}"
+"""Its name is part of what the model is told: of one length, so that the figures stay the same."""
 FILES = {
     "cart.py": (
         'PRICES = {"novel": 12.0, "atlas": 30.0, "comic": 8.0}\n\n\n'
@@ -63,7 +65,7 @@ EDIT = {
 JOINED = "\0"
 QUICK = re.compile(r" · \d+\.\d s(?=\s*$)", re.MULTILINE)
 """How long a tool took, where it is shown at all."""
-INSTALLED = re.compile(r"/\S*/NEXUS\.md")
+INSTALLED = re.compile(r"/\S*/NEXUS\.md|(?<=sticky, )/\S*…")
 PROMPT = "the cart is free of charge without a discount, find out why"
 
 
@@ -86,7 +88,7 @@ SCRIPT = [
 
 @contextmanager
 def shop() -> Iterator[Place]:
-    """The project of the pictures, under version control, and its model."""
+    """The project of the pictures under version control, and its model."""
     ROOT.mkdir()
     try:
         with place(ROOT, SCRIPT, name="bookshop") as here:
@@ -134,28 +136,31 @@ def up_to_the_edit(repl: Repl) -> None:
     repl.ready()
     repl.say(PROMPT, ends=False)
     repl.asked_about("bash")
-    repl.send("y\r")
+    repl.send("y")
     repl.asked_about("edit_file")
     repl.wait_quiet(0.1)
 
 
-def record(folder: Path) -> None:
-    """All pictures."""
-    with shop() as here, Repl(here, "--allow", "all", rows=70, installed=True) as repl:
+def record(folder: Path, *, installed: bool = True) -> None:
+    """All pictures. Without `installed` the program is forked, which is quicker."""
+    with shop() as here, Repl(here, "--allow", "all", rows=70, installed=installed) as repl:
         work(repl)
         draw(repl, folder / "session.svg")
         repl.send("\x0c/context\r")
         repl.idle()
         draw(repl, folder / "context.svg")
-    with shop() as here, Repl(here, rows=40, installed=True) as repl:
+        repl.send("\x0c/context all\r")
+        repl.idle()
+        draw(repl, folder / "context_all.svg")
+    with shop() as here, Repl(here, rows=40, installed=installed) as repl:
         up_to_the_edit(repl)
         draw(repl, folder / "approval.svg")
-    with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, installed=True) as repl:
+    with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, installed=installed) as repl:
         work(repl)
         draw(repl, folder / "narrow.svg")
     with shop() as here:
         here.settings(SETTINGS + '[ui]\ntheme = "light"\n')
-        with Repl(here, "--allow", "all", rows=70, installed=True) as repl:
+        with Repl(here, "--allow", "all", rows=70, installed=installed) as repl:
             work(repl)
             draw(repl, folder / "light.svg", theme="light")
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from screens.picture import LIGHT, svg
+from screens.record import record
 from terminal.emulator import Cell, Emulator
 
 HERE = Path(__file__).parent
-NAMES = ("session", "approval", "context", "narrow", "light")
+NAMES = ("session", "approval", "context", "context_all", "narrow", "light")
+FIGURES = re.compile(r"\d[\d.,]*[kM]?")
+BARS = re.compile(r"([█▓▒░▔])\1+")
+PLACES = re.compile(r"/(?:tmp|home|Users|root|var|work)\b")
 
 
 def cells(text: str, columns: int = 30, rows: int = 3) -> list[list[Cell]]:
@@ -44,7 +49,30 @@ def test_colours_turned_round_have_a_ground_of_their_own() -> None:
     assert f'fill="{LIGHT.text}"' in picture and f'<text x="14" y="51.5" fill="{LIGHT.ground}"' in picture
 
 
+def rows(picture: str) -> list[str]:
+    """The rows of a picture: their words without figures, which the folder's name changes, and their colours."""
+    found: dict[float, list[ElementTree.Element]] = {}
+    for node in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text"):
+        found.setdefault(float(node.get("y", "0")), []).append(node)
+    return [_row(sorted(found[place], key=lambda node: float(node.get("x", "0")))) for place in sorted(found)]
+
+
+def _row(nodes: list[ElementTree.Element]) -> str:
+    text = BARS.sub(r"\1", FIGURES.sub("0", " ".join("".join(node.itertext()) for node in nodes)))
+    looks = {f"{node.get('fill')} {node.get('font-weight', '')}".strip() for node in nodes}
+    return f"{' '.join(text.split())}  {sorted(looks)}"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pictures_of_the_program_are_there_and_whole(name: str) -> None:
     shown = words((HERE / f"{name}.svg").read_text())
     assert "nexus" in shown and "gpt-4o" in shown and len(shown) > 500
+    assert not PLACES.search(shown), "the machine they were made on"
+
+
+def test_the_pictures_show_what_the_program_shows(tmp_path: Path) -> None:
+    """After a change that is meant: `python tests/screens/record.py`, and look at the pictures."""
+    record(tmp_path, installed=False)
+    for name in NAMES:
+        now, kept = (rows((folder / f"{name}.svg").read_text()) for folder in (tmp_path, HERE))
+        assert now == kept, f"{name}.svg is old: python tests/screens/record.py"

@@ -1,0 +1,127 @@
+"""Who comes from another agent: the first ten things typed there either work here, or one line names what does it."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+from terminal.repl import Opens, Repl
+from terminal.stories import SHOP, call
+from terminal.terminal import ENTER, ESCAPE, ctrl
+
+SHIFT_TAB = "\x1b[Z"
+FILES = {"shop.py": SHOP}
+
+
+def habit(made: Repl, keys: str, answer: str) -> None:
+    """Type `keys`; another line with `answer` appears."""
+    before = made.times(answer)
+    made.send(keys)
+    made.wait_for(lambda one: made.times(answer) > before)
+    made.wait_quiet(0.1)
+
+
+def sent(made: Repl) -> str:
+    """The newest message of a person that the model was given."""
+    messages: list[dict[str, Any]] = made.server.requests[-1].body["messages"]
+    return str([one["content"] for one in messages if one["role"] == "user"][-1])
+
+
+def test_from_claude_code(repl: Opens) -> None:
+    script = [call("bash", command="sleep 30"), "The till is done.", "That is a shop.", "NEXUS.md is written."]
+    made = repl(script, files=FILES, rows=40, columns=120)
+    made.say("mend the till", ends=False)
+    made.asked_about("bash")
+    made.send("y")
+    made.wait_for("esc to stop")
+    habit(made, ESCAPE, "stopped")
+    made.wait_quiet(1.5)  # an Esc soon after the one that stopped means that one
+    habit(made, ESCAPE, "press Esc again to edit")
+    habit(made, ESCAPE, "Edit and send again.")
+    made.say(" today")
+    assert sent(made).endswith("mend the till today")
+    habit(made, SHIFT_TAB, "· edit ·")
+    habit(made, "?", "Shift+Tab")
+    habit(made, "/clear" + ENTER, "Previous session: /resume")
+    habit(made, "/resume" + ENTER, "> mend the till")
+    habit(made, ENTER, "The till is done.")
+    habit(made, "!ls" + ENTER, "shop.py")
+    made.say("what is @shop.py")
+    assert SHOP in sent(made)
+    habit(made, ctrl("r") + "till", "mend the till today")
+    made.send(ctrl("c"))
+    made.say("/init")
+    assert "NEXUS.md" in sent(made) and made.times("NEXUS.md is written.")
+    habit(made, "/rewind" + ENTER, "/edit goes back")
+
+
+def test_from_codex(repl: Opens) -> None:
+    commands = [call("bash", command=f"echo {word}") for word in ("one", "two", "two", "three")]
+    made = repl(
+        [*commands, "All three.", "I see the change.", call("bash", command="sleep 30")],
+        files=FILES,
+        rows=40,
+        columns=120,
+    )
+    subprocess.run(["git", "init", "-q"], cwd=made.folder, env=made.place.environment, check=True)
+    made.say("count", ends=False)
+    for key in "yan":
+        made.asked_about("bash")
+        made.send(key)
+        made.wait_for(lambda one: not any(line.startswith("Run this?") for line in one.lines()))
+    made.wait_for("All three.")
+    assert len(made.server.requests) == 5
+    made.idle()
+    habit(made, "/status" + ENTER, "openai/gpt-4o")
+    habit(made, "/diff" + ENTER, "shop.py")
+    made.say("/review")
+    assert SHOP.splitlines()[0] in sent(made)
+    habit(made, "/approvals" + ENTER, "runs without asking")
+    habit(made, "/mention" + ENTER, "@FILE in a message")
+    made.say("wait", ends=False)
+    made.asked_about("bash")
+    made.send("y")
+    made.wait_for("esc to stop")
+    habit(made, ctrl("c"), "stopped")
+    habit(made, "/new" + ENTER, "Previous session: /resume")
+    made.send("/quit" + ENTER)
+    assert made.status() == 0
+
+
+def test_from_aider(repl: Opens) -> None:
+    made = repl(["It is a shop."], files=FILES, rows=40, columns=120)
+    habit(made, "/add shop.py" + ENTER, "@FILE in a message")
+    habit(made, "/drop shop.py" + ENTER, "@FILE in a message")
+    habit(made, "/ls" + ENTER, "@FILE in a message")
+    habit(made, "/run ls" + ENTER, "!COMMAND runs")
+    habit(made, "/ask what is it?" + ENTER, "Type what you want")
+    made.say("what is it?")
+    habit(made, "/tokens" + ENTER, "Largest")
+    habit(made, "/undo" + ENTER, "!git restore FILE")
+    habit(made, "/commit" + ENTER, "!git commit")
+    habit(made, "/diff" + ENTER, "git")
+    habit(made, "/reset" + ENTER, "Previous session: /resume")
+    made.send("/exit" + ENTER)
+    assert made.status() == 0
+
+
+def test_from_opencode(repl: Opens) -> None:
+    made = repl(
+        ["It is a shop."], files=FILES, rows=40, columns=120, env={"EDITOR": "sh -c 'echo from the editor > $0'"}
+    )
+    made.say("what is @shop.py")
+    assert SHOP in sent(made)
+    habit(made, "/models" + ENTER, "Usable now")
+    made.send(ESCAPE)
+    made.wait_for(lambda one: "Usable now" not in one.picture())
+    habit(made, "/share" + ENTER, "/export writes")
+    habit(made, "/undo" + ENTER, "/edit goes back")
+    habit(made, "/themes" + ENTER, "ui.theme")
+    habit(made, "/details" + ENTER, "Ctrl+O shows")
+    habit(made, "/editor" + ENTER, "from the editor")
+    made.send(ctrl("c"))
+    habit(made, "/sessions" + ENTER, "what is @shop.py")
+    habit(made, "/summarize --preview" + ENTER, "tokens")
+    habit(made, "/new" + ENTER, "Previous session: /resume")
+    made.send("/q" + ENTER)
+    assert made.status() == 0
