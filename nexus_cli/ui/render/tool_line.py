@@ -122,7 +122,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
     elif result.status is not None:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
-    if result.error and not (done.asked and result.denied):
+    if result.error and (result.ran or not done.asked):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
     return lines
@@ -159,9 +159,10 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
 
 def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
     """Return what became of a call that stands right above."""
-    if done.result.denied:
-        first, *more = wrap(one_line(done.result.error), width - 2)
-        return [sign + theme.paint("warn", first), *("  " + theme.paint("warn", line) for line in more)]
+    if not done.result.ran:
+        role = "warn" if done.result.denied else "error"
+        first, *more = list(wrap(one_line(done.result.error[:_KEPT]), width - 2))[:ERROR_LINES]
+        return [sign + theme.paint(role, first), *("  " + theme.paint(role, line) for line in more)]
     shown = facts or [("failed", "error") if done.result.error else ("done", "dim")]
     return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]
 
