@@ -81,12 +81,13 @@ def try_warm(arguments: list[str]) -> str:
 def leave_warm_process(why: str) -> None:
     """Start a warm process after a cold run that imported the model library, if the settings want one.
 
-    `why` is what `try_warm` returned: one that runs, and did not fit this call, is left alone.
+    `why` is what `try_warm` returned: one that runs, and did not fit this call, is left alone. A run of lowered
+    priority leaves none: its forks could not get the priority of others.
     """
     if is_switched_off() or "litellm" not in sys.modules or why not in ("", NOT_RUNNING, form.OUTDATED):
         return
     settings, folder = place.own_folders()
-    if minutes := place.wanted_minutes(settings):
+    if (minutes := place.wanted_minutes(settings)) and os.getpriority(os.PRIO_PROCESS, 0) <= 0:
         try:
             launch(folder, minutes)
         except OSError:  # no process or no memory left: the next run is a cold one too

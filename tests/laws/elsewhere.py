@@ -117,11 +117,11 @@ def watched(work: Job) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def named(method: Any, name: Callable[..., tuple[str, Any]]) -> Any:
-        def call(self: LaneLog, *arguments: Any) -> Any:
+        def call(self: LaneLog, *arguments: Any, **more: Any) -> Any:
             kind, detail = name(self.lane, *arguments)
             doing.append(kind)
             try:
-                result = method(self, *arguments)
+                result = method(self, *arguments, **more)
             finally:
                 doing.pop()
             confirm(f"{kind} {detail}")
@@ -129,7 +129,7 @@ def watched(work: Job) -> None:
 
         return call
 
-    def of_entry(lane: int, entry: Entry) -> tuple[str, Any]:
+    def of_entry(lane: int, entry: Entry, *_: Any) -> tuple[str, Any]:
         return f"append {entry.kind}", f"{lane} {entry.id}"
 
     database.commit = commit

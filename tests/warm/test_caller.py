@@ -173,6 +173,17 @@ def test_a_process_is_left_only_where_it_is_wanted_and_none_runs(
     assert left == ([minutes] if leaves else [])
 
 
+def test_a_run_of_lowered_priority_leaves_no_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[float] = []
+    monkeypatch.setattr(caller, "launch", lambda place, minutes: left.append(minutes))
+    Path(place.own_folders()[0]).write_text("[warm]\nminutes = 10\n")
+    monkeypatch.setitem(sys.modules, "litellm", None)
+    for nice in (5, 0):
+        monkeypatch.setattr(os, "getpriority", lambda which, who, nice=nice: nice)
+        caller.leave_warm_process("")
+    assert left == [10]
+
+
 def test_no_process_is_started_under_limits_that_its_forks_would_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "posix_spawn", lambda *given, **more: pytest.fail("it was started"))
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**32, 2**32))

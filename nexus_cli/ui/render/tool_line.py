@@ -59,6 +59,12 @@ class FinishedCall:
         return bool(self.result.error or self.result.status)
 
     @property
+    def is_outcome(self) -> bool:
+        """True if its error is the whole outcome: the call was refused, or stopped before it did anything."""
+        result = self.result
+        return result.denied or bool(result.error and "\n" not in result.error and result.status is None)
+
+    @property
     def is_sure(self) -> bool:
         """True if nothing of it failed: the status of a pipe or a list is that of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
@@ -122,7 +128,7 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
     elif result.status is not None:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
-    if result.error and (result.ran or not done.asked):
+    if result.error and not (done.asked and done.is_outcome):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
     return lines
@@ -159,9 +165,9 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
 
 def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width: int, theme: Theme) -> list[str]:
     """Return what became of a call that stands right above."""
-    if not done.result.ran:
+    if done.is_outcome:
         role = "warn" if done.result.denied else "error"
-        first, *more = list(wrap(one_line(done.result.error[:_KEPT]), width - 2))[:ERROR_LINES]
+        first, *more = wrap(one_line(done.result.error).replace("the person", "you"), width - 2)
         return [sign + theme.paint(role, first), *("  " + theme.paint(role, line) for line in more)]
     shown = facts or [("failed", "error") if done.result.error else ("done", "dim")]
     return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]

@@ -209,8 +209,7 @@ def test_a_call_that_was_asked_about_alone_stands_once_and_has_only_its_outcome(
     outcomes = {
         "✓ +1 -1": ToolResult("done", diff=DIFF),
         "✓ done": ToolResult(),
-        "✗ failed\n    no such file": ToolResult(error="no such file"),
-        "✗ not run: stopped": ToolResult(error="not run: stopped", ran=False),
+        "✗ no such file": ToolResult(error="no such file"),
         "✗ Declined: use make": ToolResult(error="Declined: use make", denied=True, ran=False),
     }
     for text, result in outcomes.items():
