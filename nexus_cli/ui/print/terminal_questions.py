@@ -28,6 +28,10 @@ ESCAPE_SECONDS = 0.05
 LONGEST = 4096
 """Characters of a line that are kept."""
 _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])|.", re.DOTALL)
+_BEGUN_KEY = re.compile(r"\x1b(?:\[[0-9;]*|O)?\Z")
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
+_PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
+_ENTER = ("\r", "\n")
 _MOVES = {"\x1b[D": -1, "\x1b[A": -1, "\x1b[C": 1, "\x1b[B": 1, "\t": 1}
 _LEVEL, _ESCAPE, _END = "\x1b[Z", "\x1b", "\x04"
 
@@ -80,6 +84,8 @@ class TerminalQuestions:
         if before is not None:
             with suppress(termios.error, OSError):  # the terminal is gone
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
+            if self._stream.colour:
+                self._stream.write(_PASTE_OFF)
 
     @contextmanager
     def _single_keys(self) -> Iterator[None]:
@@ -104,6 +110,8 @@ class TerminalQuestions:
             mode[3] &= ~(termios.ICANON | termios.ECHO)
             with suppress(termios.error):
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, mode)
+            if self._stream.colour:
+                self._stream.write(_PASTE_ON)
 
     async def _answer(self, data: asyncio.Queue[bytes], field: _Field) -> str | None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -121,12 +129,16 @@ class TerminalQuestions:
                 continue
             if not piece:
                 return None
-            text, rest = rest + decoder.decode(piece), ""
-            if text == _ESCAPE or text in ("\x1b[", "\x1bO"):
-                rest = text
-                continue
-            for press in _KEY.findall(text.replace("\x1bO", "\x1b[")):
-                if press in ("\r", "\n"):
+            text = rest + decoder.decode(piece)
+            begun = _BEGUN_KEY.search(text)
+            text, rest = (text[: begun.start()], begun[0]) if begun else (text, "")
+            presses = _KEY.findall(text.replace("\x1bO", "\x1b["))
+            for number, press in enumerate(presses, 1):
+                if press in (_PASTE, _PASTED):
+                    field.pasting = press == _PASTE
+                elif field.pasting or (press in _ENTER and self._goes_on(presses[number:])):
+                    field.paste(press if press.isprintable() else " ")
+                elif press in _ENTER:
                     if (line := field.enter()) is not None:
                         return line
                 elif press == _END and not field.words:
@@ -135,8 +147,14 @@ class TerminalQuestions:
                     self._cycle_level()
                 elif press == _ESCAPE:
                     self._stop()
+                    rest = ""
+                    break  # what came with it answers nothing any more
                 else:
                     field.press(press)
+
+    def _goes_on(self, presses: Sequence[str]) -> bool:
+        """True if an Enter before `presses` is that of a paste: what came with it in one piece goes on behind it."""
+        return self._before is not None and any(press not in _ENTER for press in presses)
 
 
 class _Field:
@@ -149,6 +167,9 @@ class _Field:
         self._drawn = stream.colour and bool(keys)
         self._chosen: int | None = 0 if self._drawn else None
         self._rows = 0
+        self._pasted = False
+        self.pasting = False
+        """A paste has begun, and not ended."""
         self.words = ""
         if self._drawn:
             self._draw()
@@ -158,8 +179,8 @@ class _Field:
 
     @property
     def key(self) -> str:
-        """The answer key that is typed alone, "" for none."""
-        found = find_key(self.words, self._keys)
+        """The answer key that is typed alone, "" for none; what is pasted waits for Enter."""
+        found = None if self._pasted else find_key(self.words, self._keys)
         return found.key if found else ""
 
     def enter(self) -> str | None:
@@ -168,9 +189,15 @@ class _Field:
             return self.words if self.words or not self._drawn else None
         return self._keys[self._chosen].key
 
+    def paste(self, text: str) -> None:
+        """A character of a paste, which is words."""
+        self.press(text)
+        self._pasted = True
+
     def press(self, press: str) -> None:
         """One key that neither answers nor ends."""
         before = self.words
+        self._pasted = self._pasted and bool(before)
         if press in _MOVES and not before:
             if self._drawn:
                 self._chosen = ((self._chosen or 0) + _MOVES[press]) % len(self._keys)

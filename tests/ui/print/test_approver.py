@@ -238,7 +238,30 @@ def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_w
 ) -> None:
     given, seen, called = keyed(keys)
     assert given == answer and not called
-    assert seen.startswith("block\n") and seen.endswith("\x1b[A\x1b[K"), "rows and line are taken away again"
+    assert seen.startswith("block\n\x1b[?2004h"), "pastes are marked by the terminal"
+    assert seen.endswith("\x1b[A\x1b[K\x1b[?2004l"), "rows and line are taken away again"
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["\x1b[200~y\n\x1b[201~"], "nothing yet"),
+        (["\x1b[200~yes\nrm -r\n\x1b[201~"], "nothing yet"),
+        (["\x1b[200~y\x1b[201~"], "nothing yet"),
+        (["\x1b[200~y\x1b[201~", "\r"], "y"),
+        (["\x1b[200~say so\nonce\x1b[201~", "\r"], "say so once"),
+        (["\x1b[200~no\tnever\x1b[201~", "\r"], "no never"),
+        (["yes\nthen this"], "nothing yet"),
+        (["\x1b[200~y\x1b[201~", "\x7f", "n"], "n"),
+    ],
+)
+def test_a_paste_is_words_and_answers_nothing_before_enter(keys: list[str], answer: str) -> None:
+    assert keyed(keys)[0] == answer
+
+
+@pytest.mark.parametrize("key", ["\x1b\r", "\x1by", "\x1b\x1b"])
+def test_what_comes_with_esc_in_one_piece_answers_nothing(key: str) -> None:
+    assert keyed([key])[::2] == ("nothing yet", ["stop"])
 
 
 def test_esc_stops_and_shift_tab_changes_the_level() -> None:
@@ -288,12 +311,12 @@ def test_a_key_or_a_typed_line_counts(typed: str, answer: str) -> None:
     assert answer in text and status == 0
 
 
-def test_a_pasted_line_behind_an_unclear_one_is_no_answer() -> None:
+def test_lines_that_come_in_one_piece_are_words_together() -> None:
     child = asked()
-    child.send("ok\ny\n")
+    child.send("y\nok\n")
     child.expect_exact("what to do instead: ")
-    child.send("n")
-    assert "answer Deny" in ended(child)[0]
+    child.send("n\nand y\n")
+    assert "answer Deny and y" in ended(child)[0]
 
 
 def test_the_end_of_input_denies() -> None:
