@@ -49,7 +49,7 @@ ROWS = (
     Row("network", 1, "network", env=NOWHERE, requests=0, says="the connection to 127.0.0.1:9 was refused"),
     Row("provider", 1, "provider", fault({"status": 400, "message": "strange parameter"}), says="strange parameter"),
     Row("balance", 1, "provider", fault({"status": 402, "message": "Insufficient Balance"}),
-        says="Look at the plan and the balance"),
+        says="plan and the balance"),
     Row("empty", 1, "provider", {"default": {"text": ""}}, says="neither text nor calls"),
     Row("broke_off", 1, "provider", fault("no_finish")),
     Row("opening_bug", 1, "internal", bug=BROKEN_AT_OPENING, session=False, requests=0),

@@ -14,8 +14,8 @@ from program.stage import NEXUS, SECONDS, Seen, Stage, calls, play, stage
 from terminal.emulator import Emulator
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt\U000e0041"
-OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[KAG]|\x1b\[\?25[lh]")
-"""Colours, and how a line of progress is rewritten."""
+OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[KAG]|\x1b\[\?(?:25|2004)[lh]")
+"""Colours, how a line of progress is rewritten, and the marks of a paste while a question is open."""
 
 
 @contextmanager
