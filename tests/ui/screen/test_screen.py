@@ -733,7 +733,8 @@ def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
 
     rows = asyncio.run(play())
     assert "".join(rows).startswith("nexus: Exception in callback")
-    assert r"ValueError('not \x1b[31mours\nat all')" in "".join(rows)
+    text = "".join(rows).replace(" ", "")  # where it wraps depends on the path of the checkout
+    assert r"ValueError('not\x1b[31mours\natall')" in text
 
 
 def test_the_end_of_input_ends_the_screen() -> None:
