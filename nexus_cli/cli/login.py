@@ -7,6 +7,7 @@ stores it; the environment wins over it.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import termios
@@ -38,6 +39,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST = 64 * 1024
 """Bytes that are read from a pipe."""
 TRIES = 3
+RECHECK = 0.2
+"""Seconds after which a signal is noticed at the latest while a key is awaited."""
 MOST_COLUMNS = 88
 ReadKey = Callable[[str], str]
 """Writes a prompt and returns the line that is typed behind it, "" at the end of input."""
@@ -148,6 +151,9 @@ def read_hidden_line(prompt: str) -> str:
     """Write `prompt` and return a line from the terminal at stdin, "" at its end; what is typed is not shown."""
     with _echo_off():
         QuietStream(Stream(2)).write(prompt)
+        # A signal that comes just before a read would wait until the read returns.
+        while not select.select([0], [], [], RECHECK)[0]:
+            pass
         return sys.stdin.readline()
 
 
