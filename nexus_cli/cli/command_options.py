@@ -68,7 +68,7 @@ Allow = Annotated[
     str,
     _text_option(
         "--allow",
-        metavar="read|edit|all",
+        metavar="read|edit|run|all",
         help="What runs without asking: reading in the project; also edits in it; also commands and the rest.",
     ),
 ]
@@ -111,7 +111,7 @@ class SharedOptions:
         """Raise `NexusError("usage", ...)` where values contradict each other or do not exist."""
         if self.allow and self.allow not in LEVELS:
             raise NexusError(
-                "usage", f"wrong value for --allow: '{self.allow}'", "it is read, edit or all", "See nexus ask --help"
+                "usage", f"wrong value for --allow: '{self.allow}'", "it is read, edit, run or all", "See nexus ask --help"
             )
         if self.newest and self.resume:
             raise NexusError("usage", "--continue and --resume", "they select different sessions", "Give one of them")

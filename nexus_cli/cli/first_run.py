@@ -40,7 +40,8 @@ LONGEST = 200
 MEANINGS = {
     "read": "reading inside the project",
     "edit": "also edits inside it",
-    "all": "also commands, and everything else",
+    "run": "also commands confined to the project, without network",
+    "all": "everything, unconfined",
 }
 """What runs without asking at each level."""
 

@@ -6,7 +6,7 @@ import asyncio
 
 from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVELS, PLAN
 from nexus_cli.session.reports.live import NAMES, RUNS, limits_report, permissions_report, tools_report
 
 
@@ -14,12 +14,13 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     """Show or set what runs without asking.
 
     Also lists what you allowed for the session. read: reading inside the project. edit: also editing inside it.
-    all: also commands and everything else.
+    run: also commands confined to the project, without network. all: everything, unconfined. plan: only reading,
+    nothing asks, and the answer is a plan.
     """
     if not rest:
         context.show("permissions", permissions_report(context.session.state))
         return
-    level = parse_choice("permissions", rest, LEVELS)
+    level = parse_choice("permissions", rest, (PLAN, *LEVELS))
     context.session.set_level(level)
     now = context.session.status().allow
     held = "" if now == level else f" {level} is more than the recipe or the settings allow."
@@ -49,8 +50,8 @@ COMMANDS = (
         "permissions",
         "model",
         set_permissions,
-        "[read|edit|all]",
-        complete=lambda context: LEVELS,
+        "[plan|read|edit|run|all]",
+        complete=lambda context: (PLAN, *LEVELS),
         aliases=("approvals",),
     ),
     Command("tools", "work", list_tools),

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-LEVELS = ("read", "edit", "all")
-"""Effects that run without asking, from the fewest to all."""
+LEVELS = ("read", "edit", "run", "all")
+"""What runs without asking, from the least to everything: reading, also edits, also confined commands, everything."""
+PLAN = "plan"
+"""Below them all, chosen by a person in the REPL: only reading, nothing asks, and the answer is a plan."""
 MODES = ("single_action", "react_loop", "plan_execute")
 """Modes of a run, from the most restricted to the freest: one step of calls then the answer; calls step by step; also
 along a plan of its own. The upper two differ for runs that execute a plan."""
@@ -32,7 +34,7 @@ class Limits:
     timeout: float | None = None
     """Seconds of one turn."""
     allow: str | None = None
-    """One of `LEVELS`."""
+    """One of `LEVELS`, or `PLAN`."""
     tools: frozenset[str] | None = None
     """Names that may run; the empty set refuses every call."""
     mode: str | None = None
@@ -68,7 +70,7 @@ class Limits:
         return {name: json_value(value) for name, value in values.items() if value is not None}
 
 
-ORDERED: Mapping[str, tuple[str, ...]] = {"allow": LEVELS, "mode": MODES}
+ORDERED: Mapping[str, tuple[str, ...]] = {"allow": (PLAN, *LEVELS), "mode": MODES}
 SETS = ("tools", "categories")
 BINDS_WHEN = {"confirm": True, "multi_tool": False, "sub_agents": False, "terminal_ends": True}
 """Limits that are yes or no, and which of the two restricts."""

@@ -15,7 +15,7 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import SETS, Bound, Limits, compose_limits
+from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
@@ -27,6 +27,11 @@ from nexus_cli.session.run_limits import SIGNALS, Signals, tighten_by_signals
 T = TypeVar("T")
 CHANGED = "the limits have changed"
 """How the line for the model begins."""
+PLAN_BEGINS = (
+    "Plan mode: only reading runs, every other call is refused. Look at what the task needs, then answer with a plan:"
+    " the steps, the files, how each step is checked."
+)
+PLAN_ENDS = "Plan mode is over (allow {}). The plan above holds, as far as the next message does not change it."
 LIMITS = "limits"
 """Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
 model in tokens, as then known. It holds for the requests that were sent from then on."""
@@ -68,10 +73,13 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> s
 
     `bounds` are the present ones. Limits bound by the state of a run are ignored.
     """
+    now = Limits(**{one.name: one.value for one in bounds})
     if not memos:
-        return ""
-    before, now = _set_by_layers(memos[-1].value["limits"]), Limits(**{one.name: one.value for one in bounds})
+        return f"{CHANGED}. {PLAN_BEGINS}" if now.allow == PLAN else ""
+    before = _set_by_layers(memos[-1].value["limits"])
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
+    if before.allow != now.allow and PLAN in (before.allow, now.allow):
+        return f"{CHANGED}. {PLAN_BEGINS if now.allow == PLAN else PLAN_ENDS.format(now.allow or 'read')}"
     told = (f"{name} {_value_text(getattr(now, name))} (was {_value_text(getattr(before, name))})" for name in names)
     return f"{CHANGED}: {'; '.join(told)}" if names else ""
 

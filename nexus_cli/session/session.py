@@ -24,6 +24,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
+from nexus_cli.core.limits import PLAN
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.shield import run_shielded
@@ -45,6 +46,8 @@ from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import ATTACHED, TRIGGER, clip_with_drop, record_user_message
 from nexus_cli.tools.registry import ToolRegistry
 
+CYCLE = ("read", "edit", "run", PLAN)
+"""Levels that one key goes round."""
 ENDS = 16
 """Turns that may end before the result of the first one is read."""
 
@@ -135,8 +138,9 @@ class Session:
         self.state.dispatcher.withdraw_questions()
 
     def cycle_level(self) -> str:
-        """Go from `read` to `edit`, else back to `read`; return that level. `all` is only reached by its name."""
-        level = "edit" if self.status().allow == "read" else "read"
+        """Go to the next of `CYCLE` and return it; `all` is only reached by its name."""
+        now = self.status().allow
+        level = CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0]
         self.set_level(level)
         return level
 

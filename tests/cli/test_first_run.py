@@ -149,7 +149,7 @@ def test_enter_takes_the_first_of_several() -> None:
 
 
 def test_any_name_may_be_typed() -> None:
-    Person(["openai/gpt-5.4-mini", "3"]).start(TWO)
+    Person(["openai/gpt-5.4-mini", "4"]).start(TWO)
     assert written() == {"model": "openai/gpt-5.4-mini", "allow": "all"}
 
 

@@ -162,7 +162,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert value["level"] == "read"
     assert value["allowed"] == ["bash: make", "edits in this project", "read_file of /etc/hosts"]
     assert "bash: make" in FORMS["permissions"](value, 80)
-    with pytest.raises(NexusError, match="one of read, edit, all"):
+    with pytest.raises(NexusError, match="one of plan, read, edit, run, all"):
         context.run("permissions everything")
 
 

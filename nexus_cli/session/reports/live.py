@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.tool import Effect
 from nexus_cli.session.approvals import always_text
 from nexus_cli.session.compaction.backoff import may_compact
@@ -31,9 +31,11 @@ DOES = {
 RUNS = {
     "read": "reading inside the project runs without asking; everything else asks",
     "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
-    "all": "also commands and everything else: nothing asks",
+    "run": "also commands confined to the project, without network",
+    "all": "everything, unconfined: nothing asks",
+    PLAN: "only reading; nothing asks, and the answer is a plan",
 }
-"""Work that runs without asking at each of `LEVELS`."""
+"""Work that runs without asking at each level."""
 
 
 def live_report(state: SessionState) -> dict[str, Any]:

@@ -851,11 +851,11 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
         await stage.idle()
         before = stage.text
         levels = []
-        for _ in range(3):
+        for _ in range(5):
             stage.repl.cycle_level()
             await stage.idle()
             levels.append(stage.repl.session.status().allow)
-        assert levels == ["read", "edit", "read"] and stage.text == before
+        assert levels == ["read", "edit", "run", "plan", "read"] and stage.text == before
         stage.repl.edit_last()
         await stage.idle()
         assert stage.view.box == "first" and "Files stay as they are" in stage.text
