@@ -34,15 +34,17 @@ def test_credentials_are_found_in_both_homes_of_a_person():
 
 
 def test_variables_that_move_credentials_are_followed():
-    found = credential_paths({
-        "HOME": "/home/ada",
-        "XDG_CONFIG_HOME": "/x",
-        "KUBECONFIG": "/k/one:/k/two",
-        "KRB5CCNAME": "FILE:/tmp/krb5cc_0",
-        "DOCKER_CONFIG": "/d",
-        "CARGO_HOME": "relative/is/ignored",
-        "GNUPGHOME": "/g/../gnupg",
-    })
+    found = credential_paths(
+        {
+            "HOME": "/home/ada",
+            "XDG_CONFIG_HOME": "/x",
+            "KUBECONFIG": "/k/one:/k/two",
+            "KRB5CCNAME": "FILE:/tmp/krb5cc_0",
+            "DOCKER_CONFIG": "/d",
+            "CARGO_HOME": "relative/is/ignored",
+            "GNUPGHOME": "/g/../gnupg",
+        }
+    )
     wanted = ["/x/gh", "/k/one", "/k/two", "/tmp/krb5cc_0", "/d/config.json", "/gnupg"]
     assert {Path(path) for path in wanted} <= set(found)
     assert not any("relative" in path.parts for path in found)
