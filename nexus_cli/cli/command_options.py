@@ -110,9 +110,8 @@ class SharedOptions:
     def check(self) -> None:
         """Raise `NexusError("usage", ...)` where values contradict each other or do not exist."""
         if self.allow and self.allow not in LEVELS:
-            raise NexusError(
-                "usage", f"wrong value for --allow: '{self.allow}'", "it is read, edit, run or all", "See nexus ask --help"
-            )
+            why = "it is read, edit, run or all"
+            raise NexusError("usage", f"wrong value for --allow: '{self.allow}'", why, "See nexus ask --help")
         if self.newest and self.resume:
             raise NexusError("usage", "--continue and --resume", "they select different sessions", "Give one of them")
 

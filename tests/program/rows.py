@@ -54,7 +54,7 @@ ROWS = (
     Row("broke_off", 1, "provider", fault("no_finish")),
     Row("opening_bug", 1, "internal", bug=BROKEN_AT_OPENING, session=False, requests=0),
     Row("turn_bug", 1, "internal", FOREVER, bug=BROKEN_IN_THE_TURN),
-    Row("allow", 2, "usage", arguments=("--allow", "some", "hi"), session=False, requests=0, says="read, edit, run or all"),
+    Row("allow", 2, "usage", arguments=("--allow", "some", "hi"), session=False, requests=0, says="run or all"),
     Row("option", 2, "usage", arguments=("--max-stepz", "2", "hi"), session=False, requests=0, says="--max-steps"),
     Row("value", 2, "usage", arguments=("--max-steps", "x", "hi"), session=False, requests=0),
     Row("nothing", 2, "usage", arguments=(), session=False, requests=0, says="nothing to ask"),
