@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from nexus_cli.core.message import ToolCall
 
@@ -21,15 +22,24 @@ class Question:
     """A diff or the whole command, for a person."""
     always: str = ""
     """What "always" allows for the rest of the session: "this exact command"."""
+    stores: tuple[str, ...] = ()
+    """The rules that "always" adds to the personal settings; none: it holds for the rest of the session."""
     kind: str = ""
     """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, or `confirm`: the level would allow it."""
+    profile: str = ""
+    """For a command: the profile that it would run in, see `nexus_cli.sandbox`."""
+    parts: tuple[Mapping[str, Any], ...] = ()
+    """For a command: its parts with the decision on each, as `nexus rules test --json` has them."""
+    rule: str = ""
+    """The rule that asks, with its origin; "" where the level does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Yes; with `always` for the rest of the session, see `Question.always`."""
+    """Yes; with `always` for the rest of the session, see `Question.always`; with `stored` as a personal rule too."""
 
     always: bool = False
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,11 @@ class ParsedAnswer:
     """It answers every question of the step that has no answer yet."""
 
 
-def parse_answer(line: str, listed: bool = False) -> ParsedAnswer | None:
+def parse_answer(line: str, listed: bool = False, stores: bool = False) -> ParsedAnswer | None:
     """Return what a line means, or None when that is not clear: an empty line is never a yes.
 
     Words that are no answer say what to do instead. `A`, `N`, `all` and `none` are for several questions (`listed`).
+    `always` is stored where the question names rules for it (`stores`), and then `session` is an answer too.
     """
     words = line.strip()
     word, _, rest = words.partition(" ")
@@ -47,6 +48,8 @@ def parse_answer(line: str, listed: bool = False) -> ParsedAnswer | None:
         case "y" | "yes":
             return None if rest.strip() else ParsedAnswer(Allow())
         case "a" | "always":
+            return None if rest.strip() else ParsedAnswer(Allow(always=True, stored=stores))
+        case "s" | "session" if stores:
             return None if rest.strip() else ParsedAnswer(Allow(always=True))
         case "n" | "no":
             return ParsedAnswer(Deny(rest.strip()))
@@ -108,7 +111,7 @@ class PersonApprover:
             line = await self._source.question(text, self._prompt(one), keys)
             if line is None:
                 return Deny(self._closed, said=False)
-            if (parsed := parse_answer(line, len(open_) > 1)) is not None:
+            if (parsed := parse_answer(line, len(open_) > 1, bool(one.question.stores))) is not None:
                 for other in open_ if parsed.everything else ():
                     other.answer = parsed.answer
                 return parsed.answer

@@ -5,6 +5,7 @@ How an answer is read is the views', what it means is `print/approver`'s.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
 OR_WORDS = "or type what to do instead"
 ESCAPE = "Esc stop"
+_HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,15 @@ class AnswerKey:
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
     """Return the keys of a question; `waiting` questions of its step have no answer yet, this one included."""
-    always = one_line(question.always or "this call")
-    keys = [AnswerKey("y", "yes"), AnswerKey("a", f"always {always}"), AnswerKey("n", "no")]
+    always = one_line(", ".join(map(_rule_pattern, question.stores)) or question.always or "this call")
+    session = [AnswerKey("s", "session")] if question.stores else []
+    keys = [AnswerKey("y", "yes"), *session, AnswerKey("a", f"always {always}"), AnswerKey("n", "no")]
     return [*keys, AnswerKey("A", f"all {waiting}"), AnswerKey("N", "none")] if waiting > 1 else keys
+
+
+def _rule_pattern(rule: str) -> str:
+    """Return the pattern of a rule, `npm test *` of `bash(npm test *)`."""
+    return rule.partition("(")[2].removesuffix(")") or rule
 
 
 def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
@@ -129,13 +137,35 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
     lines = [theme.paint("bold", line) for line in wrap(head, width - 1)]
     if is_diff:
         details = [diff_text(question.detail, width, theme, most_lines=HEAD_LINES + TAIL_LINES)]
-    return "\n".join([*[""] * (number < 2), *lines, *details])
+    place = _confinement_text(question)
+    walls = [theme.paint("dim", line) for line in wrap(place, width - 3)] if place else []
+    return "\n".join([*[""] * (number < 2), *lines, *details, *(f"  {line}" for line in walls)])
 
 
 def _reason(question: Question) -> str:
     """Return why it is asked, where that is more than that the call runs a command or changes a file."""
     why = "" if question.kind in ("run", "edit") else one_line(question.why)
     return f" ({why})" if why else ""
+
+
+CONFINED = {
+    "read": "confined: writes nothing, no network",
+    "write": "confined: writes in the project, no network",
+    "net": "confined: writes in the project, with network",
+    "none": "not confined",
+}
+"""What a command in a profile may do, for a person."""
+
+
+def _confinement_text(question: Question) -> str:
+    """Return where a command would run, which of its parts ask, and which rule decided; "" for other calls."""
+    if not question.profile:
+        return ""
+    asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
+    named = f"asks: {'; '.join(one_line(part) for part in asking)}" if 0 < len(asking) < len(question.parts) else ""
+    hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
+    place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
+    return " \u00b7 ".join(filter(None, [place, named, one_line(question.rule)]))
 
 
 def _details(question: Question) -> list[str]:
