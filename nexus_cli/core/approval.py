@@ -22,10 +22,10 @@ class Question:
     """A diff or the whole command, for a person."""
     always: str = ""
     """What "always" allows for the rest of the session: "this exact command"."""
-    stores: tuple[str, ...] = ()
-    """The rules that "always" adds to the personal settings; none: it holds for the rest of the session."""
     kind: str = ""
     """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, or `confirm`: the level would allow it."""
+    stores: tuple[str, ...] = ()
+    """The rules that "always" adds to the personal settings; none: it holds for the rest of the session."""
     profile: str = ""
     """For a command: the profile that it would run in, see `nexus_cli.sandbox`."""
     parts: tuple[Mapping[str, Any], ...] = ()
