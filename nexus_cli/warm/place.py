@@ -63,6 +63,11 @@ def folder_problem(folder: str | int) -> str:
     return "others can enter its folder" if found.st_mode & 0o077 else ""
 
 
+def is_wanted() -> bool:
+    """Return True if the personal settings ask for a warm process and `NEXUS_WARM` does not switch it off."""
+    return os.environ.get("NEXUS_WARM") != "0" and wanted_minutes(own_folders()[0]) > 0
+
+
 def wanted_minutes(settings: str) -> int:
     """Return `warm.minutes` of the personal settings file, 0 if it is absent or wrong."""
     try:
