@@ -17,12 +17,11 @@ from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
-from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.tool import Tool, ToolContext
 from nexus_cli.session.approvals import CONFIRM, ApprovalStep, AskedCall, always_text, approval_scope, call_detail
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.result_note import RESULT, result_note
 from nexus_cli.session.run_limits import (
     CHANGES,
     Refusal,
@@ -50,6 +49,8 @@ SAID_NO = "person"
 """In the place of the limit that refused a call: the person was asked."""
 SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
+RESULT = "result"
+"""Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
