@@ -21,7 +21,7 @@ from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import ModelChoice, choose_model
 from nexus_cli.cli.command_options import PICK, SharedOptions
-from nexus_cli.cli.first_run import first_run, is_first_run, log_in
+from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
@@ -85,7 +85,7 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
         keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
         if not keyless or shared.no_save or not os.isatty(0):
             raise
-    log_in(settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
+    FirstRun(settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).log_in()
     return choose_model(shared.model, os.environ, settings, resumes=resumes)
 
 
@@ -94,7 +94,7 @@ def _load_settings(shared: SharedOptions) -> Settings:
     here = project_root(shared.folder)
     loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
-        first_run(loaded, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
+        FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).run()
         loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 

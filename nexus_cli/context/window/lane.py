@@ -81,14 +81,13 @@ class Lane:
         self._head_open = False
         self._changed_preambles: set[int] = set()
         self._sent_messages = 0
-        self._messages_tokens = 0
+        self.messages_tokens = 0
+        """Our count of the messages alone."""
         self.changes = 0
         """Counts what was done to the window: as long as it is the same, so is the next request."""
 
     @classmethod
-    def load(
-        cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False
-    ) -> Lane:
+    def load(cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False) -> Lane:
         """Restore a lane from its log; only the window is read. `head_open`: no request has settled the head yet."""
         lane = cls(timeline, measure)
         lane._head_open = head_open
@@ -107,7 +106,7 @@ class Lane:
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
-        other._messages_tokens, other._begun, other.run = self._messages_tokens, self._begun, self.run
+        other.messages_tokens, other._begun, other.run = self.messages_tokens, self._begun, self.run
         return other
 
     @property
@@ -128,12 +127,7 @@ class Lane:
     @property
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
-        return self.epoch.system_tokens + self.epoch.tools_tokens + self._messages_tokens
-
-    @property
-    def messages_tokens(self) -> int:
-        """Our count of the messages alone."""
-        return self._messages_tokens
+        return self.epoch.system_tokens + self.epoch.tools_tokens + self.messages_tokens
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
@@ -150,7 +144,7 @@ class Lane:
     def add(self, entry: Entry) -> None:
         """Put a recorded entry at the end of the window."""
         self.tail.append(item_of(entry))
-        self._messages_tokens += entry.tokens
+        self.messages_tokens += entry.tokens
         self.changes += 1
         if entry.kind is Kind.USER:
             self.run = entry.id
@@ -197,7 +191,7 @@ class Lane:
 
     def _set_preamble(self, item: WindowItem, preamble: str) -> None:
         other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
-        self._messages_tokens += other.tokens - item.tokens
+        self.messages_tokens += other.tokens - item.tokens
         self.changes += 1
         if item in self.tail:
             self.tail[self.tail.index(item)] = other
@@ -308,7 +302,7 @@ class Lane:
         return 0
 
     def _count(self) -> None:
-        self._messages_tokens = sum(item.tokens for item in self.items)
+        self.messages_tokens = sum(item.tokens for item in self.items)
 
 
 def item_of(entry: Entry) -> WindowItem:
