@@ -61,9 +61,6 @@ COMMANDS = {
 }
 """Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
 
-WITHOUT_MODEL = next(name for name, line in COMMANDS.items() if "without a key" in line)
-"""The command that a person without a model can try."""
-
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """Errors of printing the help; all other output goes through `Stream`."""
 
@@ -217,7 +214,7 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
     if any(len(word) >= _SHORTEST_KEY and " " not in word for word in arguments):
         error = _without_keys(error, arguments)
     if error.what == "no model":
-        hint = f"{error.hint}; `nexus {WITHOUT_MODEL}` works without one"
+        hint = f"{error.hint}; `nexus tour` works without one"
         error = NexusError(error.kind, error.what, error.why, hint)
     words = _words(arguments)
     lines = "--stream-json" in words
