@@ -35,9 +35,8 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     Verbose,
 )
-from nexus_cli.cli.stderr_line import nearest, write_stderr_line
-from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.ui.print.stream import ReaderClosed, Stream
+from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
+from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 COMMANDS = {
     "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
@@ -94,7 +93,7 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = nearest(args[0], COMMANDS)
+            near = nearest_name(args[0], COMMANDS)
             hint = f"The nearest is `nexus {near}`" if near else 'To ask something: nexus ask "..."'
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
         return super().resolve_command(ctx, args)
@@ -267,7 +266,7 @@ def _usage(error: Any) -> NexusError:
     why = error.format_message()
     if hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
-        near = nearest(option, known)
+        near = nearest_name(option, known)
         hint = f"The nearest is {near}; see {path} --help" if near else hint
         hint = CD_HINT if option in ("-C", "--cd") else hint
         why = f"no such option: {option}"
@@ -276,6 +275,6 @@ def _usage(error: Any) -> NexusError:
         why, hint = "the command is missing", f"There are: {', '.join(f'{path} {name}' for name in commands)}"
     if commands and why.startswith("No such command '"):
         name = why.partition("'")[2].partition("'")[0]
-        why, near = f"no such command '{name}'", nearest(name, commands)
+        why, near = f"no such command '{name}'", nearest_name(name, commands)
         hint = f"The nearest is `{path} {near}`" if near else f"There are: {', '.join(commands)}"
     return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)
