@@ -42,7 +42,7 @@ MEANINGS = {
     "edit": "also edits inside it",
     "all": "also commands, and everything else",
 }
-"""What runs without asking at each level."""
+"""Calls that run without asking, by level."""
 
 Meant = Callable[[str], str]
 """Returns the meaning of a typed answer; raises `NexusError` if it has none."""

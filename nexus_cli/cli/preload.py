@@ -1,4 +1,4 @@
-"""What a run of `nexus ask` imports and makes until its request is on the wire, at once: for the warm process.
+"""Import at once, for the warm process, what a run of `nexus ask` imports and makes until its request is on the wire.
 
 Nothing here may depend on a setting, a folder, or a variable that `nexus_cli.warm` does not compare.
 """

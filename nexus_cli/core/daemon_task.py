@@ -34,7 +34,7 @@ class DaemonTask(Generic[T]):
     """When it started, by the monotonic clock."""
     ended: bool = False
     error: BaseException | None = None
-    """What it raised."""
+    """Its exception."""
     _value: T | None = None
 
     @property

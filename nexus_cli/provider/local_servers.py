@@ -28,7 +28,7 @@ class LocalServer:
     url: str
     """Base address: what `*_API_BASE` wants."""
     prefix: str
-    """What a model's name begins with to reach it."""
+    """Prefix of a model's name that leads to it."""
 
 
 def local_servers(ports: tuple[tuple[int, str, str], ...] = PORTS) -> list[LocalServer]:

@@ -1,4 +1,4 @@
-"""Where the warm process listens, whether the personal settings ask for one, and what it and its callers must share.
+"""Find the socket of the warm process, whether the settings want one, and the identity that it shares with callers.
 
 Imports only what Python itself has loaded, so that the entry point can use it before anything else.
 """

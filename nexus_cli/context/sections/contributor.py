@@ -31,7 +31,7 @@ MOST_INSTRUCTIONS = 16_384
 """Tokens of all instruction layers together, and at most a quarter of the budget (design section 1)."""
 
 Value: TypeAlias = Any
-"""What a contributor read: plain JSON data, so that it can be stored and rendered again."""
+"""Value read by a contributor: plain JSON data, so that it can be stored and rendered again."""
 
 
 def no_lines() -> Sequence[str]:
@@ -84,9 +84,9 @@ class Sources:
     """The lines that are queued for the model. Reading does not take them away: who queued them knows when they
     were sent."""
     about: Callable[[], str] = no_text
-    """What the person said last: what memory has to matter for."""
+    """The person's last words: memory has to matter for them."""
     facts: Facts | None = None
-    """What is remembered; None where there is no memory."""
+    """Facts; None where there is no memory."""
     episodes: Callable[[str], Sequence[Episode]] = no_episodes
     """The past sessions of this project that matter for what was said. Blocking."""
     goals: Callable[[], Sequence[Goal]] = no_goals
@@ -94,18 +94,18 @@ class Sources:
     files: Callable[[], Sequence[SeenFile]] = no_files
     """The files that the session saw, the newest first, compared with the disk. Blocking."""
     footprint: Callable[[], Footprint] = Footprint
-    """What was done in the part that is not in the window any more. Blocking."""
+    """Record of the part that is not in the window any more. Blocking."""
     persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = no_persona
     """The files of these names that say who the agent is, or what the person likes. Blocking."""
     tools: Callable[[], Sequence[str]] = no_lines
     """Names of the tools at hand."""
     capabilities: Callable[[], Mapping[str, Any]] = dict
-    """What `nexus status` would say, see `contributors/capabilities.py`; empty where nobody knows.
+    """Report of `nexus status`, see `contributors/capabilities.py`; empty if unknown.
     Blocking."""
     outline: Callable[[], Outline] = Outline
     """The project by the names of its files. Blocking, bounded."""
     trigger: Callable[[], str] = no_text
-    """What started the turn, as `Trigger.source`; "" in a session where the person typed everything."""
+    """Source of the turn, as `Trigger.source`; "" in a session where the person typed everything."""
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
@@ -150,7 +150,7 @@ class Contributor:
     most: int = 200_000
     """Characters that its value, and its sections together, may hold; with more of them it is skipped."""
     verbatim: bool = False
-    """What it reads are our own words, or what the person wrote as their instructions: it is rendered unchanged. All
+    """Its value is our own words, or the person's instructions: it is rendered unchanged. All
     other text is made so that it cannot pose as ours (`nexus_cli.context.untrusted_text`)."""
     rest: bool = False
     """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""

@@ -30,7 +30,7 @@ from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
-"""What is noted of an epoch that is about to begin: kind and value of each memo."""
+"""Memos of an epoch that is about to begin: kind and value of each."""
 SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
 """Forms of an item that shows its entry."""
 

@@ -1,4 +1,4 @@
-"""What goes to stderr while a session runs: notices and errors always, progress only in a terminal.
+"""Write to stderr while a session runs: notices and errors always, progress only in a terminal.
 
 The answer itself is done by the renderer on stdout. Every line is sanitized and stays one line.
 """
@@ -43,7 +43,7 @@ from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 FACTS = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
 WAITS = "waits for"
-"""What it says where the person has to do something."""
+"""Words of such a line if the person has to act."""
 
 
 class Writable(Protocol):

@@ -33,7 +33,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
 """Causes of drops that are no warning: a long output, a compaction that was asked for or announced."""
 ASKED = ("person", "unanswered")
-"""Who refused a call where the person was asked: its own line has just said so."""
+"""Sources of a refusal after a question to the person: its own line has just said so."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -78,7 +78,7 @@ class RichRenderer:
         self._calls: dict[str, live_area.OpenCall] = {}
         """In call order; one that has ended stays until those before it have."""
         self._asked: dict[str, str] = {}
-        """What the person was shown of calls when they were asked, by id."""
+        """Blocks of calls that a question has shown, by id."""
         self._asked_alone = ""
         """The id of the call whose block was put last."""
         self._group = CallGroup()

@@ -1,4 +1,4 @@
-"""What is drawn at the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status
+"""Draw the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status
 line.
 
 One container of prompt-toolkit. Rows with text of ours are written whole, as one piece each: that is cheap, and a
@@ -76,7 +76,7 @@ class InputArea(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LayoutContent:
-    """What the controller showed when it was asked last."""
+    """The values of the controller when it was read last."""
 
     live: tuple[str, ...] = ()
     spinner: str = ""
