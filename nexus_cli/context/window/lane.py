@@ -76,7 +76,8 @@ class Lane:
         self.run = 0
         """Id of the entry with which the current run began; what the person says after it is steering."""
         self._wire: Wire | None = None
-        self._begun = False
+        self.is_recorded = False
+        """True once the epoch is recorded."""
         self._head_sent = False
         self._head_open = False
         self._changed_preambles: set[int] = set()
@@ -91,7 +92,7 @@ class Lane:
         """Restore a lane from its log; only the window is read. `head_open`: no request has settled the head yet."""
         lane = cls(timeline, measure)
         lane._head_open = head_open
-        lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
+        lane.epoch, lane.cursor, lane.is_recorded = epoch, cursor, True
         lane.tail = [item_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
         lane._head_sent = cursor > 0 and cursor >= epoch.base
         lane.run = lane._newest_run()
@@ -106,13 +107,8 @@ class Lane:
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
-        other.messages_tokens, other._begun, other.run = self.messages_tokens, self._begun, self.run
+        other.messages_tokens, other.is_recorded, other.run = self.messages_tokens, self.is_recorded, self.run
         return other
-
-    @property
-    def is_recorded(self) -> bool:
-        """True if the epoch is recorded."""
-        return self._begun
 
     @property
     def last_sent(self) -> int:
@@ -207,7 +203,7 @@ class Lane:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
-        if not self._begun:
+        if not self.is_recorded:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._render_sent()
@@ -262,9 +258,10 @@ class Lane:
         kept = tuple(item for item in head if not is_placeholder(item))
         old = self.epoch
         number = self.timeline.log.next_epoch()
-        new = _epoch(frame or header_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
+        parent = old.id if self.is_recorded else None
+        new = _epoch(frame or header_of(old), number, parent, cause, kept, self.timeline.last)
         before = dict(vars(self))
-        self.epoch, self.tail, self._wire, self._begun = new, [], None, True
+        self.epoch, self.tail, self._wire, self.is_recorded = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._changed_preambles = True, set()
         self.changes += 1
@@ -288,7 +285,7 @@ class Lane:
         self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
         now, last = self.timeline.now(), self.timeline.last
         self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
-        self._begun = True
+        self.is_recorded = True
         self.changes += 1
 
     def _newest_run(self) -> int:
