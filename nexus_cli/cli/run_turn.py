@@ -123,7 +123,7 @@ class _Turn:
     def run(self) -> int:
         """Run the turn in a loop of its own; return the exit status."""
         session = self._session
-        self._remarks.belong_to(session)
+        self._remarks.session = session
         for notice in session.notices:
             self._remarks.notice(notice)
         if self._run.options.explain and (record := session.record):

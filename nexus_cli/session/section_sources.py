@@ -209,13 +209,13 @@ def make_collector(
     `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if a command may run or
     the person can be asked, `seams` are the session's fields of `Sources`.
     """
+    # The guide of a skill is printed by a command.
+    hidden: Mapping[str, Any] = {} if runs and "bash" in tools else {"skills": []}
     own = {
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,
-        "capabilities": lambda: _usable_capabilities(
-            snapshot(options.cwd, settings, os.environ, info.name, tools), runs and "bash" in tools
-        ),
+        "capabilities": lambda: {**snapshot(options.cwd, settings, os.environ, info.name, tools), **hidden},
     }
     return SectionCollector(
         {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
@@ -226,8 +226,3 @@ def make_collector(
         recipe,
         section_budget(budget.available, recipe.section_budget),
     )
-
-
-def _usable_capabilities(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
-    """Return the usable capabilities: a skill's guide is printed by a command."""
-    return value if runs else {**value, "skills": []}

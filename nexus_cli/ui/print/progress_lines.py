@@ -72,12 +72,9 @@ class ProgressLines:
         self._progress = (stream.terminal or self._verbose) and not quiet
         self._thinking = StreamSanitizer()
         self._in_thought = False
-        self._session: DropOwner | None = None
-        self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self._session))
-
-    def belong_to(self, session: DropOwner) -> None:
-        """Name `session` in what is advised from now on: a command finds it then from any folder, and later."""
-        self._session = session
+        self.session: DropOwner | None = None
+        """The session that hints name, so that a command finds it from any folder; set by who runs it."""
+        self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self.session))
 
     def notice(self, text: str) -> None:
         """Print a notice."""
@@ -205,5 +202,5 @@ class ProgressLines:
         self._stream.write(styled + "\n")
 
     def _left_out(self, drop: Drop) -> str:
-        way = shell_drops_command(self._session, drop.id)
+        way = shell_drops_command(self.session, drop.id)
         return describe_drop(drop, way if way == LOST else f"{way} prints it")
