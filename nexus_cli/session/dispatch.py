@@ -306,13 +306,13 @@ class Dispatcher:
             lane_state.emit(event.ApprovalRequest(one.question))
         await lane_state.control.wait_until_shown()
         tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]
-        self._step.open = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
+        self._step.unanswered = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
         try:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
         finally:
-            self._step.open.clear()
+            self._step.unanswered.clear()
 
     async def _answer(self, lane_state: LaneState, asked: AskedCall, approver: Approver) -> None:
         call_id = asked.question.call.id
@@ -323,7 +323,7 @@ class Dispatcher:
                 raise
             answer = Allow()
         self._step.answers[call_id] = answer
-        self._step.open.pop(call_id, None)
+        self._step.unanswered.pop(call_id, None)
         lane_state.emit(event.ApprovalAnswer(call_id, answer))
         if isinstance(answer, Allow) and answer.always:
             self.always.add(asked.scope)
@@ -331,7 +331,7 @@ class Dispatcher:
 
     def withdraw_questions(self) -> None:
         """Allow the calls that are asked about and need no answer any more: level or scopes have changed."""
-        for call_id, (asked, task) in self._step.open.items():
+        for call_id, (asked, task) in self._step.unanswered.items():
             if call_id not in self._step.answers and self._approval_need(asked.tool, asked.checked) is None:
                 self._step.answers[call_id] = Allow()
                 # Not at once: a task that is cancelled before its first step would emit no answer.

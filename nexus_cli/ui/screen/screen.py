@@ -167,7 +167,7 @@ class Screen:
                 return await answer
             finally:
                 opening.cancel()
-                if self._panel.open:
+                if self._panel.is_open:
                     self._give_keys_back()
                 self._panel.end()
                 self._redraw.dirty()
