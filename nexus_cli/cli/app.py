@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -35,6 +36,7 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     Verbose,
 )
+from nexus_cli.cli.signal_result import json_form, plain_words
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
@@ -173,7 +175,7 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status; every error is printed by then."""
     completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
     usage_error: Any = typer.BadParameter.__mro__[1]
-    if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(_words(arguments)) & set(COMMANDS):
+    if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(plain_words(arguments)) & set(COMMANDS):
         arguments = [*arguments, PICK]
     try:
         status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
@@ -215,16 +217,13 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
     if error.what == "no model":
         hint = f"{error.hint}; `nexus tour` works without one"
         error = NexusError(error.kind, error.what, error.why, hint)
-    words = _words(arguments)
-    lines = "--stream-json" in words
-    try:
-        if [word for word in words if word[:1] != "-"][:1] == ["ask"] and ("--json" in words) != lines:
-            from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
+    if option := json_form(arguments):
+        from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
 
-            process.drop_signal_result()
-            (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failure_result(error))
-    except (ReaderClosed, NexusError):
-        pass
+        process.drop_signal_result()
+        kind = form.JsonLinesRenderer if option == "--stream-json" else form.JsonRenderer
+        with suppress(ReaderClosed, NexusError):
+            kind(Stream(1)).end(form.failure_result(error))
     write_stderr_line(error.line)
     return error.exit_status
 
@@ -238,25 +237,6 @@ def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
     for key in sorted(given, key=len, reverse=True):
         what, why, hint = (text.replace(key, REDACTED) for text in (what, why, hint))
     return NexusError(error.kind, what, why, hint, exit_status=error.exit_status)
-
-
-def _words(arguments: list[str]) -> list[str]:
-    """Return `arguments` without the values of options and without what follows `--`.
-
-    Used for errors: click itself may have stopped at the first wrong word.
-    """
-    group = build(completion=False)
-    known = [*group.params, *(group.get_command(None, "ask").params if "ask" in arguments else ())]
-    valued = {name for one in known if one.param_type_name == "option" and not one.is_flag for name in one.opts}
-    words = []
-    rest = iter(arguments)
-    for word in rest:
-        if word == "--":
-            break
-        words.append(word)
-        if word in valued:
-            next(rest, None)
-    return words
 
 
 def _usage(error: Any) -> NexusError:
