@@ -38,11 +38,12 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 """Libraries that one file alone may import, and only when it must."""
 
 LAZY = {
+    "core/errors.py": {"difflib"},
     "core/decode.py": {"charset_normalizer"},
     "config/paths.py": {"platformdirs"},
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
-    "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
+    "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full

@@ -271,9 +271,9 @@ def test_a_width_that_is_asked_for_counts_for_the_next_block() -> None:
 
 def test_the_open_block_can_be_looked_at() -> None:
     markdown = Markdown(40, colour=False)
-    assert not markdown.open
+    assert not markdown.is_open
     markdown.feed("done\n\nabc")
-    assert markdown.open and not markdown.in_fence and markdown.tail() == "abc"
+    assert markdown.is_open and not markdown.in_fence and markdown.tail() == "abc"
     markdown.feed("\n```py\none\ntwo\nth")
     assert markdown.in_fence and markdown.tail() == "one\ntwo\nth" and len(markdown.tail(4)) < 10
 

@@ -69,7 +69,7 @@ class Bench:
         self.on.controller.running = self.state in ("turn running", "at a question")
         if self.state == "at a question":
             self.asked = asyncio.ensure_future(self.on.screen.question("", "Run this?", ANSWERS))
-            await self.on.until(lambda: self.on.screen._panel.open)
+            await self.on.until(lambda: self.on.screen._panel.is_open)
         elif self.state == "menu open":
             text = "/e"
         if text:

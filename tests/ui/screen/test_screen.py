@@ -272,7 +272,7 @@ def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leav
             on.controller.running = True
             on.type(draft)
             asking = asyncio.ensure_future(on.screen.question("", "Sure?") if asked else asyncio.sleep(0))
-            await on.until(lambda: on.screen._panel.open or not asked)
+            await on.until(lambda: on.screen._panel.is_open or not asked)
             on.type("\x03")
             await on.until(lambda: on.controller.said)
             on.controller.running = False
@@ -339,7 +339,7 @@ def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes:
             on.controller.lines = [theme.paint("error", "live") + theme.paint("bold", "live")]
             on.screen.put(theme.paint("bold", "put") + "\n")
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("x")
             await on.until("> x")
             asking.cancel()
@@ -371,7 +371,7 @@ def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
             asking = asyncio.ensure_future(on.screen.question("text\n", "a long prompt of many words"))
             on.type("typed words\r")
             await on.until(lambda: on.controller.said)
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("yes\r")
             assert await asking == "yes"
             on.screen.leave()
@@ -417,7 +417,7 @@ def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
     async def play() -> list[str]:
         async with stand(columns, rows) as on:
             asking = asyncio.ensure_future(on.screen.question("", prompt))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             await on.still()
             asking.cancel()
             return on.seen()
@@ -436,7 +436,7 @@ async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | N
     """A question with answer keys that takes them; `keys` were typed, one after the other."""
     on.box.fill(box)
     asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
-    await on.until(lambda: on.screen._panel.open)
+    await on.until(lambda: on.screen._panel.is_open)
     for key in keys:
         on.type(key)
         await on.still()
@@ -481,7 +481,7 @@ def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_af
             asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
             await on.until("Run this?")
             before = _text(on.seen())
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             opened = _text(await on.still())
             on.type("\x1b[C")
             await on.still()
@@ -553,7 +553,7 @@ def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
                 await on.still()
             typed = list(on.controller.said)
             on.type("words")
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("no")
             await on.until("> no")
             rows = "\n".join(_text(on.seen()))
@@ -583,7 +583,7 @@ def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | No
     async def play() -> str | None:
         async with stand() as on:
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type(keys)
             return await asking
 
@@ -595,7 +595,7 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
         async with stand() as on:
             on.controller.running = True
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             if act == "signal":
                 on.screen.interrupt()
             else:
@@ -620,7 +620,7 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
             on.type("d")
             await on.still()
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type(keys)
             said = await asking
             on.type("0x")
@@ -669,7 +669,7 @@ def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> N
             assert not any("Second?" in row for row in on.seen())
             first.cancel()
             await on.until("Second?")
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("2\r")
             return await second, _text(await on.still())
 
