@@ -92,7 +92,6 @@ def test_split_at_every_character_it_is_the_same(colour: bool) -> None:
     assert "".join(pieces) + markdown.flush() == whole(SAMPLE, colour=colour)
 
 
-@settings(max_examples=60)
 @given(st.lists(LINES, max_size=12), st.data())
 def test_any_cut_of_any_markdown_is_the_same(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join(lines)
@@ -102,7 +101,6 @@ def test_any_cut_of_any_markdown_is_the_same(lines: list[str], data: st.DataObje
 
 
 @given(st.text(max_size=80), st.booleans())
-@settings(max_examples=60)
 def test_only_colours_of_our_own_reach_the_terminal(text: str, colour: bool) -> None:
     shown = CODES.sub("", whole(text, colour=colour)) if colour else whole(text)
     assert not [char for char in shown if (ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0]

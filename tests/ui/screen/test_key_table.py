@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.commands import discover
@@ -210,4 +211,4 @@ def test_each_key_does_what_the_table_of_the_readme_says(
     monkeypatch.setattr(question, "LAPSE", 0.0)
     monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.MEANT", 0.0)
     assert len(rows_of_table()) > 15
-    assert asyncio.run(check_state(state, tmp_path)) == []
+    assert run_at_once(check_state(state, tmp_path)) == []
