@@ -25,7 +25,7 @@ SHORTEST = 4
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """What a typed line means."""
+    """The meaning of a typed line."""
 
     answer: Answer
     everything: bool = False
@@ -57,7 +57,7 @@ def parse_answer(line: str, listed: bool = False, stores: bool = False) -> Parse
 
 
 class AnswerSource(Protocol):
-    """Where the person reads a question and types the answer: a `ReplView`, or a terminal."""
+    """The place where the person reads a question and types the answer: a `ReplView`, or a terminal."""
 
     @property
     def width(self) -> int:

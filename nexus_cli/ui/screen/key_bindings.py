@@ -36,7 +36,7 @@ MEANT = 1.5
 
 
 class ScreenActions(Protocol):
-    """What keys do to the screen itself."""
+    """The screen as keys act on it."""
 
     @property
     def controller(self) -> ReplController: ...
