@@ -1,8 +1,7 @@
 """Places that a call may not read, and places that it may not write unasked: one list for every guard.
 
 Credentials are below the home folder or in nexus's own folders. Files that other programs run or obey as soon as they
-open a project (`git`, editors, shells, agents) are known by their names, wherever they are. Nothing here touches the
-disk but to find the home folders.
+open a project (`git`, editors, shells, agents) are known by their names, wherever they are.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import os
 import pwd
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.paths import Places
@@ -110,7 +110,14 @@ def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...
 
     The home folder is looked up twice, in `HOME` and among the system's users: a changed `HOME` uncovers nothing.
     """
-    found = [home / name for home in _home_folders(environ) for name in CREDENTIALS]
+    named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
+    return _credential_paths(tuple((name, environ[name]) for name in named if environ.get(name)))
+
+
+@lru_cache(8)
+def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...]:
+    environ = dict(variables)
+    found = [home / name for home in _home_folders(environ.get("HOME", "")) for name in CREDENTIALS]
     base = environ.get("XDG_CONFIG_HOME", "")
     if os.path.isabs(base):
         found += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
@@ -128,6 +135,41 @@ def own_paths(own: Places) -> tuple[Path, ...]:
     return (own.config, own.data, own.log)
 
 
+class SecretPlaces:
+    """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them.
+
+    Personal skills and instruction files are open: they are for the model. Own folders that hold the `project` are
+    too, but not the stored keys and the ledger.
+    """
+
+    def __init__(self, own: Places, project: Path, environ: Mapping[str, str] = os.environ) -> None:
+        """Look up what there is now."""
+        root = os.path.realpath(project)
+        kept = [path for path in own_paths(own) if not _is_below(root, os.path.realpath(path))]
+        found = [*credential_paths(environ), *kept, own.keys, own.ledger]
+        self._places: dict[tuple[str, ...], Path] = {}
+        for path in found:
+            self._places[_fold_path(path)] = path
+            if os.path.lexists(path):
+                self._places[_fold_path(Path(os.path.realpath(path)))] = path
+        config = Path(os.path.realpath(own.config))
+        self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
+
+    def find(self, target: Path, inside: Path | None = None) -> Path | None:
+        """Return the secret place that the real path `target` is in, or None; with `inside` one in that folder."""
+        names = _fold_path(target)
+        if any(names[: len(one)] == one for one in self._open):
+            return None
+        first = len(inside.parts) if inside else 1
+        above = (names[:end] for end in range(first, len(names) + 1))
+        return next((self._places[one] for one in above if one in self._places), None)
+
+    def are_below(self, folder: Path) -> bool:
+        """Return True if one of them is in the real path `folder`."""
+        names = _fold_path(folder)
+        return any(len(place) > len(names) and place[: len(names)] == names for place in self._places)
+
+
 def protected_name(names: Iterable[str]) -> str:
     """Return the first of the names of a path that is protected from unasked writing, as listed; "" if none is.
 
@@ -141,14 +183,23 @@ def protected_name(names: Iterable[str]) -> str:
 def fold_name(name: str) -> str:
     """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
     spaces."""
+    if name.isascii():
+        return name.casefold().rstrip(". ")
     shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
     return shown.casefold().rstrip(". ")
 
 
-def _home_folders(environ: Mapping[str, str]) -> list[Path]:
-    named = environ.get("HOME", "")
+def _home_folders(named: str) -> list[Path]:
     try:
         listed = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
         listed = ""
     return [Path(home) for home in dict.fromkeys((named, listed)) if os.path.isabs(home)]
+
+
+def _fold_path(path: Path) -> tuple[str, ...]:
+    return tuple(map(fold_name, path.parts[1:]))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))

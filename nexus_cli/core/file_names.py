@@ -62,12 +62,6 @@ def nearest_path(folder: str, path: str) -> str:
     return os.path.relpath(done, folder) if done.startswith(os.path.join(folder, "")) else done
 
 
-def suggestion(folder: str, path: str) -> str:
-    """Return `. Did you mean src/app.py?`, or "" where no name is near."""
-    near = nearest_path(folder, path)
-    return f". Did you mean {near}?" if near and near.isprintable() else ""
-
-
 def _is_plain(part: str) -> bool:
     """True if no other spelling of this name exists."""
     return part.isascii() and " " not in part

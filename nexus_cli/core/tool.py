@@ -29,6 +29,10 @@ def _ignore_text(text: str) -> None:
     """Ignore the text."""
 
 
+def _ignore_change(path: Path, before: str, after: str) -> None:
+    """Ignore the change."""
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """The folder that a tool works in and the services that it declared."""
@@ -43,6 +47,23 @@ class ToolContext:
     services: Mapping[type, Any] = field(default_factory=dict)
     stopped: Callable[[str], None] = _ignore_text
     """Receives the partial output of a cancelled call; it becomes part of the result."""
+    targets: Mapping[str, Path] = field(default_factory=dict)
+    """Real paths that permission decided on, by path as the model wrote it: a tool touches these and follows no
+    link."""
+    before: str | None = None
+    """Digest of the content that the person was shown as what an edit changes, "" for no file; None: of none."""
+    replaced: Callable[[Path, str, str], None] = _ignore_change
+    """Receives a file that an edit has replaced, with the digests of its content before ("": none) and after."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditPreview:
+    """What an edit would change, for the person who is asked."""
+
+    diff: str = ""
+    """A unified diff; "" where that cannot be told."""
+    before: str | None = None
+    """Digest of the content that it changes, "" where there is no file; None if it cannot be read."""
 
 
 def _no_paths(arguments: Mapping[str, Any]) -> Sequence[str]:
@@ -63,9 +84,8 @@ class Tool:
     """Name of the argument that a person wants to see on one line (`path`, `command`)."""
     paths: Callable[[Mapping[str, Any]], Sequence[str]] = _no_paths
     """Paths that a call would touch, as the model wrote them, for permission."""
-    preview: Callable[[Mapping[str, Any], Path], str] | None = None
-    """Returns the changes that a call would make in its folder, as a unified diff for a person; "" where that cannot be
-    told. Reads, never writes, raises nothing."""
+    preview: Callable[[Mapping[str, Any], ToolContext], EditPreview] | None = None
+    """What a call would change. Reads, never writes, raises nothing."""
     check: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult | None]] | None = None
     """Returns the error that a call would end in as things are, None if it can run: nobody is asked about a call that
     must fail. Reads, never writes, raises nothing."""

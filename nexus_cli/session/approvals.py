@@ -14,7 +14,8 @@ from typing import Any
 
 from nexus_cli.core.approval import Answer, Question
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.tool import Effect, Tool
+from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
+from nexus_cli.tools.files import project_relative
 
 CONFIRM = "confirm"
 """The kind of an approval that the run wants although the level allows the call."""
@@ -22,7 +23,7 @@ EDITS = "edits"
 """In the place of the tool in a scope: `write_file` and `edit_file`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AskedCall:
     """A call that the person is asked about."""
 
@@ -31,6 +32,10 @@ class AskedCall:
     checked: Mapping[str, Any]
     """Its arguments."""
     scope: tuple[str, ...]
+    targets: Mapping[str, Path]
+    """The real paths that the person was asked about."""
+    before: str | None
+    """Digest of the content that the person was shown as what it changes, see `ToolContext.before`."""
 
 
 @dataclass
@@ -40,39 +45,50 @@ class ApprovalStep:
     calls: tuple[ToolCall, ...] = ()
     answers: dict[str, Answer | ToolResult] = field(default_factory=dict)
     """By call id; a result where the call must fail, so that nobody is asked."""
+    asked: dict[str, AskedCall] = field(default_factory=dict)
+    """By call id."""
     unanswered: dict[str, tuple[AskedCall, asyncio.Task[None]]] = field(default_factory=dict)
     """Questions without an answer, by call id."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def note_change(self, target: Path, before: str, after: str) -> None:
+        """Let calls that the person saw with the content that a call of the step has replaced apply to its outcome."""
+        for asked in self.asked.values():
+            if asked.before == before and target in asked.targets.values():
+                asked.before = after
 
-def approval_scope(tool: Tool, arguments: Mapping[str, Any], kind: str) -> tuple[str, ...]:
+
+def approval_scope(tool: Tool, arguments: Mapping[str, Any], kind: str, targets: Mapping[str, Path]) -> tuple[str, ...]:
     """Return what an "always" answer covers, as tool, kind and objects: `kind` is that of an `ApprovalNeed`.
 
     A command covers itself alone. Edits are one thing whichever tool does them, outside the project and in protected
-    places those of the same paths.
+    places those of the same real paths.
     """
     name = EDITS if tool.effect is Effect.EDIT else tool.name
     if kind in ("outside", "protected"):
-        return (name, kind, *tool.paths(arguments))
+        return (name, kind, *map(str, targets.values()))
     if tool.effect is Effect.EDIT:
         return (name, "edit")
     return (name, "run", str(arguments.get(tool.subject, "")))
 
 
-def always_text(scope: tuple[str, ...]) -> str:
+def always_text(scope: tuple[str, ...], project: Path) -> str:
     """Return what "always" allows for the rest of the session."""
     name, kind, *objects = scope
     if kind == "run":
         return "this exact command"
-    return f"{name} of {', '.join(objects)}" if objects else "edits in this project"
+    paths = (project_relative(Path(path), project) for path in objects)
+    return f"{name} of {', '.join(paths)}" if objects else "edits in this project"
 
 
-def call_detail(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> str:
-    """Return what a person has to see of a call before they answer: the command, the diff, else the arguments."""
+def call_detail(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, str | None]:
+    """Return what a person has to see of a call before they answer (the command, the diff, else the arguments), and
+    the digest of what it changes."""
     if tool.effect is Effect.RUN:
-        return str(arguments.get(tool.subject, ""))
-    diff = tool.preview(arguments, cwd) if tool.preview else ""
-    return diff or "\n".join(f"{key}: {_value_text(value)}" for key, value in arguments.items())
+        return str(arguments.get(tool.subject, "")), None
+    made = tool.preview(arguments, context) if tool.preview else EditPreview()
+    shown = made.diff or "\n".join(f"{key}: {_value_text(value)}" for key, value in arguments.items())
+    return shown, made.before
 
 
 def _value_text(value: Any) -> str:

@@ -33,7 +33,8 @@ from nexus_cli.session.run_limits import (
     tighten_by_signals,
 )
 from nexus_cli.session.user_input import clip_with_drop
-from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
+from nexus_cli.tools.files import ToolError
+from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide, resolve_targets
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
 
@@ -223,12 +224,22 @@ class Dispatcher:
             return checked
         if refusal := self._refusals.get(call.id):
             return self._refuse(call, tool, refusal.why, refusal.limit)
-        refused = await self._permission(lane_state, call, tool, checked)
-        if refused is not None:
-            return refused
+        try:
+            targets = resolve_targets(tool, checked, self.cwd)
+        except ToolError as error:
+            return ToolResult(error=f"{self._subject(tool, call)}: {error}".removeprefix(": "), ran=False)
+        answer = await self._permission(lane_state, call, tool, checked, targets)
+        if isinstance(answer, ToolResult):
+            return answer
+        context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
+        if answer is not None:
+            context = replace(context, before=answer.before)
         self.starts.record_start(call.id, call.name)
         self.here[call.id] = time.monotonic()
-        return await self._run(lane_state, call, tool, checked)
+        try:
+            return await tool.run(checked, context)
+        except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
+            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
@@ -241,7 +252,7 @@ class Dispatcher:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         return checked
 
-    def _tool_context(self, lane_state: LaneState, call: ToolCall) -> ToolContext:
+    def _tool_context(self, lane_state: LaneState, call: ToolCall, targets: Mapping[str, Path]) -> ToolContext:
         return ToolContext(
             self.cwd,
             self.project,
@@ -250,20 +261,19 @@ class Dispatcher:
             lambda text: lane_state.emit(event.ToolOutput(call.id, text)),
             self.services,
             lambda text: self.given.update({call.id: text}),
+            targets,
+            replaced=self._step.note_change,
         )
 
-    async def _run(self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]) -> ToolResult:
-        try:
-            return await tool.run(checked, self._tool_context(lane_state, call))
-        except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
-            return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
-
     async def _permission(
-        self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any]
-    ) -> ToolResult | None:
-        need = self._approval_need(tool, checked)
+        self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
+    ) -> ToolResult | AskedCall | None:
+        """Return what the person agreed to, None if they need not be asked, or the result of a call that is refused."""
+        need = self._approval_need(tool, checked, targets)
         if need is None:
             return None
+        if isinstance(need, Denial):
+            return self._refuse(call, tool, f"not permitted: {need.why}", "allow", self._level_needed(tool, checked))
         if self.approver is None:
             why = f"not permitted: {need.why}, and nobody can be asked here (--allow {self.limits.allow or 'read'})"
             if need.kind == CONFIRM:
@@ -276,7 +286,7 @@ class Dispatcher:
             case ToolResult() as error:
                 return error
             case Allow():
-                return None
+                return self._step.asked[call.id]
             case Deny(why, said=False):
                 return self._refuse(call, tool, CANCELLED.format(who=why), SAID_NOTHING)
             case Deny(why):
@@ -286,15 +296,19 @@ class Dispatcher:
             case never:
                 assert_never(never)
 
-    def _approval_need(self, tool: Tool, checked: Mapping[str, Any]) -> ApprovalNeed | None:
-        """Return why the person has to be asked about a call; None if it may run."""
+    def _approval_need(
+        self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
+    ) -> ApprovalNeed | Denial | None:
+        """Return why the person has to be asked about a call, or why it is refused; None if it may run."""
         verdict: Verdict = decide(
             tool, checked, allow=self.limits.allow or "read", cwd=self.cwd, project=self.project,
-            config_dirs=self.config_dirs,
+            config_dirs=self.config_dirs, targets=targets,
         )  # fmt: skip
         if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
             verdict = ApprovalNeed("this run confirms what changes something", CONFIRM)
-        if not isinstance(verdict, ApprovalNeed) or approval_scope(tool, checked, verdict.kind) in self.always:
+        if isinstance(verdict, Denial):
+            return verdict
+        if isinstance(verdict, Grant) or approval_scope(tool, checked, verdict.kind, targets) in self.always:
             return None
         return verdict
 
@@ -306,6 +320,7 @@ class Dispatcher:
             lane_state.emit(event.ApprovalRequest(one.question))
         await lane_state.control.wait_until_shown()
         tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]
+        self._step.asked |= {one.question.call.id: one for one in asked}
         self._step.unanswered = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
         try:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -332,7 +347,8 @@ class Dispatcher:
     def withdraw_questions(self) -> None:
         """Allow the calls that are asked about and need no answer any more: level or scopes have changed."""
         for call_id, (asked, task) in self._step.unanswered.items():
-            if call_id not in self._step.answers and self._approval_need(asked.tool, asked.checked) is None:
+            needed = self._approval_need(asked.tool, asked.checked, asked.targets)
+            if call_id not in self._step.answers and needed is None:
                 self._step.answers[call_id] = Allow()
                 # Not at once: a task that is cancelled before its first step would emit no answer.
                 asyncio.get_running_loop().call_soon(task.cancel)
@@ -346,21 +362,26 @@ class Dispatcher:
         checked = self._checked_arguments(call, tool) if tool and call.id not in self._refusals else None
         if tool is None or checked is None or isinstance(checked, ToolResult):
             return None
-        need = self._approval_need(tool, checked)
-        if need is None:
+        try:
+            targets = resolve_targets(tool, checked, self.cwd)
+        except ToolError:
             return None
+        need = self._approval_need(tool, checked, targets)
+        if not isinstance(need, ApprovalNeed):
+            return None
+        context = self._tool_context(lane_state, call, targets)
         # A file outside the project is not even looked at before the person allows it.
         if tool.check and need.kind != "outside":
-            error = await tool.check(checked, self._tool_context(lane_state, call))
+            error = await tool.check(checked, context)
             if error is not None:
                 if due:
                     self._step.answers[call.id] = error
                 return None
-        detail = await asyncio.to_thread(call_detail, tool, checked, self.cwd)
-        scope = approval_scope(tool, checked, need.kind)
+        detail, before = await asyncio.to_thread(call_detail, tool, checked, context)
+        scope = approval_scope(tool, checked, need.kind, targets)
         what = f"{tool.name} {self._subject(tool, call)}"
-        question = Question(call, what, need.why, detail, always_text(scope), need.kind)
-        return AskedCall(question, tool, checked, scope)
+        question = Question(call, what, need.why, detail, always_text(scope, self.project), need.kind)
+        return AskedCall(question, tool, checked, scope, targets, before)
 
     def _level_needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""

@@ -180,7 +180,8 @@ def _list_project(root: Path) -> Sequence[str]:
     timer.daemon = True
     timer.start()
     try:
-        return list_files(root, root, stop)
+        real = Path(os.path.realpath(root))
+        return list_files(real, real, stop)
     except (ThreadStopped, OSError, ValueError):
         return ()
     finally:

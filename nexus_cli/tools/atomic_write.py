@@ -12,11 +12,12 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from nexus_cli.core.real_files import open_folder, open_listable
 from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.tools.files import ToolError, read_regular_file
+from nexus_cli.tools.files import ToolError, read_file_at
 
 _DRAFT = re.compile(r"\.nexus-[0-9a-f]{16}")
 _STALE = 60.0
@@ -27,21 +28,22 @@ _POLL = 0.005
 
 
 @contextmanager
-def locked_folder(folder: Path, stop: StopFlag) -> Iterator[None]:
-    """Hold the lock under which files of `folder` (links resolved) are changed, by one thread of one process at a time.
+def locked_folder(folder: Path, stop: StopFlag, *, create: bool = False) -> Iterator[None]:
+    """Hold the lock under which files of `folder` (a real path) are changed, by one thread of one process at a time.
 
-    The lock is on the folder itself: it leaves no file behind and ends with its process. Raises `ToolError` if another
-    process holds it for `_WAIT` seconds, and `ThreadStopped`. There is no lock in a folder that cannot be read, or on a
-    file system that cannot lock folders: there `replace_file` alone notices a change.
+    With `create` it is made where it is missing. The lock is on the folder itself: it leaves no file behind and ends
+    with its process. Raises `ToolError` if another process holds it for `_WAIT` seconds, and `ThreadStopped`. There is
+    no lock in a folder that cannot be read, or on a file system that cannot lock folders: there `replace_file` alone
+    notices a change.
     """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except PermissionError:
-        yield
-        return
-    try:
+    with ExitStack() as held:
+        handle = held.enter_context(open_folder(folder, create=create))
+        try:
+            descriptor = held.enter_context(open_listable(handle))
+        except PermissionError:
+            descriptor = -1
         end = time.monotonic() + _WAIT
-        while not _take_lock(descriptor):
+        while descriptor >= 0 and not _take_lock(descriptor):
             stop.raise_if_pressed()
             if time.monotonic() > end:
                 raise ToolError(
@@ -49,8 +51,6 @@ def locked_folder(folder: Path, stop: StopFlag) -> Iterator[None]:
                 )
             time.sleep(_POLL)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _take_lock(descriptor: int) -> bool:
@@ -71,24 +71,31 @@ def is_draft(name: str) -> bool:
 
 
 def replace_file(path: Path, data: bytes, stop: StopFlag, *, expected: str | None) -> None:
-    """Write `data` to `path` (links already resolved) through a synced temporary file in the same folder.
+    """Write `data` to the real path `path` through a synced temporary file in the same folder, through no link.
 
     `expected` is the digest of the content that is replaced, None for a file that must not exist yet; anything else
     found there at the last moment raises `ToolError`. An existing file keeps its mode and, if allowed, its owner.
     Temporary files that killed processes left in the folder are removed. Raises `OSError`, and `ThreadStopped` if
     cancelled before the rename; then nothing has changed.
     """
+    with open_folder(path.parent) as folder:
+        _replace_at(folder, path.name, data, stop, expected)
+        _sync_folder(folder)
+
+
+def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: str | None) -> None:
     try:
-        old = os.stat(path)
+        old = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         old = None
     if old is not None and not stat.S_ISREG(old.st_mode):
         raise ToolError("is no regular file")
-    if old is not None and not os.access(path, os.W_OK):
+    if old is not None and not os.access(name, os.W_OK, dir_fd=folder):
         raise PermissionError(13, "is read-only")
-    _remove_stale(path.parent)
-    draft = path.parent / f".nexus-{secrets.token_hex(8)}"
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    _remove_stale(folder)
+    draft = f".nexus-{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(draft, flags, 0o666, dir_fd=folder)
     try:
         with open(descriptor, "wb") as file:
             if old is not None:
@@ -96,42 +103,42 @@ def replace_file(path: Path, data: bytes, stop: StopFlag, *, expected: str | Non
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        before = _file_state(path)
-        found = read_regular_file(path).digest if before else None
+        before = _file_state(folder, name)
+        found = read_file_at(folder, name).digest if before else None
         stop.raise_if_pressed()
-        if found != expected or _file_state(path) != before:
+        if found != expected or _file_state(folder, name) != before:
             raise ToolError("changed on disk meanwhile: read it again")
-        os.replace(draft, path)
+        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         # Also on a keyboard interrupt: the draft must not stay behind.
-        draft.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
         raise
-    _sync_folder(path.parent)
 
 
-def _file_state(path: Path) -> tuple[int, ...]:
+def _file_state(folder: int, name: str) -> tuple[int, ...]:
     """Return what changes with every write to the file or its replacement; () where there is none."""
     try:
-        status = os.lstat(path)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return ()
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _remove_stale(folder: Path) -> None:
+def _remove_stale(folder: int) -> None:
     """Remove the drafts that killed processes of this user left in `folder`."""
     try:
-        with os.scandir(folder) as entries:
-            drafts = [entry for entry in entries if is_draft(entry.name)]
+        with open_listable(folder) as listed, os.scandir(listed) as entries:
+            drafts = [entry.name for entry in entries if is_draft(entry.name)]
     except OSError:
         # A folder may be written to and not be readable.
         return
-    for entry in drafts:
+    for name in drafts:
         try:
-            status = entry.stat(follow_symlinks=False)
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
             if ours and time.time() - status.st_mtime > _STALE:
-                os.unlink(entry.path)
+                os.unlink(name, dir_fd=folder)
         except OSError:
             continue
 
@@ -146,12 +153,7 @@ def _same_owner(descriptor: int, old: os.stat_result) -> None:
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+def _sync_folder(folder: int) -> None:
+    # Some file systems cannot sync a folder, and some folders cannot be read; the rename itself has happened.
+    with suppress(OSError), open_listable(folder) as descriptor:
         os.fsync(descriptor)
-    except OSError:
-        # Some file systems cannot sync a folder; the rename itself has happened.
-        pass
-    finally:
-        os.close(descriptor)

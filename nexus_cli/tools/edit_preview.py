@@ -8,11 +8,19 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.tools.files import ToolError, decode_file, read_regular_file, resolve_path, split_lines, to_lf
+from nexus_cli.core.tool import EditPreview, ToolContext
+from nexus_cli.tools.files import (
+    ToolError,
+    decided_path,
+    decode_file,
+    project_relative,
+    read_real_file,
+    split_lines,
+    to_lf,
+)
 
 LARGEST = 1 << 20
 """Characters of a text above which no diff of two texts is made."""
@@ -55,23 +63,31 @@ def short_diff(before: str, after: str) -> str:
     return "\n".join(_hunks(old, new, 2))
 
 
-def preview_change(path: str, cwd: Path, change: Callable[[DecodedText | None], str]) -> str:
-    """Return the diff of what `change` makes of the text of the file at `path` (None: there is no file).
+def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:
+    """Return what `change` makes of the text of the file at `path` (None: there is no file).
 
-    "" if it is unknown: binary or over `LARGEST`, unreadable, or `change` raises `ToolError`.
+    The diff is "" if it is unknown: binary or over `LARGEST`, unreadable, or `change` raises `ToolError`.
     """
+    digest: str | None = None
     try:
-        target = resolve_path(path, cwd)
+        target = decided_path(path, context)
+        name = project_relative(target, context.project)
         try:
-            content = read_regular_file(target, LARGEST)
+            content = read_real_file(target)
         except FileNotFoundError:
-            return unified_diff(None, change(None), path)
-        text = None if content.beyond else decode_file(content.data)
-        if text is None:
-            return ""
-        return unified_diff(text.text, change(text), path)
+            digest = ""
+            return EditPreview(unified_diff(None, change(None), name), digest)
+        digest = content.digest
+        text = None if len(content.data) > LARGEST else decode_file(content.data)
+        return EditPreview(unified_diff(text.text, change(text), name) if text else "", digest)
     except (OSError, ValueError, ToolError):
-        return ""
+        return EditPreview("", digest)
+
+
+def check_before(context: ToolContext, digest: str) -> None:
+    """Raise `ToolError` if the person was shown other content than that with `digest` ("": no file)."""
+    if context.before is not None and context.before != digest:
+        raise ToolError("changed since the person was asked: read it again")
 
 
 def _kinds(text: str) -> set[str]:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
-from nexus_cli.core.file_names import resolve_spelling, suggestion
+from nexus_cli.core.file_names import nearest_path, resolve_spelling
+from nexus_cli.core.real_files import is_there, open_at, open_folder, status_at
+from nexus_cli.core.tool import ToolContext
 
 HARD_LIMIT = 64 * 1024 * 1024
 """Bytes of one file or one output that are kept (design law 5); what lies beyond is counted."""
@@ -41,7 +43,10 @@ def resolve_path(path: str, cwd: Path) -> Path:
     """
     if not path.strip() or "\0" in path:
         raise ToolError("a path must not be empty or hold a NUL")
-    return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
+    try:
+        return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
+    except OSError as error:  # a link that was there is gone, or is none any more
+        raise ToolError("changed while it was looked up: try again") from error
 
 
 def project_relative(path: Path, project: Path) -> str:
@@ -50,11 +55,25 @@ def project_relative(path: Path, project: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
-def describe_problem(path: str, error: OSError | ValueError | ToolError, cwd: Path) -> str:
+def decided_path(path: str, context: ToolContext) -> Path:
+    """Return the real path that permission decided on for `path`, else where it leads now; `ToolError` as above."""
+    decided = context.targets.get(path)
+    return decided or resolve_path(path, context.cwd)
+
+
+def describe_problem(path: str, error: OSError | ValueError | ToolError, context: ToolContext) -> str:
     """Return a line for the model about an unusable path, with the nearest one where it does not exist."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-    return f"{path}: {why}{suggestion(str(cwd), path) if missing else ''}"
+    return f"{path}: {why}{_suggest_path(path, context) if missing else ''}"
+
+
+def _suggest_path(path: str, context: ToolContext) -> str:
+    """Return `. Did you mean src/app.py?`, or "": nothing is named that lies elsewhere than what was decided on."""
+    folder = os.path.realpath(context.cwd)
+    near = nearest_path(folder, str(decided_path(path, context)))
+    fits = near and near.isprintable() and is_there(os.path.join(folder, near))
+    return f". Did you mean {near}?" if fits else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +96,29 @@ def sha256_hex(data: bytes) -> str:
 
 
 def read_regular_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
-    """Return at most `limit` bytes of a regular file.
+    """Return at most `limit` bytes of a regular file, links followed.
 
     Raises `ToolError` for a FIFO, socket or device (never opened, so nothing can block), `IsADirectoryError` for a
     folder, and the `OSError` of what else failed.
     """
     _check_regular(os.stat(path).st_mode)
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    return _read_descriptor(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), limit)
+
+
+def read_real_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
+    """Return the same of the file at a real path, through no link: one that was put there meanwhile is an
+    `OSError`."""
+    with open_folder(path.parent) as folder:
+        return read_file_at(folder, path.name, limit)
+
+
+def read_file_at(folder: int, name: str, limit: int = HARD_LIMIT) -> FileContent:
+    """Return the same of `name` in the folder with this handle."""
+    _check_regular(status_at(folder, name).st_mode)
+    return _read_descriptor(open_at(folder, name), limit)
+
+
+def _read_descriptor(descriptor: int, limit: int) -> FileContent:
     with open(descriptor, "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         _check_regular(status.st_mode)

@@ -24,7 +24,8 @@ HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
 MOST_CONTEXT = 1000
 """Lines around a match that are kept at most."""
-BAD_PATTERN = 3
+BAD_PATTERN, NO_FOLDER = 3, 4
+"""Exit status of a search that did not begin; the answer says why."""
 _CHUNK = 32 * 1024
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -82,6 +83,17 @@ def _open_without_links(path: bytes) -> int:
     finally:
         if place is not None:
             os.close(place)
+
+
+def _enter_folder(path: bytes) -> None:
+    """Make the folder at a real path the working folder, through no link."""
+    place = os.open(b"/", _FOLDER)
+    for name in filter(None, path.split(b"/")):
+        inner = os.open(name, _FOLDER, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.fchdir(place)
+    os.close(place)
 
 
 def lines_of(path: bytes) -> Iterator[str]:
@@ -231,13 +243,19 @@ def _display_path(job: SearchJob, path: bytes) -> str:
 
 
 def main() -> int:
-    """Read the job (a JSON line, then paths ended by NUL), write the answer, a NUL and the counts as JSON; return 3 for
-    a bad pattern."""
+    """Read the job (a JSON line, then paths ended by NUL), write the answer, a NUL and the counts as JSON; return the
+    exit status."""
     with open(0, "rb", closefd=False) as source:
         head, _, rest = source.read().partition(b"\n")
     values: dict[str, Any] = json.loads(head)
     sys.path += values.get("libraries", ())  # last: nothing there shadows the standard library
     with open(1, "wb", closefd=False) as sink:
+        try:
+            if "root" in values:
+                _enter_folder(os.fsencode(values.pop("root")))
+        except OSError as error:
+            sink.write(f"the folder cannot be searched: {error.strerror}".encode())
+            return NO_FOLDER
         try:
             counts = SearchCounts()
             answer = search(SearchJob(**values), [path for path in rest.split(b"\0") if path], counts)

@@ -5,18 +5,22 @@ Symbolic links are listed, never followed, even where git still knows files belo
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.core.real_files import open_folder, open_listable, status_at
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.tools.files import ToolError, read_regular_file
+from nexus_cli.tools.files import ToolError, read_file_at
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -33,18 +37,33 @@ _LS = (
 
 
 def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
-    """Return paths of files and links below `root`, relative to it, with `/`, sorted by letters; blocking.
+    """Return the files and links below the real path `root`, relative to it, with `/`, sorted by letters; blocking.
 
-    A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it. Stored
-    keys are left out: the project may be the person's home.
+    A folder whose every file is ignored is listed all the same when it is the one asked for, as `rg` does it. Links
+    are followed nowhere, also not where a folder becomes one meanwhile. Credentials are left out: the project may be
+    the person's home.
     """
-    root = Path(os.path.realpath(root))
-    found = _list_by_git(root, stop, 0)
-    if not found:
-        rules = [*_inherited_rules(root, project)]
-        found = list(_walk(root, rules, stop)) or (list(_walk(root, [], stop)) if rules else [])
-    keys = os.path.relpath(os.path.realpath(places().keys), root) + "/"
-    return sorted({one for one in found if not is_draft(one.rpartition("/")[2]) and not one.startswith(keys)})
+    try:
+        with open_folder(root) as handle:
+            found = _list_by_git(handle, stop, 0)
+            if not found:
+                rules = [*_inherited_rules(root, project)]
+                found = list(_walk(handle, rules, stop)) or (list(_walk(handle, [], stop)) if rules else [])
+    except OSError:
+        return []
+    secrets = SecretPlaces(places(), project)
+    hidden = secrets.are_below(root)
+    named = {one for one in found if not is_draft(one.rpartition("/")[2])}
+    return sorted(one for one in named if not (hidden and secrets.find(root / one, root)))
+
+
+def check_folder(target: Path) -> None:
+    """Raise `ToolError` if the real path `target` is no folder, `OSError` if it cannot be listed."""
+    with open_folder(target.parent) as parent:
+        if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
+            raise ToolError("is no folder")
+        with open_folder(target.name, inside=parent) as folder, open_listable(folder):
+            return  # a folder that cannot be read has not "no files"
 
 
 def is_regular_file(root: Path, path: str) -> bool:
@@ -61,38 +80,51 @@ def find_program(name: str) -> str | None:
     return found if found is not None and os.path.isabs(found) else None
 
 
-def _list_by_git(root: Path, stop: StopFlag, depth: int) -> list[str]:
-    """Return the files that git lists, with nested repositories; empty if git does not know."""
+def _list_by_git(root: int, stop: StopFlag, depth: int) -> list[str]:
+    """Return the files that git lists below the folder `root`, with nested repositories; empty if git does not know."""
     git = find_program("git")
     if git is None or depth > _SUBMODULES:
         return []
     env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     try:
-        done = process.run_process([git, *_LS], cwd=root, env=env, stop=stop, seconds=_SECONDS, merge=False)
+        place = _handle_path(root)
+        done = process.run_process([git, *_LS], cwd=place, env=env, stop=stop, seconds=_SECONDS, merge=False)
     except OSError:
         return []
     stop.raise_if_pressed()
     if done.status != 0 or done.timed_out or done.uncounted:
         return []
     found = []
-    direct: dict[str, bool] = {}
-    for name in {os.fsdecode(part) for part in done.output.split(b"\0") if part}:
-        bare = name.rstrip("/")
-        parent = bare.rpartition("/")[0]
-        if parent not in direct:
-            direct[parent] = not parent or os.path.realpath(root / parent) == os.path.join(root, parent)
-        if not direct[parent]:
-            continue
-        try:
-            mode = os.lstat(root / bare).st_mode
-        except OSError:
-            continue
-        if stat.S_ISDIR(mode):
-            found += [f"{bare}/{inner}" for inner in _list_by_git(root / bare, stop, depth + 1)]
-        else:
-            found.append(bare)
+    folders: dict[str, list[str]] = {}
+    for name in {os.fsdecode(part).rstrip("/") for part in done.output.split(b"\0") if part}:
+        parent, _, last = name.rpartition("/")
+        folders.setdefault(parent, []).append(last)
+    for parent, names in folders.items():
+        # git may have followed what became a link: only what is in the folder itself counts.
+        with suppress(OSError), open_folder(parent, inside=root) as folder:
+            for last in names:
+                found += _list_name(folder, last, f"{parent}/{last}" if parent else last, stop, depth)
     return found
+
+
+def _list_name(folder: int, last: str, name: str, stop: StopFlag, depth: int) -> list[str]:
+    """Return `name` if it is a file in `folder`, the files of a nested repository if it is one."""
+    try:
+        if not stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
+            return [name]
+        with open_folder(last, inside=folder) as nested:
+            return [f"{name}/{inner}" for inner in _list_by_git(nested, stop, depth + 1)]
+    except OSError:
+        return []
+
+
+def _handle_path(folder: int) -> Path:
+    """Return a path by which a child gets into the folder that is open here, whatever its name leads to now."""
+    told = getattr(fcntl, "F_GETPATH", None)  # macOS, which has no /proc
+    if told is None:
+        return Path(f"/proc/self/fd/{folder}")
+    return Path(os.fsdecode(fcntl.fcntl(folder, told, bytes(1024)).partition(b"\0")[0]))
 
 
 Rules = Sequence[tuple[str, "GitIgnoreSpec"]]
@@ -106,29 +138,33 @@ def _inherited_rules(root: Path, project: Path) -> Iterator[tuple[str, GitIgnore
         return
     steps = root.relative_to(top).parts
     for i in range(len(steps)):
-        spec = _read_rules(top.joinpath(*steps[:i]))
+        try:
+            with open_folder(top.joinpath(*steps[:i])) as folder:
+                spec = _read_rules(folder)
+        except OSError:
+            return
         if spec is not None:
             yield "/".join(steps[i:]) + "/", spec
 
 
-def _walk(root: Path, inherited: Rules, stop: StopFlag) -> Iterator[str]:
+def _walk(root: int, inherited: Rules, stop: StopFlag) -> Iterator[str]:
     waiting = [("", inherited)]
     while waiting:
         stop.raise_if_pressed()
         prefix, rules = waiting.pop()
-        folder = root / prefix
-        own = _read_rules(folder)
-        if own is not None:
-            rules = [*rules, (f"\0{prefix}", own)]
         try:
-            with os.scandir(folder) as entries:
-                found = list(entries)
+            with open_folder(prefix, inside=root) as folder:
+                own = _read_rules(folder)
+                with open_listable(folder) as listed, os.scandir(listed) as entries:
+                    found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             continue
-        for entry in found:
-            path = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name != ".git" and not _is_ignored(path + "/", rules):
+        if own is not None:
+            rules = [*rules, (f"\0{prefix}", own)]
+        for name, is_folder in found:
+            path = prefix + name
+            if is_folder:
+                if name != ".git" and not _is_ignored(path + "/", rules):
                     waiting.append((path + "/", rules))
             elif not _is_ignored(path, rules):
                 yield path
@@ -144,9 +180,9 @@ def _is_ignored(path: str, rules: Rules) -> bool:
     return False
 
 
-def _read_rules(folder: Path) -> GitIgnoreSpec | None:
+def _read_rules(folder: int) -> GitIgnoreSpec | None:
     try:
-        content = read_regular_file(folder / ".gitignore", _RULES_LIMIT)
+        content = read_file_at(folder, ".gitignore", _RULES_LIMIT)
     except (OSError, ToolError):
         return None
     from pathspec import GitIgnoreSpec  # noqa: PLC0415  (only outside git, and slow to load)

@@ -1,4 +1,4 @@
-"""Decide whether a call runs or a person is asked first (interface.md section 2).
+"""Decide whether a call runs, a person is asked first, or it is refused (interface.md section 2).
 
 Pure: looks where paths lead and changes nothing. The session asks, and refuses where nobody can be asked.
 """
@@ -6,7 +6,7 @@ Pure: looks where paths lead and changes nothing. The session asks, and refuses 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from nexus_cli.config.protected_places import (
     INSTRUCTION_FILES,
     PROTECTED_FOLDERS,
     SHELL_FILES,
+    SecretPlaces,
     protected_name,
 )
 from nexus_cli.core.limits import LEVELS
@@ -40,7 +41,24 @@ class ApprovalNeed:
     and `protected` it should cover no more than the same paths."""
 
 
-Verdict = Grant | ApprovalNeed
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """The call does not run, and no answer of a person changes that."""
+
+    why: str
+    """One line, with what would let it run."""
+
+
+Verdict = Grant | ApprovalNeed | Denial
+
+
+def _nothing_lifted(tool: str, target: Path) -> bool:
+    return False
+
+
+def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Path]:
+    """Return the real paths that a call touches, by path as the model wrote it; `ToolError` for what is no path."""
+    return {path: resolve_path(path, cwd) for path in tool.paths(arguments)}
 
 
 def decide(
@@ -51,51 +69,77 @@ def decide(
     cwd: Path,
     project: Path,
     config_dirs: Iterable[Path] = (),
+    targets: Mapping[str, Path] | None = None,
+    lifts: Callable[[str, Path], bool] = _nothing_lifted,
 ) -> Verdict:
     """Decide whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
 
-    Paths are judged by where they lead, links and `..` resolved, names compared without regard to case. Raising the
-    level never turns a granted call into one that asks.
+    Paths are judged by where they lead, links and `..` resolved (`targets`: as they were resolved before), names
+    compared without regard to case. `lifts(tool, path)` is True where a personal rule opens the real path of a
+    credential. Raising the level never turns a granted call into one that asks.
     """
     LEVELS.index(allow)
     if allow == "all" or tool.effect is Effect.NONE:
         return Grant()
     if tool.effect is Effect.RUN:
         return ApprovalNeed("it runs a command", "run")
-    writes = tool.effect is Effect.EDIT
-    within = [Path(os.path.realpath(folder)) for folder in config_dirs]
     try:
-        found = [_place(path, writes, cwd, project, within) for path in tool.paths(arguments)]
+        found = resolve_targets(tool, arguments, cwd) if targets is None else targets
     except ToolError as refused:
         return ApprovalNeed(str(refused), "protected")
-    for verdict in found:
-        if verdict is not None:
-            return verdict
+    secrets = SecretPlaces(places(), project)
+    for path, target in found.items():
+        secret = None if lifts(tool.name, target) else secrets.find(target)
+        if secret:
+            return Denial(_describe_secret(tool, path, target, cwd, secret))
+    writes = tool.effect is Effect.EDIT
+    within = [Path(os.path.realpath(folder)) for folder in config_dirs]
+    for path, target in found.items():
+        need = _check_place(path, target, writes, cwd, project, within)
+        if need is not None:
+            return need
     if writes and allow == "read":
         return ApprovalNeed("it changes files", "edit")
     return Grant()
 
 
-def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]) -> ApprovalNeed | None:
+def _check_place(
+    path: str, target: Path, writes: bool, cwd: Path, project: Path, config_dirs: list[Path]
+) -> ApprovalNeed | None:
     """Return why a path needs approval at every level below `all`, or None."""
-    target = resolve_path(path, cwd)
-    named = " ".join(path.split())
+    named = _name_path(path, target, cwd)
     verb = "writes" if writes else "reads"
     root = Path(os.path.realpath(project))
     if not target.is_relative_to(root):
         return ApprovalNeed(f"it {verb} outside the project: {named}", "outside")
-    if target.is_relative_to(os.path.realpath(places().keys)):  # the project is the person's home
-        return ApprovalNeed(f"it {verb} the stored keys of nexus: {named}", "protected")
     if not writes:
         return None
     if any(target.is_relative_to(folder) for folder in config_dirs):
         return ApprovalNeed(f"it writes to the configuration of nexus: {named}", "protected")
-    written = Path(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))
-    for place in (target, written):
+    for place in (target, _written_path(path, cwd)):
         name = protected_name((place.relative_to(root) if place.is_relative_to(root) else place).parts)
         if name:
             return ApprovalNeed(f"it writes {_describe_protected(name)}: {named}", "protected")
     return None
+
+
+def _written_path(path: str, cwd: Path) -> Path:
+    """Return the absolute path as it is written: links are not resolved."""
+    return Path(os.path.normpath(os.path.join(os.path.realpath(cwd), os.path.expanduser(path))))
+
+
+def _name_path(path: str, target: Path, cwd: Path) -> str:
+    """Return a path in one line for a person, with where it leads if that is somewhere else."""
+    leads = "" if _written_path(path, cwd) == target else f" -> {target}"
+    return " ".join(f"{path}{leads}".split())
+
+
+def _describe_secret(tool: Tool, path: str, target: Path, cwd: Path, secret: Path) -> str:
+    verb = "writes to" if tool.effect is Effect.EDIT else "reads"
+    held = any(secret.is_relative_to(folder) for folder in (places().config, places().data, places().log))
+    what = "nexus's own files" if held else "credentials"
+    rule = " ".join(f'allow = ["{tool.name}({target})"]'.split())
+    return f"it {verb} {what}: {_name_path(path, target, cwd)}; only a rule in your own config.toml opens them: {rule}"
 
 
 def _describe_protected(name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.tools import builtin
 
 
@@ -38,12 +38,13 @@ def _read_definition(path: Path) -> Tool:
     def paths(arguments: Mapping[str, Any]) -> Sequence[str]:
         return tuple(arguments.get(name, ".") for name in touched)
 
-    def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
+    def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
         try:
             loaded = import_module(module)
         except Exception:  # an upgrade has replaced it on the disk: the call itself says so
-            return ""
-        return str(loaded.preview(arguments, cwd))
+            return EditPreview()
+        made: EditPreview = loaded.preview(arguments, context)
+        return made
 
     async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
         error: ToolResult | None = await import_module(module).check(arguments, context)

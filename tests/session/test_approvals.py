@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.settings import Settings
@@ -42,11 +43,11 @@ class Person:
 
 
 def opened(folder: Path, person: Person, *steps: Calls, allow: str = "read") -> Session:
-    """A session whose model asks for the calls of each of `steps`, then is done."""
+    """A session whose model asks for the calls of each of `steps` (none: it ends the turn), then is done."""
 
     def script(request: Any) -> Any:
         done = sum(1 for message in request.messages if message["role"] == "assistant")
-        return list(steps[done]) if done < len(steps) else "done"
+        return (list(steps[done]) or "done") if done < len(steps) else "done"
 
     return open_session(Options(folder, MODEL, allow=allow), SETTINGS, approver=person, provider=Played(script))
 
@@ -218,3 +219,109 @@ def test_a_turn_that_is_stopped_takes_every_question_along(tmp_path: Path) -> No
     events, outcome = say(sessions[0], "go")
     assert outcome.error is not None and outcome.error["kind"] == "aborted" and person.waiting == 0
     assert not list(tmp_path.iterdir()) and all("not run" in text for text in results(events))
+
+
+def answering(act: Callable[[], Any]) -> Person:
+    """A person who says yes after `act` has happened."""
+
+    def answer(_: Question) -> Answer:
+        act()
+        return Allow()
+
+    return Person(answer)
+
+
+def edit(path: str, old: str, new: str) -> tuple[str, dict[str, Any]]:
+    return "edit_file", {"path": path, "edits": [{"old": old, "new": new}]}
+
+
+def test_an_edit_is_not_applied_to_other_content_than_the_person_was_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\nkeep\n")
+    person = answering(lambda: path.write_text("one\nDROP TABLE\n"))
+    events, _ = say(opened(tmp_path, person, [edit("a.txt", "one", "two")]), "go")
+    assert results(events) == ["a.txt: changed since the person was asked: read it again\nNothing was changed."]
+    assert path.read_text() == "one\nDROP TABLE\n"
+
+
+@pytest.mark.parametrize("appears", ["", "other\n"])
+def test_a_new_file_is_not_written_where_one_appeared_meanwhile(tmp_path: Path, appears: str) -> None:
+    path = tmp_path / "new.txt"
+    person = answering(lambda: path.write_text(appears))
+    events, _ = say(opened(tmp_path, person, [("write_file", {"path": "new.txt", "content": "ours\n"})]), "go")
+    assert "read" in results(events)[0] and path.read_text() == appears
+
+
+def test_a_file_that_cannot_be_shown_as_a_diff_is_compared_too(tmp_path: Path) -> None:
+    path = tmp_path / "large.txt"
+    path.write_text("one\n" + "x" * 2_000_000)
+    person = answering(lambda: path.write_text("one\n" + "y" * 2_000_000))
+    events, _ = say(opened(tmp_path, person, [edit("large.txt", "one", "two")]), "go")
+    assert "changed since the person was asked" in results(events)[0]
+
+
+def test_edits_of_one_file_that_are_asked_about_together_are_all_applied(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    person = Person()
+    calls = [edit("a.txt", "one", "1"), edit("./a.txt", "two", "2"), edit("a.txt", "2", "3")]
+    events, outcome = say(opened(tmp_path, person, calls), "go")
+    assert (tmp_path / "a.txt").read_text() == "1\n3\n", results(events)
+    assert len(person.asked) == 3 and not outcome.denied
+
+
+def test_always_for_a_path_outside_holds_for_the_file_and_not_for_the_name(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    for name in ("first", "second"):
+        (tmp_path / name).write_text(f"{name}\n")
+    link = project / "link"
+    link.symlink_to(tmp_path / "first")
+    person = Person(lambda question: Allow(always=True))
+    read = ("read_file", {"path": "link"})
+    session = opened(project, person, [read], [("read_file", {"path": str(tmp_path / "first")})], [], [read])
+    say(session, "go")
+    assert len(person.asked) == 1 and str(tmp_path / "first") in person.asked[0].always
+    link.unlink()
+    link.symlink_to(tmp_path / "second")
+    say(session, "again")
+    led = [Path(one.why.rpartition(" -> ")[2]).name for one in person.asked]
+    assert led == ["first", "second"]
+
+
+def test_a_link_that_is_turned_while_the_person_is_asked_is_not_followed(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside.txt"
+    (project / ".git").mkdir(parents=True)
+    outside.write_text("old\n")
+    notes = project / "NEXUS.md"
+    notes.write_text("old\n")
+
+    def turn() -> None:
+        notes.unlink()
+        notes.symlink_to(outside)
+
+    events, _ = say(opened(project, answering(turn), [edit("NEXUS.md", "old", "new")]), "go")
+    assert "link" in results(events)[0] and outside.read_text() == "old\n"
+
+
+def test_credentials_are_refused_and_the_person_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / ".netrc").write_text("password hunter2\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    person = Person()
+    calls = [("read_file", {"path": "~/.netrc"}), ("grep", {"pattern": "pass", "path": "../.netrc"})]
+    events, outcome = say(opened(project, person, calls, allow="edit"), "go")
+    assert not person.asked and [row["allow"] for row in outcome.denied] == ["all", "all"]
+    first, second = results(events)
+    assert "hunter2" not in first + second
+    assert f'allow = ["read_file({tmp_path}/.netrc)"]' in first and "credentials" in second
+
+
+@pytest.mark.parametrize("path", ["src//a.txt", "./src/a.txt", "src/../src/a.txt"])
+def test_the_diff_of_a_question_is_that_of_its_result_however_the_path_is_spelled(tmp_path: Path, path: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.txt").write_text("one\n")
+    person = Person()
+    events, _ = say(opened(tmp_path, person, [edit(path, "one", "two")]), "go")
+    shown = [event.result.diff for event in events if isinstance(event, ToolResultEvent)]
+    assert shown == [person.asked[0].detail] and "--- a/src/a.txt" in shown[0]

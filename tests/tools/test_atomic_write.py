@@ -13,7 +13,7 @@ import pytest
 
 from nexus_cli.tools import atomic_write
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
-from nexus_cli.tools.files import ToolError, read_regular_file, sha256_hex
+from nexus_cli.tools.files import ToolError, read_file_at, sha256_hex
 
 RACE = Path(__file__).with_name("race.py")
 
@@ -83,15 +83,15 @@ def test_what_another_program_writes_while_the_file_is_compared_stays(
 ) -> None:
     path = tmp_path / "a"
     path.write_text("old")
-    def read_then_changed(target: Path) -> Any:
-        content = read_regular_file(target)
+    def read_then_changed(folder: int, name: str) -> Any:
+        content = read_file_at(folder, name)
         status = os.stat(path)
         path.write_text("NEW")
         if keep_times:
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         return content
 
-    monkeypatch.setattr("nexus_cli.tools.atomic_write.read_regular_file", read_then_changed)
+    monkeypatch.setattr("nexus_cli.tools.atomic_write.read_file_at", read_then_changed)
     with pytest.raises(ToolError, match="read it again"):
         atomic_write.replace_file(path, b"mine", StopFlag(), expected=sha256_hex(b"old"))
     assert path.read_text() == "NEW"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Tool
-from nexus_cli.tools.permission import ApprovalNeed, Grant, Verdict, decide
+from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
 
 TOOLS = discover_tools()
@@ -95,16 +95,73 @@ def test_the_configuration_of_nexus_is_protected_inside_a_project_too(project: P
 
 
 @pytest.mark.parametrize("tool", [READ, GREP, WRITE], ids=lambda tool: tool.name)
-def test_stored_keys_are_protected_in_a_project_that_is_the_home_of_the_person(
+def test_nexus_own_files_are_refused_in_a_project_that_is_the_home_of_the_person(
     project: Path, monkeypatch: pytest.MonkeyPatch, tool: Tool
 ) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(project / "home"))
     (project / "link").symlink_to(project / "home")
-    for path in ("home/data/keys", "home/data/keys/A_KEY", "link/data/keys/A_KEY"):
-        for allow in ("read", "edit"):
-            verdict = decide(tool, {"path": path, "pattern": "x"}, allow=allow, cwd=project, project=project)
-            assert isinstance(verdict, ApprovalNeed) and verdict.kind == "protected" and "stored keys" in verdict.why
-    assert decide(READ, {"path": "home/data/other"}, allow="read", cwd=project, project=project) == Grant()
+    (project / "home").mkdir()
+    own = ("data", "data/keys/A_KEY", "DATA/ledger.db", "log/nexus.log", "config/config.toml", "config/mcp.json")
+    for path in (f"{top}/{name}" for top in ("home", "link") for name in own):
+        verdicts = _verdicts(project, tool, path)
+        assert all(isinstance(one, Denial) and "nexus's own files" in one.why for one in verdicts[:-1]), path
+        assert verdicts[-1] == Grant()
+    for path in ("home/config/skills/x/run.py", "home/config/NEXUS.md", "home/cache/x", "home/data.d/x"):
+        assert not any(isinstance(one, Denial) for one in _verdicts(project, tool, path)), path
+
+
+def _verdicts(project: Path, tool: Tool, path: str) -> list[Verdict]:
+    """Return the verdict of every level, the lowest first."""
+    arguments = {"path": path, "pattern": "x", "content": "", "edits": []}
+    return [decide(tool, arguments, allow=level, cwd=project, project=project) for level in LEVELS]
+
+
+@pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"], TOOLS["edit_file"]], ids=lambda tool: tool.name)
+@pytest.mark.parametrize(
+    "path", ["~/.ssh/id_rsa", "~/.SSH/id_rsa", "~/.aws", "~/.config/gh/hosts.yml", "~/x/../.netrc", "key", "real/id",
+             "~/.mozilla/firefox/a.default/cookies.sqlite"],
+)  # fmt: skip
+def test_credentials_are_refused_at_every_level_but_all(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, tool: Tool
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("x")
+    monkeypatch.setenv("HOME", str(home))
+    (project / "key").symlink_to(home / ".ssh" / "id_rsa")
+    (project / "real").mkdir()
+    (home / ".gnupg").symlink_to(project / "real")  # a person may keep them in a repository
+    *low, top = _verdicts(project, tool, path)
+    assert all(isinstance(one, Denial) for one in low) and top == Grant()
+    verdict = low[0]
+    assert isinstance(verdict, Denial) and f'allow = ["{tool.name}(' in verdict.why and "\n" not in verdict.why
+
+
+def test_a_personal_rule_opens_one_credential_for_one_tool(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    opened = project.parent / ".netrc"
+
+    def lifts(tool: str, target: Path) -> bool:
+        return (tool, target) == ("read_file", opened)
+
+    for tool, path, denied in ((READ, "~/.netrc", False), (GREP, "~/.netrc", True), (READ, "~/.ssh/config", True)):
+        arguments = {"path": path, "pattern": "x"}
+        verdict = decide(tool, arguments, allow="edit", cwd=project, project=project, lifts=lifts)
+        assert isinstance(verdict, Denial) == denied
+        assert denied or _asks(verdict, "outside"), "the rule lifts the refusal, not the question"
+
+
+def test_the_question_names_where_a_link_leads(project: Path) -> None:
+    verdict = _decide(project, "read_file", "leak", "read")
+    assert isinstance(verdict, ApprovalNeed)
+    assert verdict.why == f"it reads outside the project: leak -> {project.parent / 'outside' / 'secret'}"
+
+
+def test_what_was_resolved_before_is_what_is_judged(project: Path) -> None:
+    where = {"cwd": project, "project": project, "allow": "read"}
+    inside, outside = project / "a.txt", project.parent / "outside" / "secret"
+    assert decide(READ, {"path": "leak"}, targets={"leak": inside}, **where) == Grant()  # type: ignore[arg-type]
+    assert _asks(decide(READ, {"path": "a.txt"}, targets={"a.txt": outside}, **where), "outside")  # type: ignore[arg-type]
 
 
 def test_commands_ask_until_the_level_all_and_recall_never_does(project: Path) -> None:

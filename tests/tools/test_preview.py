@@ -27,7 +27,7 @@ def tool(desk: Any, name: str) -> Tool:
 def seen(desk: Any, name: str, **arguments: Any) -> str:
     preview = tool(desk, name).preview
     assert preview is not None
-    return preview(arguments, desk.project)
+    return preview(arguments, desk.context()).diff
 
 
 def test_an_edit_is_previewed_and_nothing_is_touched(desk: Any) -> None:
@@ -153,8 +153,11 @@ def test_a_question_shows_the_diff_the_command_or_readable_arguments(new_desk: C
     desk = new_desk()
     desk.write("a", "one\n")
     edit = tool(desk, "edit_file")
-    assert "-one\n+two\n" in call_detail(edit, {"path": "a", "edits": [{"old": "one", "new": "two"}]}, desk.project)
-    told = call_detail(edit, {"path": "gone", "edits": [{"old": "a\nb", "new": "c", "all": True}]}, desk.project)
+    shown, before = call_detail(edit, {"path": "a", "edits": [{"old": "one", "new": "two"}]}, desk.context())
+    assert "-one\n+two\n" in shown and before == hashlib.sha256(b"one\n").hexdigest()
+    gone = {"path": "gone", "edits": [{"old": "a\nb", "new": "c", "all": True}]}
+    told, before = call_detail(edit, gone, desk.context())
+    assert before == ""
     assert told == "path: gone\nedits: \n- \n  old: \na\nb\n  new: c\n  all: true"
-    assert call_detail(tool(desk, "bash"), {"command": "ls\npwd", "timeout": 3}, desk.project) == "ls\npwd"
+    assert call_detail(tool(desk, "bash"), {"command": "ls\npwd", "timeout": 3}, desk.context())[0] == "ls\npwd"
     assert tool(desk, "bash").effect is Effect.RUN

@@ -122,7 +122,7 @@ def test_what_is_not_there_is_an_error_with_the_cause(desk: Any) -> None:
 
 def test_beyond_the_hard_limit_bytes_are_counted_and_not_kept(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert files.HARD_LIMIT == 64 * 1024 * 1024
-    monkeypatch.setattr(read_file, "read_regular_file", lambda path: files.read_regular_file(path, 1000))
+    monkeypatch.setattr(read_file, "read_file_at", lambda folder, name: files.read_file_at(folder, name, 1000))
     desk.write("a", "x" * 1000 + "y" * 234)
     result = desk.run("read_file", path="a")
     assert result.output.endswith("234 bytes follow]\n" + "x" * 1000)

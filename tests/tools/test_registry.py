@@ -17,7 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore
-from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 from nexus_cli.tools.schema import validate_arguments
@@ -43,6 +43,10 @@ SOUND: dict[str, dict[str, Any]] = {
 """A call of each that its schema accepts."""
 
 
+def _context(folder: Path) -> ToolContext:
+    return ToolContext(folder, folder, 8000, "c1", print)
+
+
 def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
     return [schema, *(found for one in inner for found in _schemas(one))]
@@ -59,11 +63,11 @@ def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_
 ) -> None:
     monkeypatch.setitem(sys.modules, f"nexus_cli.tools.builtin.{name}", None)
     tool = discover_tools()[name]
-    assert tool.preview is not None and tool.preview(SOUND[name], tmp_path) == ""
+    assert tool.preview is not None and tool.preview(SOUND[name], _context(tmp_path)) == EditPreview()
 
     async def call() -> None:
         with pytest.raises(ImportError):  # `dispatch` makes it a tool result
-            await tool.run(SOUND[name], ToolContext(tmp_path, tmp_path, 8000, "c1", print))
+            await tool.run(SOUND[name], _context(tmp_path))
 
     asyncio.run(call())
 
@@ -104,7 +108,7 @@ def test_an_edit_can_be_previewed(tool: Tool, tmp_path: Path) -> None:
     if tool.preview:
         (tmp_path / "a").write_text("x")
         change = {"path": "a", "content": "y", "edits": [{"old": "x", "new": "y"}]}
-        assert "+y" in tool.preview(change, tmp_path)
+        assert "+y" in tool.preview(change, _context(tmp_path)).diff
 
 
 @each

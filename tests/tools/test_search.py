@@ -154,13 +154,14 @@ def test_stored_keys_are_searched_only_where_they_are_asked_for(
     monkeypatch.setenv("NEXUS_HOME", str(desk.project / "home"))
     if git:
         subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
-    for path in (keys := desk.project / "home/data/keys", keys.with_name("keys.d")):
+    for path in (desk.project / "home/data/keys", desk.project / "home/data.d"):
         path.mkdir(parents=True)
         (path / "A_KEY").write_text("sk-one-two-three\n")
-    assert desk.run("glob", pattern="**/A_KEY").text == "home/data/keys.d/A_KEY"
-    for path in (".", "home", "home/data"):
+    assert desk.run("glob", pattern="**/A_KEY").text == "home/data.d/A_KEY"
+    for path in (".", "home"):
         found = desk.run("grep", pattern="sk-one", path=path).text
-        assert "keys.d/A_KEY" in found and "keys/A_KEY" not in found
+        assert "data.d/A_KEY" in found and "keys/A_KEY" not in found
+    assert desk.run("grep", pattern="sk-one", path="home/data").text.startswith("no matches")
     assert "A_KEY" in desk.run("grep", pattern="sk-one", path="home/data/keys").text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
@@ -178,10 +179,10 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
         "level": state.limits.allow or "read",
         "bound_by": next((bound.bound_by for bound in state.bounds if bound.name == "allow"), "defaults"),
         "levels": [{"name": level, "runs": RUNS[level]} for level in LEVELS],
-        "allowed": [_allowed_text(scope) for scope in sorted(state.dispatcher.always)],
+        "allowed": [_allowed_text(scope, state.dispatcher.project) for scope in sorted(state.dispatcher.always)],
     }
 
 
-def _allowed_text(scope: tuple[str, ...]) -> str:
+def _allowed_text(scope: tuple[str, ...], project: Path) -> str:
     """Return one thing allowed for the rest of the session in words."""
-    return f"{scope[0]}: {scope[2]}" if scope[1] == "run" else always_text(scope)
+    return f"{scope[0]}: {scope[2]}" if scope[1] == "run" else always_text(scope, project)

@@ -10,26 +10,27 @@ from typing import Any
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
-from nexus_cli.core.tool import ToolContext
+from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import preview_change, short_diff, unified_diff
+from nexus_cli.tools.edit_preview import check_before, preview_change, short_diff, unified_diff
 from nexus_cli.tools.exact_edit import apply_edits
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
+    decided_path,
     decode_file,
     describe_problem,
     encode_text,
     project_relative,
-    read_regular_file,
-    resolve_path,
+    read_real_file,
     sha256_hex,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _EditResult:
+    before: str
     digest: str
     message: str
     diff: str
@@ -40,12 +41,14 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     path = arguments["path"]
     seen: SeenFileStore = context.services[SeenFileStore]
     try:
-        target = resolve_path(path, context.cwd)
+        target = decided_path(path, context)
         known = seen.digest(str(target))
-        edited = await run_in_thread(
-            lambda stop: _edit(target, arguments["edits"], known, project_relative(target, context.project), stop),
-            lambda done: seen.note(str(target), done.digest, "changed"),
-        )
+
+        def note(done: _EditResult) -> None:
+            seen.note(str(target), done.digest, "changed")
+            context.replaced(target, done.before, done.digest)
+
+        edited = await run_in_thread(lambda stop: _edit(target, arguments["edits"], known, context, stop), note)
     except (OSError, ToolError) as error:
         return _error(path, error, context)
     return ToolResult(edited.message, changed=(project_relative(target, context.project),), diff=edited.diff)
@@ -54,7 +57,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
     """Return the error of edits that do not apply, None if they do."""
     try:
-        target = resolve_path(arguments["path"], context.cwd)
+        target = decided_path(arguments["path"], context)
         known = context.services[SeenFileStore].digest(str(target))
         await run_in_thread(lambda stop: _change(target, arguments["edits"], known, stop))
     except (OSError, ToolError) as error:
@@ -62,7 +65,7 @@ async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResul
     return None
 
 
-def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
+def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
     """Return the edits as a unified diff; "" where they do not apply."""
 
     def change(before: DecodedText | None) -> str:
@@ -70,17 +73,20 @@ def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
             raise ToolError("there is no such file")
         return apply_edits(before.text, arguments["edits"], StopFlag())
 
-    return preview_change(arguments["path"], cwd, change)
+    return preview_change(arguments["path"], context, change)
 
 
 def _edit(
-    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, name: str, stop: StopFlag
+    target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, context: ToolContext, stop: StopFlag
 ) -> _EditResult:
+    name = project_relative(target, context.project)
     with locked_folder(target.parent, stop):
         content, text, after = _change(target, edits, known, stop)
+        check_before(context, content.digest)
         data = encode_text(text, after)
         replace_file(target, data, stop, expected=content.digest)
-    return _EditResult(sha256_hex(data), short_diff(text.text, after), unified_diff(text.text, after, name))
+    diff = unified_diff(text.text, after, name)
+    return _EditResult(content.digest, sha256_hex(data), short_diff(text.text, after), diff)
 
 
 def _change(
@@ -89,7 +95,7 @@ def _change(
     """Return what the file holds, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
         raise ToolError("`edits` is empty")
-    content = read_regular_file(target)
+    content = read_real_file(target)
     if content.beyond:
         raise ToolError("is over 64 MiB")
     if known is not None and known != content.digest:
@@ -104,4 +110,4 @@ def _change(
 
 
 def _error(path: str, error: OSError | ToolError, context: ToolContext) -> ToolResult:
-    return ToolResult(error=f"{describe_problem(path, error, context.cwd)}\nNothing was changed.")
+    return ToolResult(error=f"{describe_problem(path, error, context)}\nNothing was changed.")

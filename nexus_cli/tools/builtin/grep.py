@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import Any
 
 from nexus_cli.config.paths import PACKAGE
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.real_files import open_folder, status_at
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools import grep_worker
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.files import ToolError, describe_problem, resolve_path
-from nexus_cli.tools.listing import find_program, is_regular_file, list_files
+from nexus_cli.tools.files import ToolError, decided_path, describe_problem
+from nexus_cli.tools.listing import check_folder, find_program, is_regular_file, list_files
 from nexus_cli.tools.patterns import PathPattern
 from nexus_cli.tools.process import run_process as run_process
 
@@ -39,19 +41,20 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if not arguments["pattern"]:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
     try:
-        target = resolve_path(path, context.cwd)
+        target = decided_path(path, context)
         return await run_in_thread(lambda stop: _search(target, path, arguments, context.project, stop))
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context))
 
 
 def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: StopFlag) -> ToolResult:
-    os.stat(target)
-    if target.is_dir():
+    with open_folder(target.parent) as parent:
+        is_folder = stat.S_ISDIR(status_at(parent, target.name).st_mode)
+    if is_folder:
+        check_folder(target)
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
         wanted = PathPattern(arguments["glob"]) if "glob" in arguments else None
-        with os.scandir(root):  # a folder that cannot be read has not "no matches"
-            listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
+        listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
         names = listed if wanted is None else wanted.select(listed)
         if not names:
             why = f"none of {len(listed)} files fits `glob`" if listed else "there are no files to search"
@@ -68,13 +71,14 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         "context": arguments.get("context", 0),
         "limit": arguments.get("limit", LIMIT),
         "prefix": prefix,
-        "alone": not target.is_dir(),
+        "alone": not is_folder,
+        "root": str(root),
         "libraries": _libraries(),
     }
     stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
     # -I and -S: nothing of the working folder or of installed packages can come in between.
     argv = [sys.executable, "-I", "-S", grep_worker.__file__]
-    done = run_process(argv, cwd=root, env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
+    done = run_process(argv, cwd=Path(os.sep), env=os.environ, stop=stop, seconds=SECONDS, stdin=stdin, merge=False)
     answer, _, figures = (done.output, b"", b"") if done.uncounted else done.output.rpartition(b"\0")
     text = (answer or figures).decode("utf-8", "replace")
     if done.timed_out:
@@ -83,8 +87,8 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         counts: dict[str, Any] = json.loads(figures) if figures else {}
         more = bool(counts.pop("more", False))
         return ToolResult(text, uncounted=done.uncounted, counts=counts, more=more)
-    bad_pattern = done.status == grep_worker.BAD_PATTERN
-    return ToolResult(error=text if bad_pattern else f"the search failed (status {done.status})")
+    explained = done.status in (grep_worker.BAD_PATTERN, grep_worker.NO_FOLDER)
+    return ToolResult(error=text if explained else f"the search failed (status {done.status})")
 
 
 def _libraries() -> list[str]:

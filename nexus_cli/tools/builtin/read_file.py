@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.real_files import open_folder, open_listable, status_at
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.files import (
@@ -20,10 +22,10 @@ from nexus_cli.tools.files import (
     FileContent,
     ToolError,
     count_lines,
+    decided_path,
     decode_file,
     describe_problem,
-    read_regular_file,
-    resolve_path,
+    read_file_at,
 )
 
 
@@ -31,18 +33,26 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Return the text; a line in brackets says what else is to be known (range, line ends, encoding)."""
     path = arguments["path"]
     try:
-        target = resolve_path(path, context.cwd)
-        if await asyncio.to_thread(os.path.isdir, target):
-            names = await asyncio.to_thread(_names, target)
-            return ToolResult("\n".join(names) or "[empty folder]", counts={"entries": len(names)})
-        content = await asyncio.to_thread(read_regular_file, target)
+        target = decided_path(path, context)
+        content = await asyncio.to_thread(_read, target)
+        if isinstance(content, list):
+            return ToolResult("\n".join(content) or "[empty folder]", counts={"entries": len(content)})
         result = await asyncio.to_thread(_format_content, content, arguments)
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context))
     if result.success and not content.beyond:
         seen: SeenFileStore = context.services[SeenFileStore]
         seen.note(str(target), content.digest, "read")
     return result
+
+
+def _read(target: Path) -> FileContent | list[str]:
+    """Return the content of a file, or the names in a folder; through no link, whatever is put there meanwhile."""
+    with open_folder(target.parent) as parent:
+        if not stat.S_ISDIR(status_at(parent, target.name).st_mode):
+            return read_file_at(parent, target.name)
+        with open_folder(target.name, inside=parent) as at, open_listable(at) as listed, os.scandir(listed) as entries:
+            return sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
 
 
 def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolResult:
@@ -82,8 +92,3 @@ def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, 
     part = "\n".join(lines[offset - 1 : last])
     ended = last < len(lines)
     return part + ("\n" if ended and part else ""), last
-
-
-def _names(folder: Path) -> list[str]:
-    with os.scandir(folder) as entries:
-        return sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +11,15 @@ from typing import Any
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
-from nexus_cli.core.tool import ToolContext
+from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.edit_preview import preview_change, unified_diff
+from nexus_cli.tools.edit_preview import check_before, preview_change, unified_diff
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
     count_lines,
+    decided_path,
     decode_file,
     describe_line_ends,
     describe_problem,
@@ -27,8 +27,7 @@ from nexus_cli.tools.files import (
     keep_line_ends,
     main_line_end,
     project_relative,
-    read_regular_file,
-    resolve_path,
+    read_real_file,
     sha256_hex,
     to_lf,
 )
@@ -37,6 +36,7 @@ from nexus_cli.tools.omission import find_new_omission
 
 @dataclass(frozen=True, slots=True)
 class _WriteResult:
+    before: str
     digest: str
     how: str
     line_ends: str
@@ -49,16 +49,18 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     path, content = arguments["path"], arguments["content"]
     seen: SeenFileStore = context.services[SeenFileStore]
     try:
-        target = resolve_path(path, context.cwd)
+        target = decided_path(path, context)
         if not context.cwd.is_dir():
             raise ToolError("the working folder is gone")
         known = seen.digest(str(target))
-        written = await run_in_thread(
-            lambda stop: _write(target, content, known, project_relative(target, context.project), stop),
-            lambda done: seen.note(str(target), done.digest, "created" if done.how == "created" else "changed"),
-        )
+
+        def note(done: _WriteResult) -> None:
+            seen.note(str(target), done.digest, "created" if done.how == "created" else "changed")
+            context.replaced(target, done.before, done.digest)
+
+        written = await run_in_thread(lambda stop: _write(target, content, known, context, stop), note)
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(path, error, context.cwd))
+        return ToolResult(error=describe_problem(path, error, context))
     lines = count_lines(content)
     text = f"{written.how} {path}, {lines} lines{written.line_ends}"
     name = project_relative(target, context.project)
@@ -68,29 +70,31 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 async def check(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult | None:
     """Return the error of a write that would be refused, None if it can be done."""
     try:
-        target = resolve_path(arguments["path"], context.cwd)
+        target = decided_path(arguments["path"], context)
         known = context.services[SeenFileStore].digest(str(target))
         await run_in_thread(lambda stop: _change(target, arguments["content"], known))
     except (OSError, ToolError) as error:
-        return ToolResult(error=describe_problem(arguments["path"], error, context.cwd))
+        return ToolResult(error=describe_problem(arguments["path"], error, context))
     return None
 
 
-def preview(arguments: Mapping[str, Any], cwd: Path) -> str:
+def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
     """Return the write as a unified diff; "" where that is unknown."""
-    return preview_change(arguments["path"], cwd, lambda before: _new_text(before, arguments["content"]))
+    return preview_change(arguments["path"], context, lambda before: _new_text(before, arguments["content"]))
 
 
-def _write(target: Path, content: str, known: str | None, name: str, stop: StopFlag) -> _WriteResult:
-    if not os.path.lexists(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    with locked_folder(target.parent, stop):
+def _write(target: Path, content: str, known: str | None, context: ToolContext, stop: StopFlag) -> _WriteResult:
+    with locked_folder(target.parent, stop, create=True):
         old, before, after = _change(target, content, known)
+        digest = "" if old is None else old.digest
+        check_before(context, digest)
         data = encode_text(before, after)
         replace_file(target, data, stop, expected=None if old is None else old.digest)
     undecodable = old is not None and before is None
+    name = project_relative(target, context.project)
     diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
-    return _WriteResult(sha256_hex(data), "created" if old is None else "replaced", _changed_ends(before, after), diff)
+    how = "created" if old is None else "replaced"
+    return _WriteResult(digest, sha256_hex(data), how, _changed_ends(before, after), diff)
 
 
 def _change(target: Path, content: str, known: str | None) -> tuple[FileContent | None, DecodedText | None, str]:
@@ -99,7 +103,7 @@ def _change(target: Path, content: str, known: str | None) -> tuple[FileContent 
     Raises `ToolError` where the file must not be replaced.
     """
     try:
-        old = read_regular_file(target)
+        old = read_real_file(target)
     except FileNotFoundError:
         old = None
     if old is not None:

@@ -152,7 +152,8 @@ class FileIndex:
         timer.daemon = True
         timer.start()
         try:
-            found = self._lister(self._project, self._project, stop)
+            real = Path(os.path.realpath(self._project))
+            found = self._lister(real, real, stop)
             self._names = NameIndex(_seen_from(self._folder, self._project, found))
         except (ThreadStopped, OSError):
             # Too much to list, or not to be listed: names are completed folder by folder, for a good while.
