@@ -24,6 +24,7 @@ FLOOR = {
     "context": 2,
     "provider": 2,
     "tools": 2,
+    "sandbox": 2,
     "ledger": 2,
     "session": 3,
     "commands": 4,

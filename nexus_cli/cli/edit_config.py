@@ -17,7 +17,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import replace_private_file, write_error
-from nexus_cli.config.setting_rules import FORMER_TABLES, Scalar
+from nexus_cli.config.setting_rules import FORMER_TABLES, SettingValue
 from nexus_cli.config.settings import (
     build_settings,
     check_consistency,
@@ -37,7 +37,7 @@ WAIT = 10.0
 """Seconds that a change waits for another one."""
 
 
-def parse_scalar(key: str, text: str) -> Scalar:
+def parse_value(key: str, text: str) -> SettingValue:
     """Return `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or a wrong value."""
     if looks_like_key(text):
         raise misplaced_key_error(hide_keys_in(key))
@@ -47,6 +47,8 @@ def parse_scalar(key: str, text: str) -> Scalar:
     value: Any = text
     if rule.kind is bool:
         value = {"true": True, "false": False}.get(text.lower(), text)
+    elif rule.kind is tuple:
+        value = [part.strip() for part in text.split(",") if part.strip()]
     elif rule.kind is not str:
         try:
             value = int(text.replace("_", "")) if rule.kind is int else float(text)
@@ -65,7 +67,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     import tomlkit.exceptions  # noqa: PLC0415
 
     path = Path(os.path.realpath(places.settings))
-    value = None if text is None else parse_scalar(key, text)
+    value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
     if text is not None and any(map(looks_like_key, split_key(key))):
@@ -173,7 +175,7 @@ def _write(path: Path, text: str, before: str, defaults_dir: Path) -> None:
         raise write_error(path, error) from error
 
 
-def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:
+def _edit(document: Any, parts: list[str], value: SettingValue | None) -> None:
     import tomlkit  # noqa: PLC0415
 
     table = document
@@ -186,7 +188,7 @@ def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:
             table.add(name, tomlkit.table(is_super_table=name == "models"))
         table = table[name]
     if value is not None:
-        table[parts[-1]] = value
+        table[parts[-1]] = list(value) if isinstance(value, tuple) else value
     elif parts[-1] in table:
         del table[parts[-1]]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import Places
-from nexus_cli.config.setting_rules import FORMER_TABLES, RULES, TABLES, Scalar
+from nexus_cli.config.setting_rules import FORMER_TABLES, RULES, TABLES, SettingValue
 from nexus_cli.config.settings import (
     LoadedSettings,
     build_settings,
@@ -43,7 +43,7 @@ HINT = "`nexus trust` shows it"
 class ProjectSettings:
     """The content of a project's file."""
 
-    values: Mapping[str, Scalar]
+    values: Mapping[str, SettingValue]
     """Checked values by dotted key: what a project may set at all."""
     refused: tuple[str, ...] = ()
     """Keys and tables that have no effect."""
@@ -87,7 +87,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
         raise NexusError("config", where, "it is not UTF-8", "Save it as UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise NexusError("config", where, f"it is not valid TOML: {error}", "Correct it") from None
-    values: dict[str, Scalar] = {}
+    values: dict[str, SettingValue] = {}
     refused: list[str] = []
     problems: list[str] = []
     more = 0
@@ -161,7 +161,7 @@ def _with_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:
     return replace(loaded, settings=replace(loaded.settings, notices=(*loaded.settings.notices, notice)))
 
 
-def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:
+def _meet(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingValue:
     """Return the value in force where the person has `mine`."""
     if key == "compact.extract":
         return bool(mine) and bool(theirs)
@@ -169,7 +169,7 @@ def _meet(key: str, mine: Scalar | None, theirs: Scalar) -> Scalar:
         return theirs
     name = key.rpartition(".")[2]
     limits: tuple[dict[str, Any], dict[str, Any]] = ({name: mine}, {name: theirs})
-    met: Scalar = getattr(Limits(**limits[0]) & Limits(**limits[1]), name)
+    met: SettingValue = getattr(Limits(**limits[0]) & Limits(**limits[1]), name)
     return met
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from nexus_cli.core.limits import LEVELS, MODES
 
-Scalar = str | int | float | bool
+SettingValue = str | int | float | bool | tuple[str, ...]
+BACKENDS = ("auto", "bwrap", "landlock", "seatbelt", "off", "required")
 THEMES = ("auto", "dark", "light")
 KEYS = ("emacs", "vi")
 MOST = 2**53
@@ -19,18 +20,22 @@ MOST = 2**53
 class Rule:
     """The kind and range of one key."""
 
-    kind: type[Scalar]
+    kind: type[str | int | float | bool | tuple[str, ...]]
     expected: str
     """Completes `expected ...`."""
     test: Callable[[Any], bool] = lambda value: True
 
-    def read(self, value: Any) -> Scalar | None:
-        """Return `value` as this rule wants it (an integer becomes a float where one is wanted), or None if it is
-        wrong."""
+    def read(self, value: Any) -> SettingValue | None:
+        """Return `value` as this rule wants it, or None if it is wrong.
+
+        A list becomes a tuple, an integer a float where one is wanted.
+        """
         if self.kind is float and type(value) is int:
             value = float(value)
+        if self.kind is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value):
+            value = tuple(map(str, value))
         fits = type(value) is self.kind and self.test(value)
-        fit: Scalar | None = value if fits else None
+        fit: SettingValue | None = value if fits else None
         return fit
 
 
@@ -46,6 +51,12 @@ TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 COUNT = Rule(int, f"a whole number from 1 to {MOST}", lambda value: 1 <= value <= MOST)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
+NAMES = Rule(tuple, 'a list of names of variables, such as ["NPM_TOKEN"]', lambda value: all(map(str.strip, value)))
+PATHS = Rule(
+    tuple,
+    'a list of absolute paths, or of paths that begin with "~/"',
+    lambda value: all(path.startswith(("/", "~/")) for path in value),
+)
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
 
@@ -78,6 +89,10 @@ RULES: Mapping[str, Rule] = {
     "ui.keys": _one_of(KEYS),
     "ui.notify": YES_OR_NO,
     "ui.title_model": TEXT,
+    "sandbox.backend": _one_of(BACKENDS),
+    "sandbox.env_pass": NAMES,
+    "sandbox.write": PATHS,
+    "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
 }
 """Every fixed key."""
@@ -99,4 +114,4 @@ OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME}
 FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
-TABLES = ("limits", "compact", "truncation", "provider", "ui", "warm", "alias", "models", "default_models")
+TABLES = ("limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "alias", "models", "default_models")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nexus_cli.config.paths import Places
-from nexus_cli.config.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
+from nexus_cli.config.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.core.limits import Limits
 
@@ -68,6 +68,19 @@ class UiSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """The walls around commands, see `nexus_cli/sandbox`."""
+
+    backend: str = "auto"
+    env_pass: tuple[str, ...] = ()
+    """Variables that commands get although their names look like those of secrets."""
+    write: tuple[str, ...] = ()
+    """Further paths that confined commands may write."""
+    unix_sockets: bool = False
+    """Confined commands may use Unix sockets: Docker, agents, the desktop."""
+
+
+@dataclass(frozen=True, slots=True)
 class WarmSettings:
     """The process that is left behind for one-shots. `nexus_cli.warm.place` reads this before there are settings."""
 
@@ -87,6 +100,7 @@ class Settings:
     truncation: TruncationSettings = TruncationSettings()
     provider: ProviderSettings = ProviderSettings()
     ui: UiSettings = UiSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     warm: WarmSettings = WarmSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
@@ -106,7 +120,7 @@ class LoadedSettings:
     settings: Settings
     origins: Mapping[str, str]
     """`default`, the path of the personal file, or `environment NEXUS_MODEL`."""
-    values: Mapping[str, Scalar]
+    values: Mapping[str, SettingValue]
     """The same settings by dotted key; a part that holds a dot or is no plain word is quoted."""
     misplaced: tuple[str, ...] = ()
     """Settings of the personal file that hold a key in place of a name; it was replaced by `[redacted]`."""
@@ -166,7 +180,7 @@ def hide_keys_in(text: str) -> str:
     return ".".join(hide_key(part) for part in hide_key(text).split("."))
 
 
-def check_value(key: str, value: Any, where: str = "") -> Scalar:
+def check_value(key: str, value: Any, where: str = "") -> SettingValue:
     """Return `value` as setting `key` takes it; `NexusError("config", ...)` for an unknown key or a wrong value."""
     rule = rule_for(split_key(key))
     if rule is None and key not in TABLES:
@@ -226,7 +240,7 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
     return flat
 
 
-def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Scalar]:
+def read_values(path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
     """Return the settings of one file by dotted key; empty when there is no such file.
 
     A table under a former name counts; `notices` gets a line that says so.
@@ -247,7 +261,7 @@ def read_values(path: Path, notices: list[str] | None = None) -> dict[str, Scala
     return parse_values(text, path, notices)
 
 
-def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dict[str, Scalar]:
+def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dict[str, SettingValue]:
     """Return the settings in `text` by dotted key; `NexusError("config", ...)` that names `path` and the line."""
     import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
 
@@ -264,7 +278,7 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
             line_number = _line_of(text, [former])
             where = f"{path}, line {line_number}" if line_number else str(path)
             notices.append(f"{where}: [{former}] is now called [{present}]; it still counts, rename it there")
-    values: dict[str, Scalar] = {}
+    values: dict[str, SettingValue] = {}
     flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
     flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
     for parts, written, value in flat:
@@ -279,7 +293,7 @@ def _raise_broken(path: Path, line: int, why: str) -> NoReturn:
     raise NexusError("config", f"{path}, line {line}", why, "Correct that line, or move the file away") from None
 
 
-def build_settings(values: Mapping[str, Scalar]) -> Settings:
+def build_settings(values: Mapping[str, SettingValue]) -> Settings:
     """Return the settings that checked dotted keys make; what is absent has the default of its class."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
@@ -297,6 +311,7 @@ def build_settings(values: Mapping[str, Scalar]) -> Settings:
         "truncation": TruncationSettings,
         "provider": ProviderSettings,
         "ui": UiSettings,
+        "sandbox": SandboxSettings,
         "warm": WarmSettings,
     }
     for f in fields(Settings):
@@ -311,7 +326,7 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
 
     Raises `NexusError("config", ...)` when a file is broken, see `read_values`.
     """
-    values: dict[str, Scalar] = read_values(defaults_dir / "config.toml")
+    values: dict[str, SettingValue] = read_values(defaults_dir / "config.toml")
     origins = dict.fromkeys(values, "default")
     notices: list[str] = []
     personal, misplaced = hide_misplaced_keys(read_values(places.settings, notices))
@@ -328,19 +343,25 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
     return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values, misplaced)
 
 
-def hide_misplaced_keys(values: Mapping[str, Scalar]) -> tuple[dict[str, Scalar], tuple[str, ...]]:
+def hide_misplaced_keys(values: Mapping[str, SettingValue]) -> tuple[dict[str, SettingValue], tuple[str, ...]]:
     """Return `values` with `[redacted]` in place of every name and value that looks like a key, and the settings that
     had one."""
     if not values:
         return {}, ()
     from nexus_cli.config.misplaced_keys import hide_key  # noqa: PLC0415  (few starts have settings, and it is slow)
 
-    kept: dict[str, Scalar] = {}
+    kept: dict[str, SettingValue] = {}
     misplaced = []
     for key, value in values.items():
         parts = split_key(key)
         shown = ".".join(quote_part(part) for part in [parts[0], *map(hide_key, parts[1:])])
-        kept[shown] = hide_key(value) if isinstance(value, str) else value
+        kept[shown] = (
+            hide_key(value)
+            if isinstance(value, str)
+            else tuple(map(hide_key, value))
+            if isinstance(value, tuple)
+            else value
+        )
         if shown != key or kept[shown] != value:
             misplaced.append(shown)
     return kept, tuple(misplaced)

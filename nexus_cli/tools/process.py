@@ -14,9 +14,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, Protocol
 
 from nexus_cli.config.child_environment import child_environment
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -87,6 +88,18 @@ class ProcessResult:
     timed_out: bool = False
     left: int = 0
     """Processes of the tree that were still running afterwards and were ended."""
+    put_back: tuple[str, ...] = ()
+    """Protected places that the child had changed inside its walls, and what was done about each."""
+
+
+class Walls(Protocol):
+    """How a child is started with fewer rights than ours: `sandbox/confinement.Confinement`."""
+
+    def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start `argv` as `Popen(argv, **options)` would, inside the walls; raise `OSError` if they do not stand."""
+
+    def keep_carve_outs(self) -> AbstractContextManager[Sequence[str]]:
+        """Hold the protected places around the life of a child; the lines are complete when the context has ended."""
 
 
 def run_process(
@@ -99,21 +112,41 @@ def run_process(
     stdin: bytes = b"",
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
+    confinement: Walls | None = None,
 ) -> ProcessResult:
     """Run `argv` and wait for it, blocking: call it through `run_in_thread`.
 
     Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
     empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when `stop` is pressed, the tree gets
-    SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. Raises `OSError`
-    or `ValueError` when the child cannot be started.
+    SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. With `confinement`
+    it is started inside these walls. Raises `OSError` or `ValueError` when the child cannot be started.
     """
     stop.raise_if_pressed()
+    own = child_environment(env, cwd)
+    if confinement is None:
+        return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show)
+    with confinement.keep_carve_outs() as put_back:
+        result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show)
+    return replace(result, put_back=tuple(put_back))
+
+
+def _run(
+    start: Callable[..., subprocess.Popen[bytes]],
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    stop: StopFlag,
+    seconds: float,
+    stdin: bytes,
+    merge: bool,
+    show: Callable[[bytes], None] | None,
+) -> ProcessResult:
     mark = secrets.token_hex(16)
-    marked = {**child_environment(env, cwd), _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
+    marked = {**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
     with OrphanGuard(mark) as guard, tempfile.TemporaryFile() as source:
         source.write(stdin)
         source.seek(0)
-        child = subprocess.Popen(
+        child = start(
             argv,
             cwd=cwd,
             env=marked,

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.cli import edit_config
 from nexus_cli.cli.command_options import MAX_INT
-from nexus_cli.cli.edit_config import edit_settings, parse_scalar, settings_template, write_setting
+from nexus_cli.cli.edit_config import edit_settings, parse_value, settings_template, write_setting
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.setting_rules import MODEL_RULES, RULES
@@ -111,6 +111,10 @@ BROKEN = [
     ("[compact]\nat = 0.3\n", "", "compact.at (0.3) must be above"),
     ('[models."a/b"]\nwindo = 1\n', "line 2", 'models."a/b".window'),
     ("[limits.deep]\nx = 1\n", "line 1", "limits.deep"),
+    ('[sandbox]\nwrite = ["build"]\n', "line 2", "a list of absolute paths"),
+    ("[sandbox]\nwrite = [1]\n", "line 2", "a list of absolute paths"),
+    ('[sandbox]\nenv_pass = "A"\n', "line 2", "a list of names"),
+    ('[sandbox]\nbackend = "on"\n', "line 2", '"landlock"'),
 ]
 
 
@@ -214,13 +218,16 @@ def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monk
         ("models.openai/x-1.5.window", "32000"),
         ('models."openai/x-1.5".images', "true"),
         ("keys.MY_KEY", "mine/model"),
+        ("sandbox.env_pass", "NPM_TOKEN, PGPASSWORD"),
+        ("sandbox.write", ""),
+        ("sandbox.unix_sockets", "true"),
     ],
 )
 def test_every_kind_of_key_can_be_set_and_unset(here: Places, key: str, value: str) -> None:
     write_setting(here, defaults_dir(), key, value)
     parts = split_key(key)
     name = ".".join(quote_part(part) for part in parts)
-    assert read_values(here.settings) == {name: parse_scalar(key, value)}
+    assert read_values(here.settings) == {name: parse_value(key, value)}
     assert stat.S_IMODE(here.config.stat().st_mode) == 0o700
     write_setting(here, defaults_dir(), key, None)
     assert read_values(here.settings) == {}
@@ -299,6 +306,10 @@ def test_the_commands_show_get_set_and_path(nexus: Run) -> None:
     shown = nexus("config", "show", "--origin").stdout.decode()
     assert "limits.max_steps = 12" in shown and path in shown and "# default" in shown
     assert b"has no value" in nexus("config", "get", "limits.max_cost").stderr
+    assert nexus("config", "set", "sandbox.env_pass", "A_TOKEN, B_KEY").returncode == 0
+    assert nexus("config", "get", "sandbox.env_pass").stdout == b"A_TOKEN, B_KEY\n"
+    shown = nexus("config", "show").stdout.decode()
+    assert 'sandbox.env_pass = ["A_TOKEN", "B_KEY"]' in shown and "sandbox.write = []" in shown
 
 
 def test_a_broken_file_stops_ask_and_is_found_by_doctor(nexus: Run, config: Path) -> None:

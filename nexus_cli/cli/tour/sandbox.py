@@ -17,13 +17,13 @@ from pathlib import Path
 
 from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.config.paths import defaults_dir
-from nexus_cli.config.setting_rules import Scalar
+from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.settings import Settings, build_settings, read_values
 from nexus_cli.core.errors import NexusError
 
 WINDOW = 16_000
 """Tokens: so few that the window is full within a few steps."""
-MODEL_VALUES: Mapping[str, Scalar] = {
+MODEL_VALUES: Mapping[str, SettingValue] = {
     "window": WINDOW, "max_output": 2000, "input_price": 3.0, "output_price": 15.0, "cache_read_price": 0.3,
 }  # fmt: skip
 """The prices are those of an ordinary model; nobody pays them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
@@ -236,10 +236,12 @@ def settings_text(value: Value, width: int) -> str:
     return "\n".join([*lines, "", *filled(foot, width)])
 
 
-def toml_literal(value: str | bool | int | float) -> str:
+def toml_literal(value: str | bool | int | float | Sequence[str]) -> str:
     """Return `value` as TOML writes it."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(toml_literal, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

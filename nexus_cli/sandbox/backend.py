@@ -1,0 +1,31 @@
+"""What kind of walls this system offers: values. `probe` finds out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Backend(StrEnum):
+    """Who holds the walls."""
+
+    BWRAP = "bwrap"
+    LANDLOCK = "landlock"
+    SEATBELT = "seatbelt"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendProbe:
+    """What was found."""
+
+    backend: Backend
+    why: str = ""
+    """Why there are no walls, or not those of a better backend."""
+    abi: int = 0
+    """Version of Landlock, capped at the newest that we know."""
+    program: Path | None = None
+    """bubblewrap."""
+    walls: tuple[str, ...] = ()
+    """Walls that were tried and held."""

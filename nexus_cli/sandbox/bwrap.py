@@ -1,0 +1,79 @@
+"""bubblewrap: mounts, a network and a process table of its own, by a program of the system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
+
+
+def find_bwrap(project: Path | None, search: str | None = None) -> Path | None:
+    """Return the real path of the first `bwrap` on the PATH that only its owner, root or us, can have put there.
+
+    One inside `project`, or that others can replace, is never used.
+    """
+    for folder in (search if search is not None else os.environ.get("PATH", "")).split(os.pathsep):
+        found = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
+        if found is None:
+            continue
+        program = Path(os.path.realpath(found))
+        outside = project is None or not any(
+            Path(path).is_relative_to(os.path.realpath(project)) for path in (program, os.path.realpath(folder))
+        )
+        if outside and all(map(_is_ours_alone, (program, *program.parents, *Path(found).parents))):
+            return program
+    return None
+
+
+def _is_ours_alone(path: Path) -> bool:
+    about = path.stat()
+    return about.st_uid in (0, os.getuid()) and not about.st_mode & stat.S_IWOTH
+
+
+def bwrap_arguments(
+    program: Path, profile: Profile, argv: Sequence[str], cwd: str, filter_descriptor: int, carve_outs: Sequence[Path]
+) -> list[str]:
+    """Return the command line that runs `argv` in the walls of `profile`.
+
+    `carve_outs` are existing paths in writable folders that stay read-only, each with its parents before it. Only what
+    exists is mounted over: a mount point that had to be made would stay behind as an empty file.
+    """
+    line = [str(program), "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if not profile.network:
+        line.append("--unshare-net")
+    for root in profile.roots:
+        if root.exists():
+            line += ["--dev-bind" if root.is_relative_to("/dev") else "--bind", str(root), str(root)]
+    line += _keep_read_only(carve_outs, profile)
+    covered: list[str] = []
+    for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden}):
+        if is_below(path, covered):
+            continue
+        if os.path.isdir(path):
+            line += ["--tmpfs", path, "--remount-ro", path]
+            covered.append(path)
+        elif os.path.exists(path):
+            line += ["--ro-bind", "/dev/null", path]
+    if os.getuid() == 0:
+        line += ["--cap-drop", "ALL"]
+        line += [word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
+    return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
+
+
+def _keep_read_only(carve_outs: Sequence[Path], profile: Profile) -> list[str]:
+    """Return the mounts that keep `carve_outs`, and hold their parents so that none can be moved away with them."""
+    mounts: dict[Path, str] = {}
+    for path in carve_outs:
+        root = next((root for root in profile.writable if path.is_relative_to(root)), path)
+        mounts[path] = "--ro-bind"
+        for parent in path.parents:
+            if parent == root or not parent.is_relative_to(root):
+                break
+            mounts.setdefault(parent, "--bind")
+    # A parent comes before what it holds: mounted later it would cover it.
+    return [word for path in sorted(mounts) for word in (mounts[path], str(path), str(path))]

@@ -1,0 +1,330 @@
+"""What stays as it is inside a writable project: git's hooks and configuration, instructions, start-up files.
+
+Where mounts can hold it (bwrap) what exists is read-only; Landlock cannot take back below a folder what it gave there.
+So everything is compared before and after a command: what changed is put back, what appeared is taken away, and both
+are told and kept in a private folder. Nothing here follows a link, and under Landlock the work is done inside the
+walls of the command (`confinement`): a link planted on its way leads nowhere that the command could not go itself.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.config.protected_places import (
+    GIT_CONTROLS,
+    GIT_FOLDER,
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    fold_name,
+)
+from nexus_cli.sandbox.profile import Profile
+
+MOST_FILES, MOST_BYTES = 4_000, 32 << 20
+"""What is remembered of one project; beyond it a change is told and cannot be put back."""
+_RACY = 2_000_000_000
+"""Nanoseconds: a file that changed so shortly before it was looked at may change again without another time stamp."""
+
+_BARE = ("HEAD", "objects", "refs")
+"""Entries that make a folder a repository for git, with a configuration of its own."""
+_DATA = ("objects", "refs", "logs", "lfs")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedNode:
+    """One file, link or folder as it was."""
+
+    mode: int
+    stamp: tuple[int, ...]
+    """Device, inode, size and times; `ctime` cannot be set back by a command."""
+    content: bytes | None
+    """The bytes of a file, the target of a link; None for a folder, and for what was too large."""
+    racy: bool = False
+    passage: bool = False
+    """A folder on the way to others: its own entries may change."""
+
+    @property
+    def kind(self) -> int:
+        """Return the type of file."""
+        return stat.S_IFMT(self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """What a command changed and does not find changed."""
+
+    path: Path
+    what: str
+    """`restored`, `removed`, or `changed` where it could not be put back."""
+    content: bytes | None = None
+    """What the command had left there: the bytes of a file."""
+
+    def line(self, project: Path) -> str:
+        """Return it for a person, the path as seen from `project`."""
+        shown = self.path.relative_to(project) if self.path.is_relative_to(project) else self.path
+        return f"{shown}: {self.what}"
+
+
+class CarveOuts:
+    """The protected nodes of a project at one moment, and the way back to them."""
+
+    def __init__(self, profile: Profile, known: CarveOuts | None = None) -> None:
+        """Look at them now. Contents that `known` has and that did not change since are not read again."""
+        self._profile = profile
+        self._bytes = 0
+        self._complete = True
+        self.nodes: dict[Path, SavedNode] = {}
+        for path, passage in protected_paths(profile):
+            if len(self.nodes) >= MOST_FILES:
+                self._complete = False
+                break
+            with suppress(FileNotFoundError, NotADirectoryError):
+                self.nodes[path] = self._save(path, passage, known.nodes.get(path) if known else None)
+        self._git = _open_folder(profile.project / GIT_FOLDER)
+
+    def close(self) -> None:
+        """Release the handle of the git folder."""
+        if self._git >= 0:
+            os.close(self._git)
+            self._git = -1
+
+    def mount_points(self) -> list[Path]:
+        """Return the paths that are to be read-only: existing, no links, the outermost of each."""
+        found: list[Path] = []
+        for path, node in self.nodes.items():
+            inside = bool(found) and path.is_relative_to(found[-1])
+            if not node.passage and node.kind != stat.S_IFLNK and not inside:
+                found.append(path)
+        return found
+
+    def put_back(self) -> list[PutBack]:
+        """Compare with now, put back what changed, take away what appeared, and return what was done."""
+        told = self._put_git_back()
+        fresh = self._profile.project / GIT_FOLDER not in self.nodes
+        now = [path for path, _ in protected_paths(self._profile)] if self._complete else []
+        for path in reversed(now):
+            if path not in self.nodes:
+                told += self._take_away(path, fresh_git=fresh)
+        for path, node in self.nodes.items():
+            told += self._restore(path, node)
+        return told
+
+    def _save(self, path: Path, passage: bool, old: SavedNode | None) -> SavedNode:
+        about = os.lstat(path)
+        stamp = _stamp(about)
+        racy = time.time_ns() - about.st_ctime_ns < _RACY
+        if old is not None and old.stamp == stamp and not old.racy:
+            return old
+        content: bytes | None = None
+        with suppress(OSError):
+            if stat.S_ISLNK(about.st_mode):
+                content = os.fsencode(os.readlink(path))
+            elif stat.S_ISREG(about.st_mode) and self._bytes + about.st_size <= MOST_BYTES:
+                content = _read(path)
+                self._bytes += len(content)
+        return SavedNode(about.st_mode, stamp, content, racy, passage)
+
+    def _is_same(self, path: Path, node: SavedNode) -> bool:
+        try:
+            about = os.lstat(path)
+        except OSError:
+            return False
+        if stat.S_IFMT(about.st_mode) != node.kind or stat.S_ISDIR(about.st_mode):
+            return stat.S_IFMT(about.st_mode) == node.kind
+        if _stamp(about) == node.stamp and not node.racy:
+            return True
+        if stat.S_ISLNK(about.st_mode):
+            return os.fsencode(os.readlink(path)) == node.content
+        if not stat.S_ISREG(about.st_mode) or node.content is None:
+            return _stamp(about) == node.stamp
+        same_mode = stat.S_IMODE(about.st_mode) == stat.S_IMODE(node.mode)
+        return same_mode and about.st_size == len(node.content) and _read(path) == node.content
+
+    def _put_git_back(self) -> list[PutBack]:
+        """Move the git folder back to its name if it was moved away; what took its name goes."""
+        here = self._profile.project / GIT_FOLDER
+        if self._git < 0 or _is_handle_of(self._git, here):
+            return []
+        went = Path(os.readlink(f"/proc/self/fd/{self._git}")) if os.path.exists("/proc/self/fd") else here
+        if not _is_handle_of(self._git, went):
+            # Deleted. A repository in its place gets the old controls; without one there is nothing to guard.
+            if not _is_folder(here):
+                self.nodes = {path: node for path, node in self.nodes.items() if not path.is_relative_to(here)}
+            return [PutBack(here, "changed")]
+        told = self._take_away(here, fresh_git=False) if os.path.lexists(here) else []
+        if os.path.lexists(here):
+            return [*told, PutBack(here, "changed")]
+        os.rename(went, here)
+        return [*told, PutBack(here, "restored")]
+
+    def _take_away(self, path: Path, *, fresh_git: bool) -> list[PutBack]:
+        """Remove what was not there before; of a repository that the command made, only what runs programs."""
+        try:
+            about = os.lstat(path)
+        except OSError:
+            return []
+        content = _read(path) if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES else None
+        of_git = fresh_git and path.is_relative_to(self._profile.project / GIT_FOLDER)
+        if of_git and (stat.S_ISDIR(about.st_mode) or path.suffix == ".sample" or _is_plain(path, content)):
+            return []
+        try:
+            if stat.S_ISDIR(about.st_mode):
+                for name in os.listdir(path):
+                    self._take_away(path / name, fresh_git=False)
+                path.rmdir()
+            else:
+                path.unlink()
+        except OSError:
+            return [PutBack(path, "changed", content)]
+        if of_git and path.name == "config":
+            path.write_bytes(_MINIMAL_CONFIG)
+        return [PutBack(path, "removed", content)]
+
+    def _restore(self, path: Path, node: SavedNode) -> list[PutBack]:
+        if self._is_same(path, node):
+            return []
+        left = None
+        try:
+            about = os.lstat(path) if os.path.lexists(path) else None
+            if about is not None:
+                left = _read(path) if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES else None
+                if node.content is None and node.kind == stat.S_IFREG:
+                    return [PutBack(path, "changed")]
+                self._take_away(path, fresh_git=False)
+            if stat.S_ISDIR(node.mode):
+                path.mkdir(stat.S_IMODE(node.mode))
+            elif stat.S_ISLNK(node.mode) and node.content is not None:
+                os.symlink(os.fsdecode(node.content), path)
+            elif node.content is not None:
+                _write(path, node.content, stat.S_IMODE(node.mode))
+            else:
+                return [PutBack(path, "changed", left)]
+        except OSError:
+            return [PutBack(path, "changed", left)]
+        return [PutBack(path, "restored", left)]
+
+
+def protected_paths(profile: Profile) -> Iterator[tuple[Path, bool]]:
+    """Yield the protected nodes that exist, each folder before what is in it; links are not followed.
+
+    The second value is True for folders of git that are only on the way to what is protected.
+    """
+    for folder in profile.guarded:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            folded = name.lower() if name.isascii() else fold_name(name)
+            if folded == GIT_FOLDER:
+                yield from _git_paths(folder / name)
+            elif folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
+                yield from _walk(folder / name)
+        if set(_BARE) <= set(names):
+            yield from _walk(folder / _BARE[0])
+    if profile.git_folder is not None:
+        for name in ("commondir", "config.worktree", "gitdir"):
+            if os.path.lexists(profile.git_folder / name):
+                yield profile.git_folder / name, False
+
+
+def _git_paths(git: Path) -> Iterator[tuple[Path, bool]]:
+    yield git, _is_folder(git)
+    yield from _controls(git, [control.split("/") for control in GIT_CONTROLS])
+
+
+def _controls(folder: Path, patterns: list[list[str]]) -> Iterator[tuple[Path, bool]]:
+    """Yield what matches one of the path patterns below `folder`, with the folders on the way; `**` is any of them."""
+    try:
+        names = sorted(os.listdir(folder)) if _is_folder(folder) else []
+    except OSError:
+        return
+    for name in names:
+        path = folder / name
+        deeper: list[list[str]] = []
+        ends = False
+        for first, *rest in patterns:
+            if first == "**":
+                # The data of a submodule's repository holds no other one.
+                if "HEAD" not in names or name not in _DATA:
+                    deeper.append([first, *rest])
+                first, *rest = rest
+            if fnmatch.fnmatchcase(name.lower(), first):
+                deeper += [rest] if rest else []
+                ends = ends or not rest
+        if ends:
+            yield from _walk(path)
+        elif deeper and (_is_folder(path) or os.path.islink(path)):
+            yield path, _is_folder(path)
+            yield from _controls(path, deeper)
+
+
+def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
+    yield path, False
+    if _is_folder(path):
+        with suppress(OSError):
+            for name in sorted(os.listdir(path)):
+                yield from _walk(path / name)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _stamp(about: os.stat_result) -> tuple[int, ...]:
+    return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def _open_folder(path: Path) -> int:
+    """Return a handle of a folder that stays valid when it is moved; -1 if there is none."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
+def _is_handle_of(handle: int, path: Path) -> bool:
+    try:
+        about, there = os.fstat(handle), os.lstat(path)
+    except OSError:
+        return False
+    return (about.st_dev, about.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _read(path: Path) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
+
+
+_MINIMAL_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
+_PLAIN_LINE = re.compile(
+    rb"\s*(?:[#;].*|\[(?:core|user|init|extensions|remote \"[^\"\\]*\"|branch \"[^\"\\]*\")\]"
+    rb"|(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|name|email"
+    rb"|defaultbranch|objectformat|refstorage|url|fetch|remote|merge|rebase) *= *[^\\]*)?\s*",
+    re.IGNORECASE,
+)
+"""A line of a new repository's configuration that names no program and no other file."""
+
+
+def _is_plain(path: Path, content: bytes | None) -> bool:
+    """True for the configuration of a new repository that cannot run anything."""
+    if path.name != "config" or content is None:
+        return False
+    return all(_PLAIN_LINE.fullmatch(line) for line in content.split(b"\n"))

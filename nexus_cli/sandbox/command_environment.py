@@ -1,0 +1,39 @@
+"""The environment of commands: without the person's keys, with the private temporary folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from nexus_cli.sandbox.profile import Profile
+
+_SECRET = re.compile(
+    r"(?:.*_)?(?:TOKENS?|KEYS?|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT)|.*PASSWORD.*|.*_SECRET_.*",
+    re.IGNORECASE,
+)
+"""Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
+
+
+def child_environment_for(
+    profile: Profile, environ: Mapping[str, str], passed: Collection[str] = ()
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the environment for a command in `profile`, and the names that were taken out of `environ`.
+
+    Secrets are taken out in every profile, also without walls; those in `passed` (`sandbox.env_pass`) stay.
+    """
+    taken = tuple(sorted(name for name, value in environ.items() if value and is_secret(name) and name not in passed))
+    env = {name: value for name, value in environ.items() if name not in taken}
+    if profile.temp is not None:
+        env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
+        # npm gives up when it may not read its settings, which hold the tokens of registries.
+        env.setdefault("NPM_CONFIG_USERCONFIG", "/dev/null")
+    if profile.name == "read":
+        # git would otherwise refresh its index, and fail.
+        env["GIT_OPTIONAL_LOCKS"] = "0"
+        env.pop("RIPGREP_CONFIG_PATH", None)
+    return env, taken
+
+
+def is_secret(name: str) -> bool:
+    """True if a variable of this name holds a secret."""
+    return _SECRET.fullmatch(name) is not None

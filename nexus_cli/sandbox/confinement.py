@@ -1,0 +1,185 @@
+"""Start a child process inside the walls of a profile; `tools/process.run_process` takes a `Confinement`.
+
+bwrap and seatbelt are programs in front of the command. Landlock, seccomp and capabilities belong to a thread and are
+inherited: a thread that lives for one start gives up its rights, starts the child, and ends; this process stays free.
+Every failure is an `OSError` before the command runs: nothing is ever started with fewer walls than asked for.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nexus_cli.config.paths import private_dir
+from nexus_cli.sandbox import syscalls
+from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.bwrap import bwrap_arguments
+from nexus_cli.sandbox.carve_outs import CarveOuts, PutBack
+from nexus_cli.sandbox.landlock import RuleCache
+from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.seatbelt import seatbelt_arguments
+from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
+
+_T = TypeVar("_T")
+_ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
+_TRUNCATE_SINCE = 3
+"""The version of Landlock that knows truncation."""
+
+
+class WallError(OSError):
+    """A wall that was asked for does not stand; nothing was started."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.EPERM, f"the sandbox could not be set up: {why}")
+
+
+class Confinement:
+    """The walls of one profile, for any number of commands; keep it, its rules are cached."""
+
+    def __init__(self, profile: Profile, probe: BackendProbe, put_back_folder: Path | None = None) -> None:
+        """Prepare the walls of `profile` by the backend that `probe` found; a profile `none` has none.
+
+        `put_back_folder` keeps what commands had left in protected places. Raises `WallError` without a backend.
+        """
+        self.profile, self.backend = profile, probe.backend if profile.name != "none" else Backend.NONE
+        if probe.backend is Backend.NONE and profile.name != "none":
+            raise WallError(probe.why)
+        self._program = probe.program
+        self._put_back_folder = put_back_folder
+        self._known: CarveOuts | None = None
+        self._lock = threading.Lock()
+        self._rules: RuleCache | None = None
+        self._filter = b""
+        if self.backend is Backend.LANDLOCK:
+            self._rules = RuleCache(profile, probe.abi)
+        if self.backend in (Backend.LANDLOCK, Backend.BWRAP):
+            own_network = self.backend is Backend.BWRAP
+            self._filter = assemble_filter(
+                _ALL_NETWORKS if profile.network or own_network else frozenset(),
+                unix_sockets=profile.unix_sockets,
+                keep_metadata=profile.name == "read",
+                keep_sizes=self.backend is Backend.LANDLOCK and probe.abi < _TRUNCATE_SINCE,
+            )
+
+    def close(self) -> None:
+        """Release what is cached."""
+        if self._rules is not None:
+            self._rules.close()
+
+    def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start `argv` inside the walls; `options` are those of `Popen`. Raises `OSError` as it does."""
+        match self.backend:
+            case Backend.NONE:
+                return subprocess.Popen(argv, **options)
+            case Backend.LANDLOCK:
+                return self._in_walls(lambda: subprocess.Popen(argv, **options))
+            case Backend.BWRAP:
+                return self._start_in_bwrap(argv, options)
+            case Backend.SEATBELT:
+                return subprocess.Popen(seatbelt_arguments(self.profile, argv, self._mount_points()), **options)
+
+    @contextmanager
+    def keep_carve_outs(self) -> Iterator[list[str]]:
+        """Hold the protected places of the project around a command; the list is filled as the context ends."""
+        told: list[str] = []
+        if not self.profile.guarded or self.backend is Backend.NONE:
+            yield told
+            return
+        before = self._known = CarveOuts(self.profile, self._known)
+        try:
+            yield told
+        finally:
+            try:
+                found = self._in_walls(before.put_back) if self._rules is not None else before.put_back()
+            finally:
+                before.close()
+            self._keep_left(found)
+            told += [one.line(self.profile.project) for one in found]
+
+    def _mount_points(self) -> list[Path]:
+        """Return the carve-outs that exist, as `keep_carve_outs` saw them if that is in force."""
+        if not self.profile.guarded:
+            return []
+        seen = self._known or CarveOuts(self.profile)
+        return seen.mount_points()
+
+    def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
+        assert self._program is not None
+        handle = os.memfd_create("filter", os.MFD_CLOEXEC)
+        try:
+            os.write(handle, self._filter)
+            os.lseek(handle, 0, os.SEEK_SET)
+            cwd = str(options.get("cwd") or self.profile.cwd)
+            line = bwrap_arguments(self._program, self.profile, argv, cwd, handle, self._mount_points())
+            return subprocess.Popen(line, **options, pass_fds=(handle,))
+        finally:
+            os.close(handle)
+
+    def _in_walls(self, act: Callable[[], _T]) -> _T:
+        """Return what `act` returns in a thread that has the rights of the profile and ends with it."""
+        made: list[_T] = []
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self._confine_thread()
+                made.append(act())
+            except BaseException as error:  # raised again in the thread of the caller
+                failed.append(error)
+
+        # Finalizers of other people's objects must not run where they have no rights.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            thread = threading.Thread(target=run, name="sandbox")
+            thread.start()
+            thread.join()
+        finally:
+            if collects:
+                gc.enable()
+        if failed:
+            raise failed[0]
+        return made[0]
+
+    def _confine_thread(self) -> None:
+        """Give up, in this thread and for good, what the profile does not grant; then see that it is so."""
+        assert self._rules is not None
+        with self._lock:
+            rules = self._rules.open_rules()
+            syscalls.forbid_new_privileges()
+            syscalls.drop_capabilities()
+            syscalls.syscall(syscalls.LANDLOCK_RESTRICT_SELF, rules, 0)
+        syscalls.install_filter(self._filter)
+        if _can_write_to_proc() or not syscalls.has_filter():
+            raise WallError("the kernel accepted the rules and does not enforce them")
+
+    def _keep_left(self, told: Sequence[PutBack]) -> None:
+        """Write what commands had left in protected places to a private folder, as far as that is possible."""
+        if self._put_back_folder is None:
+            return
+        with suppress(OSError):
+            for number, one in enumerate(told):
+                if one.content is not None:
+                    folder = private_dir(self._put_back_folder)
+                    kept = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{number}-{one.path.name}"
+                    with open(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                        file.write(one.content)
+
+
+def _can_write_to_proc() -> bool:
+    """True if this thread may open for writing what only Landlock keeps it from: its own name."""
+    try:
+        os.close(os.open("/proc/thread-self/comm", os.O_WRONLY | os.O_CLOEXEC))
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,148 @@
+"""The Landlock rule set of a profile: what may be read, written and run, by path.
+
+Rules can only allow. So "everything but the hidden paths" is spelled out: the siblings of each hidden path and of its
+parents are allowed one by one, as they are when the rules are built. `RuleCache` builds them anew when one of those
+folders has changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+
+from nexus_cli.sandbox.profile import Profile, is_below
+from nexus_cli.sandbox.syscalls import LANDLOCK_ADD_RULE, LANDLOCK_CREATE_RULESET, syscall
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE, MAKE_DEVICE, MAKE_OTHER = 3 << 4, 1 << 6 | 1 << 11, 3 << 7 | 1 << 9 | 1 << 10 | 1 << 12
+REFER, TRUNCATE, IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
+
+READ = EXECUTE | READ_FILE | READ_DIR
+WRITE = READ | WRITE_FILE | REMOVE | MAKE_OTHER | REFER | TRUNCATE | IOCTL_DEVICE
+OF_FILES = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE
+"""Rights that a rule for a single file may carry."""
+_RIGHTS_BY_ABI = (0, (1 << 13) - 1, REFER, TRUNCATE, 0, IOCTL_DEVICE)
+"""Rights that each version of Landlock added."""
+
+_TCP_BIND_AND_CONNECT, _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
+_CREATE_RULESET_VERSION, _RULE_PATH_BENEATH = 1, 1
+
+READABLE_DEVICES = ("random", "urandom")
+WRITABLE_DEVICES = ("null", "zero", "full")
+"""Of `/dev` only these are opened: no disk, no terminal of the person's."""
+
+
+def landlock_abi() -> int:
+    """Return the version of Landlock in this kernel, 0 if it has none or it is switched off."""
+    try:
+        return syscall(LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
+    except OSError:
+        return 0
+
+
+class RuleCache:
+    """The rule set of one profile as a file descriptor, kept until a folder that it depends on has changed."""
+
+    def __init__(self, profile: Profile, abi: int) -> None:
+        self._profile, self._abi = profile, abi
+        self._rules = -1
+        self._split: list[str] = []
+        self._stamp: list[tuple[int, ...]] = []
+
+    def open_rules(self) -> int:
+        """Return a descriptor of the rule set; it stays ours. Raises `OSError`."""
+        if self._rules >= 0 and self._stamp == self._read_stamp():
+            return self._rules
+        self.close()
+        self._rules, self._split = _build_rules(self._profile, self._abi)
+        self._stamp = self._read_stamp()
+        return self._rules
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        if self._rules >= 0:
+            os.close(self._rules)
+            self._rules = -1
+
+    def _read_stamp(self) -> list[tuple[int, ...]]:
+        """Return what has to be as it was: the entries of folders that were taken apart, the identity of roots."""
+        found: list[tuple[int, ...]] = []
+        for name in (*self._split, *map(str, self._profile.roots)):
+            try:
+                about = os.stat(name)
+            except OSError:
+                found.append(())
+                continue
+            found.append((about.st_dev, about.st_ino, about.st_mtime_ns if name in self._split else 0))
+        return found
+
+
+def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
+    """Return a new rule set, and the folders whose entries it names one by one."""
+    handled = 0
+    for rights in _RIGHTS_BY_ABI[: abi + 1]:
+        handled |= rights
+    attributes = struct.pack(
+        "=QQQ",
+        handled,
+        0 if profile.network else _TCP_BIND_AND_CONNECT,
+        _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS,
+    )[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    split: list[str] = []
+    try:
+        hidden = [os.path.realpath(path) for path in profile.hidden]
+        # Names may be listed everywhere: a rule for a folder alone does not exist, and `ls /` must work.
+        _allow(rules, "/", READ_DIR & handled)
+        for path in _cover("/", [*hidden, "/dev"], split):
+            _allow(rules, path, READ & handled)
+        for name in READABLE_DEVICES + WRITABLE_DEVICES:
+            rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
+            _allow(rules, f"/dev/{name}", rights & handled)
+        for root in map(os.path.realpath, profile.roots):
+            for path in [] if is_below(root, hidden) else _cover(root, hidden, split):
+                _allow(rules, path, WRITE & handled)
+        if profile.writable:
+            # Semaphores of multiprocessing, shared memory of databases under test.
+            _allow(rules, "/dev/shm", (WRITE & ~EXECUTE) & handled)
+    except BaseException:
+        os.close(rules)
+        raise
+    return rules, split
+
+
+def _cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:
+    """Yield paths that together cover all of `path` but what is hidden; `split` collects the folders taken apart."""
+    if path in hidden:
+        return
+    inside = path.rstrip("/") + "/"
+    below = [one for one in hidden if one.startswith(inside)]
+    if not below:
+        yield path
+        return
+    split.append(path)
+    try:
+        entries = list(os.scandir(path))
+    except OSError:
+        return
+    for entry in entries:
+        # A link is judged by where it leads.
+        if not entry.is_symlink():
+            yield from _cover(entry.path, below, split)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    """Add a rule; a path that is gone or cannot be opened gets none."""
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        if not stat.S_ISDIR(os.fstat(handle).st_mode):
+            rights &= OF_FILES
+        if rights:
+            syscall(LANDLOCK_ADD_RULE, rules, _RULE_PATH_BENEATH, struct.pack("=Qi", rights, handle), 0)
+    finally:
+        os.close(handle)

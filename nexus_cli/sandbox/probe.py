@@ -1,0 +1,203 @@
+"""Find the backend that holds, by trying: a small program inside the walls attempts what must fail and what must work.
+
+What is found is kept in the cache folder, once per boot, kernel, user and setting. The file can only say which backend
+is to be tried: each is found and set up anew, and refuses to start a command when it fails (`confinement`). That there
+is none is never kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from nexus_cli.config.paths import Places
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.sandbox.backend import Backend, BackendProbe
+from nexus_cli.sandbox.bwrap import find_bwrap
+from nexus_cli.sandbox.confinement import Confinement
+from nexus_cli.sandbox.landlock import landlock_abi
+from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
+from nexus_cli.sandbox.seccomp import can_filter
+
+NEWEST_ABI = 7
+"""Later versions of Landlock are used as this one."""
+WALLS = ("work inside", "read outside", "no write outside", "no read of hidden", "no sockets", "no other process")
+_SECONDS = 20
+_FILE = "sandbox.json"
+
+_ATTEMPTS = """
+import json, os, socket, sys
+inside, outside, secret, port, parent = sys.argv[1:]
+def attempt(act):
+    try:
+        act()
+        return True
+    except OSError:
+        return False
+def call(family, address):
+    with socket.socket(family, socket.SOCK_STREAM) as one:
+        one.settimeout(3)
+        one.connect(address)
+print(json.dumps({
+    "work inside": attempt(lambda: open(inside + "/made", "x").close()),
+    "read outside": attempt(lambda: open(outside + "/read").read()),
+    "no write outside": not attempt(lambda: open(outside + "/made", "x").close())
+        and not attempt(lambda: open(outside + "/read", "a").close()),
+    "no read of hidden": not attempt(lambda: open(secret).read()),
+    "no sockets": not attempt(lambda: call(socket.AF_INET, ("127.0.0.1", int(port))))
+        and not attempt(lambda: call(socket.AF_UNIX, outside + "/socket")),
+    "no other process": not attempt(lambda: open("/proc/" + parent + "/environ").read()),
+}))
+"""
+
+
+def find_backend(
+    setting: str, *, own: Places, project: Path | None = None, abi: int = NEWEST_ABI, keep: bool = True
+) -> BackendProbe:
+    """Return the backend for `sandbox.backend = setting`, proven by walls that hold now or held since boot.
+
+    `auto` and `required` take bwrap before Landlock; whoever needs `required` refuses a probe that found none. `abi`
+    masks newer versions of Landlock, `keep` False looks at no cache. Never raises.
+    """
+    if setting == "off":
+        return BackendProbe(Backend.NONE, 'the setting sandbox.backend is "off"')
+    candidates = [one for one in _candidates(project, abi) if setting in ("auto", "required", one.backend)]
+    if not candidates:
+        return BackendProbe(Backend.NONE, _why_none(setting))
+    proven = _read_proven(own, setting) if keep else ""
+    reasons: list[str] = []
+    for one in candidates:
+        if proven and _identity(one) == proven:
+            return BackendProbe(one.backend, "; ".join(reasons), one.abi, one.program, WALLS)
+        held, why = _try_walls(one)
+        if not why:
+            if keep:
+                _keep_proven(own, setting, _identity(one))
+            return BackendProbe(one.backend, "; ".join(reasons), one.abi, one.program, held)
+        reasons.append(f"{one.backend}: {why}")
+    return BackendProbe(Backend.NONE, "; ".join(reasons))
+
+
+def _candidates(project: Path | None, abi: int) -> list[BackendProbe]:
+    """Return what is there to be tried, the best first."""
+    if sys.platform == "darwin":
+        return [BackendProbe(Backend.SEATBELT)] if os.path.exists(SANDBOX_EXEC) else []
+    if not sys.platform.startswith("linux") or not can_filter():
+        return []
+    found = []
+    program = find_bwrap(project)
+    if program is not None:
+        found.append(BackendProbe(Backend.BWRAP, program=program))
+    version = min(landlock_abi(), abi)
+    if version > 0:
+        found.append(BackendProbe(Backend.LANDLOCK, abi=version))
+    return found
+
+
+def _why_none(setting: str) -> str:
+    if sys.platform == "darwin":
+        return f"{SANDBOX_EXEC} is missing"
+    if not sys.platform.startswith("linux"):
+        return f"there is none for {sys.platform}"
+    if not can_filter():
+        return f"there is no network wall for {platform.machine()}"
+    what = {
+        "bwrap": "no bwrap is on the PATH that only root or you can replace",
+        "landlock": "the kernel has no Landlock",
+    }
+    return what.get(setting, "the kernel has no Landlock, and there is no bwrap")
+
+
+def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
+    """Return the walls that held, and what is wrong ("" if nothing is)."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="nexus-probe-") as name:
+            done = _run_attempts(candidate, Path(os.path.realpath(name)))
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return (), str(error)
+    if done.returncode != 0:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        return (), lines[-1][:200] if lines else f"exit status {done.returncode}"
+    results = json.loads(done.stdout)
+    held = tuple(wall for wall in WALLS if results.get(wall) is True)
+    fallen = [wall for wall in WALLS if wall not in held]
+    return held, f"not enforced: {', '.join(fallen)}" if fallen else ""
+
+
+def _run_attempts(candidate: BackendProbe, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    inside, outside, secret = folder / "inside", folder / "outside", folder / "hidden"
+    for made in (inside, outside, secret):
+        made.mkdir()
+    (outside / "read").write_text("x")
+    (secret / "key").write_text("x")
+    profile = Profile("write", inside, inside, writable=(inside,), hidden=(secret,))
+    with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as local:
+        tcp.bind(("127.0.0.1", 0))
+        local.bind(str(outside / "socket"))
+        for one in (tcp, local):
+            one.listen()
+        arguments = (str(inside), str(outside), str(secret / "key"), str(tcp.getsockname()[1]), str(os.getpid()))
+        confinement = Confinement(profile, candidate)
+        try:
+            child = confinement.start(
+                (sys.executable, "-I", "-S", "-c", _ATTEMPTS, *arguments),
+                cwd=inside,
+                env={},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            with child:
+                try:
+                    out, errors = child.communicate(timeout=_SECONDS)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+                    raise
+            return subprocess.CompletedProcess((), child.returncode, out, errors)
+        finally:
+            confinement.close()
+
+
+def _identity(candidate: BackendProbe) -> str:
+    """Return what must be as it was for a proof to count: boot, kernel, user, backend and its program."""
+    parts = [_boot(), platform.release(), str(os.getuid()), candidate.backend, str(candidate.abi)]
+    if candidate.program is not None:
+        about = candidate.program.stat()
+        parts += [str(candidate.program), str(about.st_ino), str(about.st_size), str(about.st_ctime_ns)]
+    return "|".join(parts)
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _read_proven(own: Places, setting: str) -> str:
+    """Return the identity that was proven last for `setting`; "" if the file is not one that only we could write."""
+    try:
+        with open(os.open(own.cache / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
+            about = os.fstat(file.fileno())
+            if about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return ""
+            found = json.loads(file.read(4096)).get(setting, "")
+    except (OSError, ValueError, AttributeError):
+        return ""
+    return found if isinstance(found, str) and _boot() else ""
+
+
+def _keep_proven(own: Places, setting: str, identity: str) -> None:
+    try:
+        replace_private_file(own.cache / _FILE, json.dumps({setting: identity}).encode())
+    except OSError:
+        return

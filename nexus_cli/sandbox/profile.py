@@ -1,0 +1,213 @@
+"""Profiles: what a command may read, write and reach. Values, computed before anything is confined.
+
+`read` writes nothing but a temporary folder of its own; `write` adds the project and the caches of build tools; `net`
+adds the network; `none` has no walls. Backends turn a profile into rules, mounts or a policy.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from nexus_cli.config.paths import Places, private_dir
+from nexus_cli.config.protected_places import credential_paths, own_paths
+
+ProfileName = Literal["read", "write", "net", "none"]
+PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
+
+_CACHES = (
+    ("XDG_CACHE_HOME", ".cache", (
+        "pip", "uv", "pypoetry", "pdm", "go-build", "golangci-lint", "pre-commit", "ruff", "mypy", "yarn", "pnpm",
+        "node-gyp", "deno", "bazel", "ccache", "sccache", "zig", "composer",
+    )),
+    ("GOPATH", "go", ("pkg",)),
+    ("GOCACHE", "", ("",)),
+    ("GOMODCACHE", "", ("",)),
+    ("CARGO_HOME", ".cargo", ("registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache")),
+    ("RUSTUP_HOME", ".rustup", ("tmp", "downloads", "settings.toml")),
+    ("npm_config_cache", ".npm", ("_cacache", "_logs", "_locks")),
+    ("GRADLE_USER_HOME", ".gradle", ("caches", "daemon", "native", "wrapper/dists", ".tmp", "notifications")),
+    ("", ".m2", ("repository",)),
+    ("", ".ivy2", ("cache",)),
+    ("", ".sbt", ("boot",)),
+    ("NUGET_PACKAGES", ".nuget/packages", ("",)),
+    ("", ".local/share", ("pnpm/store",)),
+    ("", "Library/Caches", ("pip", "go-build", "pre-commit", "Yarn", "Homebrew/downloads")),
+)  # fmt: skip
+"""Caches of build tools: the variable that moves a folder, where it is otherwise in the home folder, and what of it may
+be written. Never a folder that holds programs of the person (`~/.cargo/bin`) or settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one kind of command may do."""
+
+    name: ProfileName
+    project: Path
+    cwd: Path
+    writable: tuple[Path, ...] = ()
+    """Real paths of folders and files that may be written, besides `temp`: the project first."""
+    hidden: tuple[Path, ...] = ()
+    """Files and folders that cannot be read, existing or not."""
+    guarded: tuple[Path, ...] = ()
+    """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
+    git_folder: Path | None = None
+    """The git folder of a worktree, outside the project; parts of it are writable."""
+    network: bool = False
+    unix_sockets: bool = False
+    temp: Path | None = None
+    """The private folder that `TMPDIR` names."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of it, such as a project that cannot be written."""
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """Return all that may be written."""
+        return (*self.writable, *([self.temp] if self.temp else []))
+
+
+def make_profile(
+    name: ProfileName,
+    *,
+    project: Path,
+    cwd: Path,
+    own: Places,
+    temp: Path | None,
+    write: Iterable[str] = (),
+    unix_sockets: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Profile:
+    """Return the profile `name` for commands of `project`; only folders and files that exist are writable.
+
+    `write` are the person's own additions (`sandbox.write`). A project that is the home folder, or has it inside, is
+    not writable, and a note says so.
+    """
+    project, cwd = Path(os.path.realpath(project)), Path(os.path.realpath(cwd))
+    hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
+    if name == "none":
+        return Profile(name, project, cwd, unix_sockets=True, network=True)
+    if name == "read":
+        return Profile(name, project, cwd, hidden=hidden, temp=temp)
+    home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
+    notes = []
+    writable = []
+    for path in (project, *_personal_paths(write, home)):
+        if path.parent == path or home.is_relative_to(path):
+            notes.append(f"commands cannot write in {path}: it is or holds your home folder")
+        else:
+            writable.append(path)
+    if any(is_below(str(path), map(str, writable)) and path.exists() for path in hidden):
+        notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
+    git_folder = find_worktree_folder(project)
+    if project in writable and git_folder is not None:
+        writable += _worktree_paths(git_folder)
+    writable += find_caches(home, environ)
+    inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
+    guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
+    return Profile(
+        name,
+        project,
+        cwd,
+        writable=tuple(dict.fromkeys(writable)),
+        hidden=hidden,
+        guarded=guarded if project in writable else (),
+        git_folder=git_folder,
+        network=name == "net",
+        unix_sockets=unix_sockets,
+        temp=temp,
+        notes=tuple(notes),
+    )
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """True if `path` is one of `folders` or lies in one; all are real paths."""
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
+
+
+def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
+    named = [os.path.join(home, path[2:]) if path.startswith("~/") else path for path in paths]
+    return [Path(os.path.realpath(path)) for path in named if os.path.isabs(path) and os.path.lexists(path)]
+
+
+def find_caches(home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return the real paths of the caches that exist; one that leads into a folder that holds `home` is left out."""
+    found = []
+    for variable, folder, names in _CACHES:
+        moved = environ.get(variable, "") if variable else ""
+        base = moved if os.path.isabs(moved) else os.path.join(home, folder) if folder else ""
+        found += [Path(os.path.realpath(os.path.join(base, name))) for name in names if base]
+    return [path for path in found if path.exists() and not home.is_relative_to(path)]
+
+
+def find_worktree_folder(project: Path) -> Path | None:
+    """Return the git folder of `project` if it is a worktree of a repository elsewhere, or None.
+
+    Read from files, without git: `.git` must be a file that names a folder `REPOSITORY/.git/worktrees/NAME`, and that
+    folder must name this `.git` in turn. So a project cannot open another repository by naming it.
+    """
+    try:
+        kind, _, named = (project / ".git").read_text().strip().partition(": ")
+        folder = Path(os.path.realpath(project / named))
+        back = (folder / "gitdir").read_text().strip()
+        common = Path(os.path.realpath(folder / (folder / "commondir").read_text().strip()))
+    except (OSError, ValueError):
+        return None
+    fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
+    return folder if kind == "gitdir" and fits and os.path.realpath(back) == str(project / ".git") else None
+
+
+def _worktree_paths(folder: Path) -> list[Path]:
+    """Return what a commit in a worktree writes of its repository: never its hooks or configuration."""
+    common = folder.parent.parent
+    return [path for path in (folder, *(common / name for name in ("objects", "refs", "logs"))) if path.is_dir()]
+
+
+class TempFolder:
+    """A private folder for temporary files of one session's commands; removed by `close`."""
+
+    def __init__(self, own: Places) -> None:
+        """Create it. Raises `OSError` where no place can be written."""
+        base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
+        _remove_stale(base or str(private_dir(own.cache)))
+        self.path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=base or own.cache)))
+        # Held as long as this process lives: others see by it that the folder is in use.
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def close(self) -> None:
+        """Remove the folder; once or more often."""
+        if self._lock >= 0:
+            shutil.rmtree(self.path, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = -1
+
+
+_PREFIX = "nexus-tmp-"
+_FRESH = 60.0
+"""Seconds in which a folder may be new and not locked yet."""
+
+
+def _remove_stale(base: str) -> None:
+    """Remove the folders of processes that were killed."""
+    with suppress(OSError):
+        for entry in list(os.scandir(base)):
+            if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):
+                continue
+            about = entry.stat(follow_symlinks=False)
+            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _FRESH:
+                continue
+            with suppress(OSError):
+                handle = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                finally:
+                    os.close(handle)

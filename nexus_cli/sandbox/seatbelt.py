@@ -1,0 +1,73 @@
+"""macOS: a policy for `sandbox-exec`, built from public documentation and tested for its text only.
+
+Known from others: programs in Go fail to check certificates inside, and some tools of Xcode do not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nexus_cli.sandbox.profile import Profile
+
+PROGRAM = "/usr/bin/sandbox-exec"
+"""By its full path: nothing on the PATH takes its place."""
+
+_BASE = """(version 1)
+(deny default)
+(allow process-exec)
+(allow process-fork)
+(allow process-info* (target same-sandbox))
+(allow signal (target same-sandbox))
+(allow mach-priv-task-port (target same-sandbox))
+(allow sysctl-read)
+(allow ipc-posix-sem)
+(allow ipc-posix-shm)
+(allow pseudo-tty)
+(allow user-preference-read)
+(allow mach-lookup
+  (global-name "com.apple.system.opendirectoryd.libinfo")
+  (global-name "com.apple.system.opendirectoryd.membership")
+  (global-name "com.apple.system.logger")
+  (global-name "com.apple.system.notification_center")
+  (global-name "com.apple.cfprefsd.agent")
+  (global-name "com.apple.cfprefsd.daemon")
+  (global-name "com.apple.bsd.dirhelper"))
+(allow file-read*)
+(allow file-ioctl file-write-data (literal "/dev/null") (literal "/dev/zero") (literal "/dev/ptmx"))
+(allow file-write* (literal "/dev/null"))
+"""
+_NETWORK = """(allow network*)
+(allow system-socket)
+(allow mach-lookup
+  (global-name "com.apple.SystemConfiguration.DNSConfiguration")
+  (global-name "com.apple.SystemConfiguration.configd")
+  (global-name "com.apple.networkd")
+  (global-name "com.apple.trustd.agent")
+  (global-name "com.apple.SecurityServer"))
+"""
+
+
+def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequence[Path]) -> list[str]:
+    """Return the command line that runs `argv` in the walls of `profile`.
+
+    Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths and carve-outs
+    come last. Of a carve-out the parents cannot be removed or renamed.
+    """
+    lines = [_BASE, _NETWORK if profile.network else ""]
+    if profile.unix_sockets and not profile.network:
+        lines.append("(allow network* (local unix-socket) (remote unix-socket))\n")
+    values: list[Path] = []
+
+    def name(path: Path) -> str:
+        values.append(path)
+        return f'(param "P{len(values) - 1}")'
+
+    lines += [f"(allow file-write* (subpath {name(root)}))\n" for root in profile.roots]
+    for path in carve_outs:
+        lines.append(f"(deny file-write* (subpath {name(path)}))\n")
+        parents = [parent for parent in path.parents if any(map(parent.is_relative_to, profile.writable))]
+        lines += [f"(deny file-write-unlink (literal {name(parent)}))\n" for parent in parents]
+    lines += [f"(deny file-read* file-write* (subpath {name(path)}))\n" for path in profile.hidden]
+    parameters = [word for number, path in enumerate(values) for word in ("-D", f"P{number}={path}")]
+    return [PROGRAM, "-p", "".join(lines), *parameters, "--", *argv]

@@ -1,0 +1,84 @@
+"""Linux system calls that Python has no function for. Each raises `OSError`; all act on the calling thread alone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+"""Numbers of the three Landlock calls: the same on every machine."""
+
+_PR_GET_SECCOMP, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 21, 22, 38
+_SECCOMP_MODE_FILTER = 2
+_CLONE_NEWUSER = 0x10000000
+_CAPABILITY_VERSION_3 = 0x20080522
+
+KEPT_CAPABILITIES = {
+    "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "NET_BIND_SERVICE": 10
+}  # fmt: skip
+"""Capabilities that a command of root keeps: those over files and users that builds need. Without the others it
+cannot read another process's memory or environment, open a file by its handle, or make a device."""
+
+
+class _FilterProgram(ctypes.Structure):
+    """`struct sock_fprog`."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def syscall(number: int, *arguments: object) -> int:
+    """Make one system call and return its result."""
+    # Every integer goes as a whole register: a narrower one would leave its upper half undefined.
+    whole = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    return _checked(_LIBC.syscall(ctypes.c_long(number), *whole))
+
+
+def forbid_new_privileges() -> None:
+    """Give up for good what setuid programs and file capabilities would grant; walls of a normal user require it."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability but `KEPT_CAPABILITIES`; root keeps no way around the walls."""
+    header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0))
+    data = ctypes.create_string_buffer(24)
+    _checked(_LIBC.capget(header, data))
+    permitted = struct.unpack("=6I", data.raw[:24])[1]
+    kept = permitted & sum(1 << bit for bit in KEPT_CAPABILITIES.values())
+    _checked(_LIBC.capset(header, ctypes.create_string_buffer(struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
+
+
+def install_filter(program: bytes) -> None:
+    """Install a seccomp filter of 8-byte BPF instructions on this thread and all its future children."""
+    filter_program = _FilterProgram(len(program) // 8, program)
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(filter_program))
+
+
+def has_filter() -> bool:
+    """True if a seccomp filter is in force on this thread, and refuses a call that ours refuses."""
+    if _prctl(_PR_GET_SECCOMP) != _SECCOMP_MODE_FILTER:
+        return False
+    # Never succeeds in a process of several threads: EINVAL from the kernel, EPERM from the filter.
+    try:
+        _checked(_LIBC.unshare(_CLONE_NEWUSER))
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _prctl(option: int, *arguments: object) -> int:
+    whole = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
+    padded = whole + [ctypes.c_ulong(0)] * (4 - len(whole))
+    return _checked(_LIBC.prctl(ctypes.c_int(option), *padded))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
