@@ -67,7 +67,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     if value is None:
         shown = hide_keys_in(key)
         raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")
-    print_value(str(value).lower() if isinstance(value, bool) else str(value))
+    print_value(toml_literal(value) if isinstance(value, bool | tuple) else str(value))
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.core.limits import LEVELS, MODES
 
-Scalar = str | int | float | bool
+Scalar = str | int | float | bool | tuple[str, ...]
 THEMES = ("auto", "dark", "light")
 KEYS = ("emacs", "vi")
 MOST = 2**53
@@ -19,16 +19,18 @@ MOST = 2**53
 class Rule:
     """The kind and range of one key."""
 
-    kind: type[Scalar]
+    kind: type[Any]
     expected: str
     """Completes `expected ...`."""
     test: Callable[[Any], bool] = lambda value: True
 
     def read(self, value: Any) -> Scalar | None:
-        """Return `value` as this rule wants it (an integer becomes a float where one is wanted), or None if it is
+        """Return `value` as this rule wants it (an integer as a float, a list of texts as a tuple), or None if it is
         wrong."""
         if self.kind is float and type(value) is int:
             value = float(value)
+        if self.kind is tuple and isinstance(value, list) and all(isinstance(one, str) for one in value):
+            value = tuple(value)
         fits = type(value) is self.kind and self.test(value)
         fit: Scalar | None = value if fits else None
         return fit
@@ -46,6 +48,7 @@ TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 COUNT = Rule(int, f"a whole number from 1 to {MOST}", lambda value: 1 <= value <= MOST)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))
+TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
 
@@ -79,6 +82,9 @@ RULES: Mapping[str, Rule] = {
     "ui.notify": YES_OR_NO,
     "ui.title_model": TEXT,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
+    "rules.allow": TEXTS,
+    "rules.ask": TEXTS,
+    "rules.deny": TEXTS,
 }
 """Every fixed key."""
 
@@ -93,10 +99,13 @@ MODEL_RULES: Mapping[str, Rule] = {
 }
 """Keys of `[models.NAME]`."""
 
-OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME}
+OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
 """Tables whose keys are the person's own."""
 
 FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
-TABLES = ("limits", "compact", "truncation", "provider", "ui", "warm", "alias", "models", "default_models")
+TABLES = (
+    "limits", "compact", "truncation", "provider", "ui", "warm", "rules", "alias", "models", "default_models",
+    "rule_examples",
+)  # fmt: skip

@@ -236,8 +236,10 @@ def settings_text(value: Value, width: int) -> str:
     return "\n".join([*lines, "", *filled(foot, width)])
 
 
-def toml_literal(value: str | bool | int | float) -> str:
+def toml_literal(value: str | bool | int | float | tuple[str, ...]) -> str:
     """Return `value` as TOML writes it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(toml_literal, value))}]"
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return str(value).lower() if isinstance(value, bool) else str(value)
