@@ -25,6 +25,7 @@ FLOOR = {
     "provider": 2,
     "tools": 2,
     "sandbox": 2,
+    "rules": 2,
     "ledger": 2,
     "session": 3,
     "commands": 4,
@@ -56,6 +57,7 @@ LAZY = {
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read
+    "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/listing.py": {"pathspec"},
     "warm/place.py": {"nexus_cli", "tomllib"},
 }

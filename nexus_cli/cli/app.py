@@ -49,6 +49,7 @@ COMMANDS = {
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
     "sessions": "List, show, search, export, fork, rename and delete sessions.",
     "config": "Show and change the settings.",
+    "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
     "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
     "trust": "Trust this project's configuration: it can only tighten what you allow.",
     "model": "List the models that are usable now, with window, price and cache support.",

@@ -66,8 +66,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     if value is None:
         shown = hide_keys_in(key)
         raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")
-    text = ", ".join(value) if isinstance(value, tuple) else str(value)
-    print_value(text.lower() if isinstance(value, bool) else text)
+    print_value(toml_literal(value) if isinstance(value, bool | tuple) else str(value))
     return 0
 
 

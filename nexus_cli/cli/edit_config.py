@@ -48,7 +48,7 @@ def parse_value(key: str, text: str) -> SettingValue:
     if rule.kind is bool:
         value = {"true": True, "false": False}.get(text.lower(), text)
     elif rule.kind is tuple:
-        value = [part.strip() for part in text.split(",") if part.strip()]
+        value = _parse_list(text)
     elif rule.kind is not str:
         try:
             value = int(text.replace("_", "")) if rule.kind is int else float(text)
@@ -57,21 +57,61 @@ def parse_value(key: str, text: str) -> SettingValue:
     return check_value(key, value)
 
 
+def _parse_list(text: str) -> Any:
+    """Return the list that `text` is in TOML, else a list of this one text."""
+    import tomllib  # noqa: PLC0415  (only for writing)
+
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if text.lstrip().startswith("[") else [text]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
 def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:
     """Set `key` to `text`, or remove it from the file if `text` is None.
 
     Makes a missing file (folder 0700, file 0600). Raises `NexusError("config", ...)` if key or value is wrong or the
     file is broken, and of kind `internal` if it cannot be written; the file is unchanged then.
     """
-    import tomlkit  # noqa: PLC0415  (only for writing)
-    import tomlkit.exceptions  # noqa: PLC0415
-
     path = Path(os.path.realpath(places.settings))
     value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
     if text is not None and any(map(looks_like_key, split_key(key))):
         raise misplaced_key_error(hide_keys_in(key))
+    _change(path, defaults_dir, lambda document: _edit(document, split_key(key), value))
+
+
+def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add: bool) -> bool:
+    """Add `text` to the list `key`, or take it out; return False if there was nothing to do. Raises as
+    `write_setting`."""
+    table, _, name = key.partition(".")
+    changed = []
+
+    def edit(document: Any) -> None:
+        listed = document.get(table, {}).get(name)
+        has = listed is not None and text in listed
+        if has == add:
+            return
+        changed.append(text)
+        if not add:
+            listed.remove(text)
+        elif listed is None:
+            _edit(document, [table, name], (text,))
+        elif "\n" in listed.as_string():
+            listed.add_line(text)
+        else:
+            listed.append(text)
+
+    _change(Path(os.path.realpath(places.settings)), defaults_dir, edit)
+    return bool(changed)
+
+
+def _change(path: Path, defaults_dir: Path, edit: Callable[[Any], None]) -> None:
+    """Let `edit` change the parsed file, and write it if the text is another one then."""
+    import tomlkit  # noqa: PLC0415  (only for writing)
+    import tomlkit.exceptions  # noqa: PLC0415
+
     with _alone(path):
         before = _text(path)
         try:
@@ -79,7 +119,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
         except tomlkit.exceptions.TOMLKitError:
             read_values(path)
             raise
-        _edit(document, split_key(key), value)
+        edit(document)
         _write(path, tomlkit.dumps(document), before, defaults_dir)
 
 

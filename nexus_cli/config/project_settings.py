@@ -27,12 +27,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
 FOLDER, FILE = ".nexus", "config.toml"
-NESTED = ("compact", "limits", "truncation")
+NESTED = ("compact", "limits", "rules", "truncation")
 """The tables of which a project may set something."""
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
-NOT_FOR_PROJECTS = frozenset({"compact.model"})
-"""Of these tables, what names a model."""
+NOT_FOR_PROJECTS = frozenset({"compact.model", "rules.allow"})
+"""Of these tables, what names a model or widens what is allowed."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
 """Problems that are listed one by one."""
@@ -165,6 +165,8 @@ def _meet(key: str, mine: SettingValue | None, theirs: SettingValue) -> SettingV
     """Return the value in force where the person has `mine`."""
     if key == "compact.extract":
         return bool(mine) and bool(theirs)
+    if isinstance(mine, tuple) and isinstance(theirs, tuple):
+        return mine + tuple(one for one in theirs if one not in mine)
     if mine is None or not (key == "allow" or key.startswith("limits.")):
         return theirs
     name = key.rpartition(".")[2]

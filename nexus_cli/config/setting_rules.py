@@ -57,6 +57,7 @@ PATHS = Rule(
     'a list of absolute paths, or of paths that begin with "~/"',
     lambda value: all(path.startswith(("/", "~/")) for path in value),
 )
+TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
 
@@ -94,6 +95,9 @@ RULES: Mapping[str, Rule] = {
     "sandbox.write": PATHS,
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
+    "rules.allow": TEXTS,
+    "rules.ask": TEXTS,
+    "rules.deny": TEXTS,
 }
 """Every fixed key."""
 
@@ -108,10 +112,13 @@ MODEL_RULES: Mapping[str, Rule] = {
 }
 """Keys of `[models.NAME]`."""
 
-OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME}
+OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
 """Tables whose keys are the person's own."""
 
 FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
-TABLES = ("limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "alias", "models", "default_models")
+TABLES = (
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "rules", "alias", "models",
+    "default_models", "rule_examples",
+)  # fmt: skip

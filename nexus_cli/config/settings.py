@@ -198,8 +198,8 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
     return fit
 
 
-def _line_of(text: str, parts: list[str]) -> int:
-    """Return the line of the key, as far as the text shows it; 0 when it is not found."""
+def find_line(text: str, parts: list[str]) -> int:
+    """Return the line of a dotted key, as far as the text shows it; 0 when it is not found."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
@@ -275,14 +275,14 @@ def parse_values(text: str, path: Path, notices: list[str] | None = None) -> dic
         )
     for former, present in FORMER_TABLES.items():
         if former in table and notices is not None:
-            line_number = _line_of(text, [former])
+            line_number = find_line(text, [former])
             where = f"{path}, line {line_number}" if line_number else str(path)
             notices.append(f"{where}: [{former}] is now called [{present}]; it still counts, rename it there")
     values: dict[str, SettingValue] = {}
     flat = [([FORMER_TABLES.get(parts[0], parts[0]), *parts[1:]], parts, value) for parts, value in _flatten(table)]
     flat.sort(key=lambda row: row[0] == row[1])  # the present name of a table wins over a former one
     for parts, written, value in flat:
-        line_number = _line_of(text, written)
+        line_number = find_line(text, written)
         where = f"{path}, line {line_number}" if line_number else str(path)
         key = ".".join(quote_part(part) for part in parts)
         values[key] = check_value(key, value, where)

@@ -1,0 +1,149 @@
+"""`nexus rules list | test | add | remove`: what runs without asking, what asks, what is refused."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, cast, get_args
+
+import typer
+
+from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
+from nexus_cli.cli.print_report import print_json, print_text
+from nexus_cli.cli.stderr_line import write_stderr_line
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.core.errors import NexusError
+from nexus_cli.rules.decide import CommandDecision, Level, decide_command
+from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule, read_rules
+from nexus_cli.tools.registry import discover_tools
+
+EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show, test and change the rules for tool calls.")
+
+Words = Annotated[
+    list[str],
+    typer.Argument(metavar="RULE", show_default=False, help="allow, ask or deny, then TOOL or TOOL(PATTERN)."),
+]
+
+
+def _read() -> RuleSet:
+    """Return the rules in force; the person is told of a project whose file has no effect."""
+    folder = project_root(working_folder())
+    for notice in load_settings_in(folder, places(), defaults_dir(), os.environ).settings.notices:
+        write_stderr_line(f"nexus: {notice}")
+    return read_rules(places(), folder, tuple(discover_tools()))
+
+
+def _refuse_problems(rules: RuleSet) -> None:
+    """Raise `NexusError("config", ...)` for the first wrong rule; the others are lines on stderr."""
+    for problem in rules.problems[1:]:
+        write_stderr_line(f"nexus: {problem}")
+    if rules.problems:
+        where, _, why = rules.problems[0].partition(": ")
+        raise NexusError("config", where, why, "Correct the rule; `nexus config edit` opens the file")
+
+
+@app.command("list")
+def list_rules(json: Json = False) -> int:
+    """Print every rule with its file and line, the strictest first."""
+    rules = _read()
+    listed = sorted(rules.rules, key=lambda rule: DECISIONS.index(rule.decision))
+    if json:
+        rows = [
+            {"decision": rule.decision, "rule": rule.text, "file": rule.file, "line": rule.line, "from": rule.origin}
+            for rule in listed
+        ]
+        print_json({"version": 1, "rules": rows, "problems": list(rules.problems)})
+    elif listed:
+        width = max(len(rule.text) for rule in listed)
+        print_text("\n".join(f"{rule.decision:<5}  {rule.text:<{width}}  {rule.origin}" for rule in listed))
+    elif not rules.problems:
+        print_text("No rules. nexus rules add allow 'bash(npm test *)' adds one.")
+    _refuse_problems(rules)
+    return 0
+
+
+@app.command("test")
+def test_command(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", show_default=False, help="A command line.")],
+    allow: Annotated[
+        str, typer.Option("--allow", metavar="read|edit|run|all", help="The level.", callback=refuse_empty)
+    ] = "",
+    json: Json = False,
+) -> int:
+    """Say what would be decided on COMMAND, and why; it is not run. Exit status: 0 allow, 1 ask, 3 deny."""
+    folder = working_folder()
+    project = project_root(folder)
+    settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
+    level = allow or min(settings.allow, settings.project.allow or settings.allow, key=get_args(Level).index)
+    if level not in get_args(Level):
+        raise NexusError("usage", f"wrong value for --allow: '{level}'", "it is read, edit, run or all", "")
+    rules = _read()
+    _refuse_problems(rules)
+    decision = decide_command(
+        " ".join(command), level=cast(Level, level), rules=rules, cwd=folder, project=project, confined=True
+    )
+    if json:
+        print_json(decision.to_json())
+    else:
+        print_text(decision_text(decision))
+    return EXIT_STATUS[decision.decision]
+
+
+def decision_text(value: CommandDecision) -> str:
+    """Return the decision in lines: the whole, then each part."""
+    lines = [f"{value.decision} in profile {value.profile}: {value.why}"]
+    for part in value.parts:
+        words = " ".join(part.command)
+        shown = words if len(words) <= 100 else words[:97] + "..."
+        rule = f"{part.rule} in " if part.rule else ""
+        lines.append(f"  {part.decision:<5}  {shown}  ({rule}{part.source})")
+    return "\n".join(lines)
+
+
+@app.command("add")
+def add_rule(rule: Words) -> int:
+    """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
+    decision, text = _split(rule)
+    _check(decision, text)
+    changed = _write(decision, text, add=True)
+    write_stderr_line(
+        f"nexus: {decision} {text} was added." if changed else f"nexus: {decision} {text} is there already."
+    )
+    return 0
+
+
+@app.command("remove")
+def remove_rule(rule: Words) -> int:
+    """Remove a rule from the personal config.toml, as `nexus rules list` prints it; with or without its decision."""
+    known = DECISIONS if rule[0].partition(" ")[0] not in DECISIONS else ()
+    pairs = [(decision, " ".join(rule)) for decision in known] or [_split(rule)]
+    removed = [pair for pair in pairs if _write(*pair, add=False)]
+    if not removed:
+        text = pairs[0][1]
+        elsewhere = next((one for one in _read().rules if one.text == text), None)
+        why = f"it comes from {elsewhere.origin}" if elsewhere else "there is no such rule"
+        raise NexusError("usage", text, why, "`nexus rules list` prints them")
+    write_stderr_line(f"nexus: {pairs[0][1]} was removed.")
+    return 0
+
+
+def _split(words: list[str]) -> tuple[Decision, str]:
+    decision, _, text = " ".join(words).strip().partition(" ")
+    if decision not in DECISIONS or not text.strip():
+        why = "a rule begins with allow, ask or deny"
+        raise NexusError("usage", " ".join(words), why, "For instance: nexus rules add allow 'bash(npm test *)'")
+    return decision, text.strip()
+
+
+def _check(decision: Decision, text: str) -> None:
+    try:
+        parse_rule(decision, text, tuple(discover_tools()))
+    except ValueError as error:
+        raise NexusError("usage", f"{decision} rule", str(error), "`nexus rules list` shows those in force") from None
+
+
+def _write(decision: Decision, text: str, *, add: bool) -> bool:
+    from nexus_cli.cli.edit_config import change_list  # noqa: PLC0415  (brings tempfile; only for writing)
+
+    return change_list(places(), defaults_dir(), f"rules.{decision}", text, add=add)

@@ -1,0 +1,334 @@
+"""Read a bash command line into simple commands, with everything in it that is more than plain words.
+
+tree-sitter parses; what this file trusts is an allow-list of node kinds and operators. Everything else is a doubt, and
+so is a place where the tree and the text disagree. Nothing is expanded and nothing is run.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+LONGEST = 10_000
+"""Characters of a line that may run unasked."""
+MOST_READ = 64_000
+"""Characters that are parsed at all; a longer line is unclear."""
+MOST_NODES = 150_000
+
+_KINDS = frozenset({
+    "program", "command", "command_name", "word", "string", "string_content", "raw_string", "ansi_c_string",
+    "concatenation", "number", "pipeline", "list", "redirected_statement", "file_redirect", "file_descriptor",
+    "comment", "variable_assignment", "variable_name", "negated_command", "subshell", "test_command",
+    "unary_expression", "test_operator",
+})  # fmt: skip
+_TOKENS = frozenset({";", "&&", "||", "|", "|&", "\n", "!", '"', ">", ">>", "&>", ">&", "<", "=", "(", ")", "[", "]"})
+_NAMES = {
+    "command_substitution": "a command substitution", "process_substitution": "a process substitution",
+    "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "an arithmetic expansion",
+    "brace_expression": "a brace expansion", "heredoc_redirect": "a here-document",
+    "herestring_redirect": "a here-string", "function_definition": "a function", "&": "a command in the background",
+    "declaration_command": "a declaration", "if_statement": "a condition", "for_statement": "a loop",
+    "while_statement": "a loop", "compound_statement": "a group", "case_statement": "a condition",
+    ">|": "a redirect that overwrites", "ERROR": "a part that does not parse",
+}  # fmt: skip
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and signs that look like nothing."""
+_META = frozenset(" \t\n|&;()<>$`\"'")
+_GLOB = frozenset("*?[")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
+_ANSI = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|([ntrabfveE])|([\\'\"?]))"
+)
+_LIVE = re.compile(r"(?:[^\\]|\\.)*?(?:`|\"|\$[\w({\[@*#?$!'-])", re.DOTALL)
+"""The first sign in a double-quoted text that bash expands."""
+_GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
+_REDIRECT = re.compile(rb"[<>]")
+_WALKED_FIRST = frozenset({"program", "list", "redirected_statement"})
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, unquoted."""
+
+    text: str
+    """Its value; the source where it is not known."""
+    is_known: bool = True
+    """False: bash computes it when the command runs."""
+    has_glob: bool = False
+    """It holds an unquoted `*`, `?` or `[`."""
+    has_tilde: bool = False
+    """It begins with an unquoted `~`."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the program gets exactly `text`."""
+        return self.is_known and not self.has_glob and not self.has_tilde
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """A program and its arguments, wherever in the line it stands."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[str, ...] = ()
+    """Names of the variables set for it alone."""
+    is_certain: bool = False
+    """True if it runs in the shell of the line itself, whatever the commands before it did."""
+    reads_pipe: bool = False
+    """True if its input is the output of another command."""
+
+
+@dataclass(slots=True)
+class CommandLine:
+    """The content of one command line."""
+
+    commands: list[SimpleCommand] = field(default_factory=list)
+    """Every simple command, also those in substitutions, functions and loops, in the order of the text."""
+    redirects: list[tuple[str, Word]] = field(default_factory=list)
+    """Operator and target."""
+    inputs: list[str] = field(default_factory=list)
+    """Texts of here-documents and here-strings."""
+    codes: list[str] = field(default_factory=list)
+    """Commands in backticks in a here-document, which the parser leaves as text."""
+    doubts: dict[str, None] = field(default_factory=dict)
+    """Constructs beyond plain commands, in words, in order."""
+    is_unclear: bool = False
+    """True: it does not parse, so a command may have been overlooked."""
+
+
+@cache
+def _parser() -> Parser:
+    # Both libraries take 40 ms: only a session that decides on a command pays for them.
+    import tree_sitter  # noqa: PLC0415
+    import tree_sitter_bash  # noqa: PLC0415
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def find_hidden_sign(text: str) -> str:
+    """Return the name of the first character that a terminal hides or that reorders the text, else ""."""
+    for char in text:
+        if char.isascii() and (char >= " " or char in "\t\n") and char != "\x7f":
+            continue
+        kind = unicodedata.category(char)
+        if kind in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn") or (kind == "Zs" and char != " ") or char in _FILLERS:
+            return f"U+{ord(char):04X} {unicodedata.name(char, '')}".strip()
+    return ""
+
+
+def read_command_line(text: str) -> CommandLine:
+    """Return the content of `text`. Never raises; what cannot be read in bounded time is unclear."""
+    if len(text) > MOST_READ or "\0" in text:
+        return CommandLine(doubts={f"more than {MOST_READ:,} characters or a NUL": None}, is_unclear=True)
+    source = text.encode("utf-8", "replace")
+    reader = _Reader(source)
+    reader.read(_parser().parse(source).root_node)
+    if len(text) > LONGEST:
+        reader.line.doubts[f"more than {LONGEST:,} characters"] = None
+    return reader.line
+
+
+class _Reader:
+    """One walk over one tree, without recursion: nesting may be deep."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self.line = CommandLine()
+        self.end = 0
+        self.extras: dict[int, list[Node]] = {}
+        """Words of a command that stand behind its redirects, by the command's node."""
+
+    def read(self, root: Node) -> None:
+        if root.has_error:
+            self._mark_unclear("a part that does not parse")
+        stack: list[tuple[Node, bool, bool]] = [(root, True, False)]
+        for _ in range(MOST_NODES):
+            if not stack:
+                break
+            node, certain, piped = stack.pop()
+            self._check_kind(node)
+            children = node.children
+            self._collect(node, children, certain, piped)
+            if not children:
+                self._check_gap(node)
+            first = certain and node.type in _WALKED_FIRST
+            flow = node.type in ("list", "redirected_statement", "negated_command", "subshell", "command")
+            for place in range(len(children) - 1, -1, -1):
+                inner_certain = first and (place == 0 or node.type == "program")
+                inner_piped = (node.type == "pipeline" and place > 0) or (flow and piped)
+                stack.append((children[place], inner_certain, inner_piped))
+        if stack or _GAP.fullmatch(self.source[self.end :]) is None:
+            self._mark_unclear("a part that is not parsed")
+
+    def _mark_unclear(self, why: str) -> None:
+        self.line.is_unclear = True
+        self.line.doubts[why] = None
+
+    def _check_kind(self, node: Node) -> None:
+        kind = node.type
+        if kind in (_KINDS if node.is_named else _TOKENS) and not node.is_missing:
+            return
+        self.line.doubts[_NAMES.get(kind, f"`{kind}`")] = None
+        if kind == "ERROR" or node.is_missing:
+            self.line.is_unclear = True
+
+    def _check_gap(self, leaf: Node) -> None:
+        """Doubt text between two leaves that is no blank: the parser skipped it."""
+        start, end = leaf.start_byte, leaf.end_byte
+        if start > self.end and _GAP.fullmatch(self.source[self.end : start]) is None:
+            self._mark_unclear("a part that is not parsed")
+        self.end = max(self.end, end)
+
+    def _collect(self, node: Node, children: list[Node], certain: bool, piped: bool) -> None:
+        kind = node.type
+        if kind == "command":
+            self._add_command(children, certain, piped, self.extras.pop(node.id, []))
+        elif kind in ("declaration_command", "unset_command"):
+            words = [Word(children[0].type)] + [self._word(one) for one in children[1:] if one.is_named]
+            self.line.commands.append(SimpleCommand(tuple(words)))
+        elif kind == "test_command":
+            self._add_test(children)
+        elif kind == "file_redirect":
+            operator = next((one.type for one in children if not one.is_named), "")
+            targets = _targets(node)
+            self.line.redirects.append((operator, self._word(targets[0]) if targets else Word("", False)))
+        elif kind == "redirected_statement":
+            self.extras[children[0].id] = [one for child in children[1:] for one in _targets(child)[1:]]
+        elif kind == "heredoc_body":
+            self.line.inputs.append(self._text(node))
+            self.line.codes += re.findall(r"`((?:[^`\\]|\\.)*)`", self.line.inputs[-1], re.DOTALL)
+        elif kind == "herestring_redirect" and children:
+            self.line.inputs.append(self._word(children[-1]).text)
+        if kind not in ("command", "declaration_command") and any(c.type == "variable_assignment" for c in children):
+            self.line.doubts["a variable is set"] = None
+        if kind != "case_item" and any(child.type in (";;", ";&", ";;&") for child in children):
+            self._mark_unclear("`;;` outside of a case")
+
+    def _add_command(self, children: list[Node], certain: bool, piped: bool, extras: list[Node]) -> None:
+        words: list[Word] = []
+        names: list[str] = []
+        nodes: list[Node] = []
+        for child in children:
+            if child.type == "variable_assignment":
+                names.append(self._text(child.children[0]) if child.children else "?")
+                if len(child.children) > 2 and not self._word(child.children[-1]).is_plain:
+                    names.append("?")
+            elif child.type == "file_redirect":
+                nodes += _targets(child)[1:]
+            elif child.is_named and not child.type.endswith("_redirect"):
+                nodes.append(child)
+        nodes += extras
+        for before, after in pairwise(nodes):
+            gap = self.source[before.end_byte : after.start_byte]
+            if not _BLANKS.fullmatch(gap) and not _REDIRECT.search(gap):
+                self._mark_unclear("words that bash may join or split")
+        for node in nodes:
+            words.append(self._word(node.children[0] if node.type == "command_name" and node.children else node))
+        self.line.commands.append(SimpleCommand(tuple(words), tuple(names), certain, piped))
+
+    def _add_test(self, children: list[Node]) -> None:
+        """Add `[ -f x ]` as `test -f x`; any other test is a command of unknown words."""
+        inner = children[1] if len(children) == 3 and children[0].type == "[" else None
+        if inner is not None and inner.type == "unary_expression" and len(inner.children) == 2:
+            words = [Word("test"), Word(self._text(inner.children[0])), self._word(inner.children[1])]
+        else:
+            words = [Word(children[0].type if children else "["), Word("...", False)]
+        self.line.commands.append(SimpleCommand(tuple(words)))
+
+    def _text(self, node: Node) -> str:
+        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def _word(self, node: Node) -> Word:
+        """Return the word of `node`, which may be a concatenation."""
+        pieces = node.children if node.type == "concatenation" else [node]
+        value: list[str] = []
+        bare: list[str] = []
+        end = node.start_byte
+        for piece in pieces:
+            read = self._piece(piece) if piece.start_byte == end else None
+            end = piece.end_byte
+            if read is None:
+                return Word(self._text(node), False)
+            value.append(read[0])
+            bare.append(read[1])
+        text, shape = "".join(value), "".join(bare)
+        inside = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
+        if "," in inside or ".." in inside:
+            self.line.doubts["a brace expansion"] = None
+            return Word(self._text(node), False)
+        return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
+
+    def _piece(self, node: Node) -> tuple[str, str] | None:
+        """Return value and unquoted signs of one piece (quoted ones are NUL), or None if bash computes it."""
+        text = self._text(node)
+        match node.type:
+            case "word" | "number" | "test_operator" | "file_descriptor":
+                return _unescape(text)
+            case "raw_string" if text[:1] == text[-1:] == "'" and text.count("'") == 2:
+                value = text[1:-1]
+            case "ansi_c_string" if text.startswith("$'") and text.endswith("'"):
+                found = _decode_ansi(text[2:-1])
+                if found is None:
+                    return None
+                value = found
+            case "string" if text[:1] == text[-1:] == '"' and len(text) > 1 and not _LIVE.match(text[1:-1]):
+                value = re.sub(r'\\(["$`\\\n])', lambda m: "" if m[1] == "\n" else m[1], text[1:-1])
+            case "translated_string":
+                return self._piece(node.children[-1])
+            case _:
+                return None
+        return value, "\0" * len(value) or "\0"
+
+
+def _targets(redirect: Node) -> list[Node]:
+    """Return the words of a redirect: its target, and what the parser took for a second one."""
+    if redirect.type != "file_redirect":
+        return []
+    return [one for one in redirect.children if one.is_named and one.type != "file_descriptor"]
+
+
+def _unescape(text: str) -> tuple[str, str] | None:
+    value: list[str] = []
+    bare: list[str] = []
+    signs = iter(text)
+    for sign in signs:
+        if sign == "\\":
+            escaped = next(signs, "\\")
+            if escaped != "\n":
+                value.append(escaped)
+                bare.append("\0")
+        elif sign in _META:
+            return None
+        else:
+            value.append(sign)
+            bare.append(sign)
+    return "".join(value), "".join(bare)
+
+
+def _decode_ansi(text: str) -> str | None:
+    """Return the value of `$'...'`, or None for an escape that is not decoded here."""
+    parts: list[str] = []
+    place = 0
+    while place < len(text):
+        if text[place] != "\\":
+            parts.append(text[place])
+            place += 1
+            continue
+        found = _ANSI.match(text, place)
+        if found is None:
+            return None
+        hexadecimal = found[1] or found[2] or found[3]
+        code = int(hexadecimal, 16) if hexadecimal else int(found[4], 8) & 0xFF if found[4] else 0
+        if (hexadecimal or found[4]) and not 0 < code < 0x110000:
+            return None
+        parts.append(chr(code) if hexadecimal or found[4] else _ESCAPES.get(found[5] or "", "") or found[6])
+        place = found.end()
+    return "".join(parts)

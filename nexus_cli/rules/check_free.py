@@ -1,0 +1,426 @@
+"""Decide whether one command is free: on the list, with options of its row, on files of the project alone."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.rules.bash_syntax import SimpleCommand, Word
+from nexus_cli.rules.free_commands import (
+    FIND_FLAGS,
+    FIND_TESTS,
+    FREE,
+    GIT_FLAGS,
+    HARMLESS_VARIABLES,
+    FreeCommand,
+)
+from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
+
+MOST_FOLDERS = 8
+"""Folders that a line may be in at once, by what its `cd` did."""
+MOST_LISTED = 5_000
+"""Names that are read to see where a glob leads."""
+CREDENTIALS = frozenset({
+    ".ssh", ".aws", ".gnupg", ".kube", ".azure", ".netrc", ".pgpass", ".git-credentials", ".password-store", ".pypirc",
+})  # fmt: skip
+"""Never free, also where the project is the home folder."""
+_GLOB = re.compile(r"[*?\[]")
+_NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
+_READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
+"""Without an operand they read the folder that they are in."""
+
+
+class NotFree(Exception):
+    """A command is not free; the text says why."""
+
+
+@dataclass(slots=True)
+class Folders:
+    """The folders that a line may be in, and the project."""
+
+    project: str
+    start: str
+    assumed: str
+    """The folder if every `cd` succeeds."""
+    others: list[str]
+    """The folders if one does not."""
+    is_lost: bool = False
+    """A command before has changed the shell: nothing is free any more."""
+
+    @classmethod
+    def of(cls, cwd: Path, project: Path) -> Folders:
+        """Return the folders of a line that begins in `cwd`."""
+        start = os.path.realpath(cwd)
+        return cls(os.path.realpath(project), start, start, [])
+
+    def holds(self, path: str) -> bool:
+        """Return True if the real `path` lies in the project and is no place of credentials."""
+        inside = path == self.project or path.startswith(self.project.rstrip("/") + "/")
+        below = path[len(self.project) :].split("/")
+        return inside and not CREDENTIALS.intersection(below)
+
+    def enter(self, command: SimpleCommand) -> None:
+        """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
+        words = command.words[1:]
+        if words and words[0].text == "--":
+            words = words[1:]
+        if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
+            raise NotFree("cd leads to a folder that is not known")
+        entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
+        for folder in entered:
+            if os.path.realpath(folder) != folder and os.path.lexists(folder):
+                raise NotFree("cd follows a link")
+        if not self.holds(entered[0]):
+            raise NotFree("cd leads out of the project")
+        sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
+        others = [] if sure else [self.assumed, *self.others, *entered[1:]]
+        self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
+        if len(self.others) > MOST_FOLDERS:
+            raise NotFree("the folder changes too often")
+
+
+def check_free(command: SimpleCommand, folders: Folders) -> str:
+    """Return why a command is not free, else "". Follows a `cd` in `folders`."""
+    try:
+        _check(command, folders)
+    except NotFree as why:
+        return str(why)
+    except (OSError, ValueError, RecursionError):
+        return "a path in it cannot be resolved"
+    return ""
+
+
+def _check(command: SimpleCommand, folders: Folders) -> None:
+    words = command.words
+    if not words:
+        raise NotFree("it has no program")
+    unknown = next((word for word in words if not word.is_known), None)
+    if unknown is not None:
+        raise NotFree(f"the value of {_short(unknown.text)} is not known before it runs")
+    if folders.is_lost:
+        raise NotFree("a command before it changes the shell")
+    if not HARMLESS_VARIABLES.issuperset(command.assignments):
+        raise NotFree("it sets a variable")
+    name = system_name(words[0])
+    if name == "cd" and not command.assignments:
+        folders.enter(command)
+        return
+    if name == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
+        _check_operands(list(words[2:]), FreeCommand("text"), "command", folders)
+        return
+    wrapper, head = find_wrapper(words)
+    if wrapper is not None and wrapper.is_transparent:
+        _check_wrapped(command, name, head, folders)
+        return
+    if name == "find":
+        _check_find(words[1:], folders)
+    elif name == "git":
+        _check_git(words[1:], folders)
+    elif name in FREE:
+        _check_row(words[1:], FREE[name], name, folders)
+    else:
+        raise NotFree(f"{_short(words[0].text)} is not on the list of commands that only read")
+
+
+def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:
+    rest, sure = skip_options(command.words, WRAPPERS[name], head)
+    before = command.words[head : len(command.words) - len(rest)]
+    row = FREE[f"before-{name}"]
+    _check_operands(split_options(before, row, name)[0], row, name, folders)
+    if not rest or not sure or system_name(rest[0]) == "cd":
+        raise NotFree(f"what {name} runs is not known")
+    _check(SimpleCommand(rest), folders)
+
+
+def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:
+    """Check options and operands of one command against its row."""
+    if row.operands == "test":
+        _check_test(words, row, folders)
+        return
+    operands, has_pattern = (list(words), False) if row.operands == "any text" else split_options(words, row, name)
+    check = _CHECKS.get(name)
+    if check is not None and operands and not has_pattern:
+        check(operands)
+    if row.operands == "text paths":
+        count = 0 if has_pattern else 1
+        _check_operands(operands[:count], row._replace(operands="text"), name, folders)
+        operands, row = operands[count:], row._replace(operands="paths")
+    _check_operands(operands, row, name, folders)
+
+
+def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple[list[Word], bool]:
+    """Return the operands, and True if an option gave a pattern or script; `NotFree` for an option off the list."""
+    operands: list[Word] = []
+    has_pattern = False
+    rest = iter(words)
+    for word in rest:
+        text = word.text
+        if text == "--":
+            operands += map(_behind_dashes, rest)
+        elif not text.startswith("-") or text == "-":
+            operands.append(word)
+        elif word.has_glob:
+            raise NotFree(f"{_short(text)} may become any option")
+        else:
+            take = _take_long if text.startswith("--") else _take_short
+            has_pattern |= take(text, row, name, rest)
+    return operands, has_pattern
+
+
+def _behind_dashes(word: Word) -> Word:
+    """Return an operand behind `--`: what it expands to is no option."""
+    return Word("./" + word.text, True, True, False) if word.has_glob and _GLOB.match(word.text) else word
+
+
+def _take_long(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> bool:
+    flag, equals, value = text[2:].partition("=")
+    if name == "sed" and flag == "expression":
+        _check_sed(value if equals else _next_value(rest, name))
+        return True
+    if f"{flag}=" in row.long:
+        value = value if equals else _next_value(rest, name)
+    elif f"{flag}==" in row.long and not equals:
+        value = _next_value(rest, name) + _next_value(rest, name)
+    elif f"{flag}?" not in row.long and (equals or flag not in row.long):
+        raise NotFree(f"{name} --{_short(flag)} is not on the list")
+    _check_value(value)
+    return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
+
+
+def _take_short(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> bool:
+    for place, letter in enumerate(text[1:], 1):
+        behind = text[place + 1 :]
+        if name == "sed" and letter == "e":
+            _check_sed(behind or _next_value(rest, name))
+            return True
+        if letter != "?" and f"{letter}?" in row.valued:
+            return False
+        if letter != "?" and letter in row.valued:
+            value = behind or _next_value(rest, name)
+            # On another system the option may have no value, and this word is a path.
+            if not behind and letter != "e" and len(value) > 1 and (value.startswith(("/", "~")) or ".." in value):
+                raise NotFree(f"{name} -{letter} {_short(value)} may be a path")
+            _check_value(value)
+            return letter == "e"
+        if "#" in row.short and letter.isascii() and letter.isdigit():
+            continue
+        if letter not in row.short or letter == "#":
+            raise NotFree(f"{name} -{_short(letter)} is not on the list")
+    return False
+
+
+def _next_value(rest: Iterator[Word], name: str) -> str:
+    word = next(rest, None)
+    if word is None or not word.is_plain:
+        raise NotFree(f"an option of {name} has no plain value")
+    return word.text
+
+
+def _check_value(value: str) -> None:
+    if "%G" in value:
+        raise NotFree("%G runs the program that checks signatures")
+
+
+def _check_date(operands: list[Word]) -> None:
+    if any(not word.text.startswith("+") for word in operands):
+        raise NotFree("date with an operand sets the clock")
+
+
+def _check_printf(operands: list[Word]) -> None:
+    if re.search(r"%[^%a-zA-Z]*n", operands[0].text):
+        raise NotFree("printf %n sets a variable")
+
+
+_JQ = re.compile(r"(?<!\.)\benv\b|\.\.\s*env\b|\$ENV|\$__|\b(?:include|import|get_search_list|modulemeta)\b")
+
+
+def _check_jq(operands: list[Word]) -> None:
+    if _JQ.search(operands[0].text):
+        raise NotFree("the jq program reads the environment or a module")
+
+
+_SED_RE = r"(?:\\.|\[[^\]\n]+\]|[^/\\\n\[])"
+_SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_SED_RE}*/I?)"
+_SED_SUBSTITUTE = "|".join(
+    rf"s{d}(?:\\.|\[[^\]\n{d}]+\]|[^{d}\\\n\[])*{d}(?:\\.|[^{d}\\\n])*{d}[gpiI0-9]*"
+    for d in ("/", r"\|", "#", ",", ":", "@", "~", "%")
+)
+_SED_COMMAND = (
+    rf"\s*(?:{_SED_ADDRESS}(?:\s*,\s*(?:{_SED_ADDRESS}|\+\d+|~\d+))?)?\s*!?\s*(?:[pdqQ=nNDPgGhHx]|{_SED_SUBSTITUTE})\s*"
+)
+_SED = re.compile(rf"(?:{_SED_COMMAND})(?:[;\n](?:{_SED_COMMAND}|\s*))*")
+
+
+def _check_sed(script: str) -> None:
+    """Raise `NotFree` for a sed script that does more than print, delete and substitute."""
+    if len(script) > 2000 or not _SED.fullmatch(script):
+        raise NotFree("the sed script may write or run something")
+
+
+_CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
+    "date": _check_date,
+    "jq": _check_jq,
+    "printf": _check_printf,
+    "sed": lambda operands: _check_sed(operands[0].text),
+}
+"""What the operands of a command may be, beyond its row."""
+_TESTS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
+
+
+def _check_test(words: tuple[Word, ...], row: FreeCommand, folders: Folders) -> None:
+    texts = [word.text for word in words]
+    if len(texts) == 2 and texts[0] in _TESTS:
+        _check_operands([words[1]], FreeCommand(), "test", folders)
+        return
+    compares = len(texts) == 3 and texts[1] in ("=", "==", "!=") and not texts[0].startswith(("-", "(", "!"))
+    if any(word.has_glob for word in words) or not (compares or (len(texts) == 2 and texts[0] in ("-n", "-z"))):
+        raise NotFree("this test is not on the list")
+
+
+def _check_operands(operands: list[Word], row: FreeCommand, name: str, folders: Folders) -> None:
+    """Check what stands behind the options of a command."""
+    kind = row.operands
+    if (kind == "none" and operands) or (kind == "path" and len(operands) > 1):
+        raise NotFree(f"{name} with {len(operands)} operands may write")
+    if kind in _NUMBERS and not (len(operands) == 1 and _NUMBERS[kind].fullmatch(operands[0].text)):
+        raise NotFree(f"{name} may take long")
+    for word in operands:
+        if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:
+            raise NotFree(f"a file that {_short(word.text)} finds may be called like an option")
+        if word.has_glob or kind in ("path", "paths"):
+            check_path(word, folders)
+    if not operands and name in _READS_FOLDER:
+        for folder in (folders.assumed, *folders.others):
+            if not folders.holds(folder) and os.path.lexists(folder):
+                raise NotFree("the folder may lie outside the project")
+
+
+def check_path(word: Word, folders: Folders) -> None:
+    """Raise `NotFree` if `word` may name something outside the project."""
+    text = word.text
+    if text in ("-", "/dev/null") or not text:
+        return
+    if word.has_tilde:
+        if text != "~" and not text.startswith("~/"):
+            raise NotFree(f"{_short(text)} is not known before it runs")
+        text = os.path.expanduser(text)
+    for folder in (folders.assumed, *folders.others):
+        path = os.path.join(folder, text)
+        if word.has_glob:
+            _check_glob(path, folders)
+        elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
+            raise NotFree(f"{_short(text)} lies outside the project")
+
+
+def _check_glob(path: str, folders: Folders) -> None:
+    """Raise `NotFree` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
+    parts = path.split("/")
+    first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
+    if ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
+        raise NotFree(f"{_short(path)} may lie outside the project")
+    found, listed = ["/".join(parts[:first]) or "/"], 0
+    for part in parts[first:]:
+        deeper: list[str] = []
+        for folder in found:
+            if not _GLOB.search(part):
+                deeper.append(os.path.join(folder, part))
+                continue
+            if not os.path.isdir(folder):
+                continue
+            pattern = re.compile(fnmatch.translate("*" if "[" in part or "\\" in part else part))
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    listed += 1
+                    if listed > MOST_LISTED:
+                        raise NotFree(f"{_short(part)} finds too many files")
+                    if pattern.match(entry.name):
+                        deeper.append(entry.path)
+        for one in deeper:
+            if not folders.holds(os.path.realpath(one)):
+                raise NotFree(f"{_short(one)} leads out of the project")
+        found = deeper
+
+
+def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
+    """Check `find`: starting points, then tests of the list alone."""
+    place = 0
+    while place < len(words) and words[place].text not in ("!", "(", ",") and not words[place].text.startswith("-"):
+        place += 1
+    _check_operands(list(words[:place]), FreeCommand(), "find", folders)
+    rest = iter(words[place:])
+    for word in rest:
+        if not word.is_plain:
+            raise NotFree(f"{_short(word.text)} in find may become any option")
+        if word.text in FIND_TESTS:
+            if not _next_word(rest).is_known or not word.is_plain:
+                raise NotFree("a value of find is not known")
+        elif word.text == "-newer":
+            check_path(_next_word(rest), folders)
+        elif word.text not in FIND_FLAGS:
+            raise NotFree(f"find {_short(word.text)} is not on the list")
+
+
+def _next_word(rest: Iterator[Word]) -> Word:
+    word = next(rest, None)
+    if word is None or not word.is_plain:
+        raise NotFree("a value of find is not plain")
+    return word
+
+
+def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
+    """Check `git`: in the folder where the line begins, a subcommand of the list with options of its row."""
+    if {folders.assumed, *folders.others} - {folders.start, folders.project}:
+        raise NotFree("git in another folder may run what the repository there names")
+    place = 0
+    while place < len(words) and words[place].text.startswith("-"):
+        if words[place].text == "-C" and place + 1 < len(words):
+            target = os.path.join(folders.assumed, words[place + 1].text)
+            if not words[place + 1].is_plain or os.path.realpath(target) not in (folders.start, folders.project):
+                raise NotFree("git -C leads to another folder")
+            place += 2
+        elif words[place].text == "--version" and len(words) == place + 1:
+            return
+        elif words[place].text in GIT_FLAGS:
+            place += 1
+        else:
+            raise NotFree(f"git {_short(words[place].text)} is not on the list")
+    name = words[place].text if place < len(words) else ""
+    row = FREE.get(f"git-{name}")
+    if row is None or not words[place].is_plain:
+        raise NotFree(f"git {_short(name)} is not on the list of commands that only read".replace("  ", " "))
+    _check_subcommand(words[place + 1 :], row, name, folders)
+
+
+def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:
+    operands, has_pattern = split_options(words, row, name)
+    texts = [word.text for word in operands]
+    flags = {word.text for word in words if word.text.startswith("-")}
+    match row.operands:
+        case "listed":
+            listing = flags & {"-l", "--list"} or (name == "tag" and any(f.startswith("-n") for f in flags))
+            if operands and not listing:
+                raise NotFree(f"git {name} with a name changes it")
+        case "remote" if texts and texts[0] != "get-url":
+            raise NotFree(f"git remote {_short(texts[0])} is not on the list")
+        case "stash" if texts[:1] not in (["list"], ["show"]):
+            raise NotFree("git stash changes files")
+        case "worktree" if texts != ["list"]:
+            raise NotFree("git worktree changes files")
+    if name == "reflog" and texts[:1] in (["expire"], ["delete"], ["drop"], ["write"]):
+        raise NotFree(f"git reflog {texts[0]} changes it")
+    if row.operands in ("path", "none") and len(operands) > (row.operands == "path"):
+        raise NotFree(f"git {name} with a second name changes it")
+    if row.operands == "text paths" and not has_pattern:
+        operands = operands[1:]
+    for word in operands:
+        _check_operands([word], FreeCommand(), "git", folders)
+
+
+def _short(text: str) -> str:
+    """Return `text` for a message: on one line, at most 40 characters."""
+    line = "".join(char if char.isprintable() else "?" for char in text)
+    return line if len(line) <= 40 else line[:37] + "..."

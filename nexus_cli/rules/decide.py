@@ -1,0 +1,287 @@
+"""Decide on a command line: allow, ask or deny, in which profile, by which rule.
+
+A deny rule looks at every command found anywhere in the line, a free line needs every part to be free. What is more
+than plain commands asks, but never ends the search for a denied one. Pure but for looking where paths lead.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
+from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path
+from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings
+from nexus_cli.rules.stored_prefix import find_prefix
+from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options
+
+Level = Literal["read", "edit", "run", "all"]
+Profile = Literal["read", "write", "net", "none"]
+
+MOST_INNER = 500
+"""Commands inside one command that are looked at; with more it hides something."""
+DEEPEST = 8
+_SHELL_STATE = frozenset({
+    "cd", "pushd", "popd", "source", ".", "eval", "builtin", "exec", "set", "shopt", "alias", "unalias", "export",
+    "declare", "typeset", "local", "readonly", "unset", "enable", "hash", "trap", "ulimit", "umask", "read", "mapfile",
+})  # fmt: skip
+"""Commands that change the shell itself: what follows one may not be what it seems."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPart:
+    """One simple command of a line, and what decided on it."""
+
+    command: tuple[str, ...]
+    decision: Decision
+    rule: str | None
+    """The rule as it is written, or None."""
+    source: str
+    """`built in`, `level read`, or file and line of the rule."""
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form (interface.md section 11)."""
+        return {"command": list(self.command), "decision": self.decision, "rule": self.rule, "from": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDecision:
+    """The decision on a whole line."""
+
+    decision: Decision
+    profile: Profile
+    """Where it would run."""
+    parts: tuple[CommandPart, ...]
+    why: str
+    """One line."""
+    prefixes: tuple[str, ...] = ()
+    """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form (interface.md section 11)."""
+        return {
+            "decision": self.decision,
+            "profile": self.profile,
+            "parts": [part.to_json() for part in self.parts],
+            "why": self.why,
+        }
+
+
+def decide_command(
+    command: str,
+    *,
+    level: Level,
+    rules: RuleSet,
+    cwd: Path,
+    project: Path,
+    confined: bool,
+    network: bool = False,
+    outside: str = "",
+) -> CommandDecision:
+    """Return the decision on `command`, run in `cwd` under `level`.
+
+    `confined` is False where the system has no sandbox; `network` and `outside` (a reason) are what the call asks for.
+    """
+    line = read_command_line(command)
+    search = _Search(rules)
+    folders = Folders.of(cwd, project)
+    parts: list[CommandPart] = []
+    is_free = True
+    for one in line.commands:
+        part, free = _decide_part(one, line, level, search, folders)
+        parts.append(part)
+        is_free = is_free and free
+    # Bash joins lines that the parser may have split.
+    further = [*line.codes, *([command.replace("\\\n", "")] if "\\\n" in command else [])]
+    for text in further[:MOST_INNER]:
+        found = _restricted_parts(read_command_line(text), search)
+        parts += [part for part in found if part.decision == "deny" or level != "all"]
+    doubts = [*line.doubts, *_check_redirects(line, folders)]
+    doubts += ["an empty command"] * (not parts and not doubts)
+    denied = next((part for part in parts if part.decision == "deny"), None)
+    asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
+    wishes = _find_wishes(confined, network, outside)
+    profile: Profile = "none" if level == "all" or outside or not confined else "net" if network else "write"
+    if profile == "write" and is_free and not doubts:
+        profile = "read"
+    if denied is not None:
+        return CommandDecision("deny", profile, tuple(parts), denied.why)
+    if level != "all" and (asks or wishes):
+        stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
+        return CommandDecision("ask", profile, tuple(parts), "; ".join([*wishes, *asks][:3]), stored)
+    return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
+
+
+def _decide_part(
+    command: SimpleCommand, line: CommandLine, level: Level, search: _Search, folders: Folders
+) -> tuple[CommandPart, bool]:
+    """Return one part, and True if it is free."""
+    shown = tuple(word.text for word in command.words)
+    reason = check_free(command, folders) if level != "all" else "level all"
+    if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
+        folders.is_lost = True
+    found = search.find(command, line.inputs)
+    if found is not None and (found[0] == "deny" or level != "all"):
+        decision, rule, why = found
+        return CommandPart(shown, decision, rule.text, rule.origin, why), False
+    if not reason:
+        return CommandPart(shown, "allow", None, "built in", "it only reads"), True
+    if level == "all":
+        return CommandPart(shown, "allow", None, "level all"), False
+    allowed = find_allow(command, search.rules)
+    if allowed is not None:
+        return CommandPart(shown, "allow", allowed.text, allowed.origin), False
+    if level == "run":
+        return CommandPart(shown, "allow", None, "level run"), False
+    return CommandPart(shown, "ask", None, f"level {level}", reason), False
+
+
+def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
+    """Return the allow rule that names a command, also behind wrappers that change nothing."""
+    words = command.words
+    if command.assignments:
+        return None
+    for _ in range(DEEPEST):
+        rule = next((rule for rule in rules.of("allow") if rule.covers(words)), None)
+        if rule is not None or not words:
+            return rule
+        wrapper, head = find_wrapper(words)
+        if wrapper is None or not wrapper.is_transparent:
+            return None
+        words, sure = skip_options(words, wrapper, head)
+        if not sure:
+            return None
+    return None
+
+
+class _Search:
+    """The search for what a deny or ask rule names, in a command and in all that it runs."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.rules = rules
+        self.strict = [*rules.of("deny"), *rules.of("ask")]
+
+    def find(self, command: SimpleCommand, inputs: Iterable[str]) -> tuple[Decision, PermissionRule, str] | None:
+        """Return the strictest decision with its rule and one line, or None."""
+        if not self.strict:
+            return None
+        sure, unsure, is_hidden = self._collect(command, list(inputs))
+        asked: tuple[Decision, PermissionRule, str] | None = None
+        for rule in self.strict:
+            matches = {rule.match(words) for words in sure}
+            if "yes" in matches:
+                return rule.decision, rule, f"{rule.decision} {rule.text} ({rule.origin})"
+            if asked is None and ("maybe" in matches or any(rule.match(words) != "no" for words in unsure)):
+                asked = "ask", rule, f"it may be what {rule.decision} {rule.text} names ({rule.origin})"
+        if asked is None and is_hidden:
+            rule = self.strict[0]
+            asked = "ask", rule, f"it runs code that is not in the line, and there is {rule.decision} {rule.text}"
+        return asked
+
+    def _collect(
+        self, command: SimpleCommand, inputs: list[str]
+    ) -> tuple[list[tuple[Word, ...]], list[tuple[Word, ...]], bool]:
+        """Return the words of the command and of all inside it, guesses at such, and True if more is hidden."""
+        sure: list[tuple[Word, ...]] = []
+        unsure: list[tuple[Word, ...]] = []
+        is_hidden = False
+        queue = [(command, 0, inputs, True)]
+        while queue:
+            one, depth, texts_in, is_sure = queue.pop()
+            if not one.words:
+                continue
+            if depth > DEEPEST or len(sure) + len(unsure) > MOST_INNER:
+                return sure, unsure, True
+            for words, known in readings(one.words):
+                (sure if known and is_sure else unsure).append(words)
+            inner = find_inner(one.words, one.reads_pipe)
+            is_hidden = is_hidden or inner.is_hidden
+            queue += [(SimpleCommand(words), depth + 1, texts_in, is_sure) for words in inner.commands]
+            queue += [(SimpleCommand(words), depth + 1, [], False) for words in inner.guesses]
+            shell_input = texts_in if program_name(one.words[0]) in SHELLS else []
+            for text in [*inner.texts, *shell_input]:
+                line = read_command_line(text)
+                is_hidden = is_hidden or line.is_unclear
+                queue += [(part, depth + 1, line.inputs, is_sure) for part in line.commands]
+                queue += [(SimpleCommand((Word("eval"), Word(code))), depth + 1, [], is_sure) for code in line.codes]
+        return sure, unsure, is_hidden
+
+
+def _restricted_parts(line: CommandLine, search: _Search) -> list[CommandPart]:
+    """Return the parts of `line` that a deny or ask rule names."""
+    parts = []
+    for command in line.commands:
+        found = search.find(command, line.inputs)
+        if found is not None:
+            shown = tuple(word.text for word in command.words)
+            parts.append(CommandPart(shown, found[0], found[1].text, found[1].origin, found[2]))
+    return parts
+
+
+def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
+    """Return the redirects that write, or read outside the project, in words."""
+    found = []
+    for operator, target in line.redirects:
+        if operator in (">&", "<&") and target.is_plain and (target.text.isdigit() or target.text == "-"):
+            continue
+        if operator in (">", ">>", "&>", ">&") and target.is_plain and target.text == "/dev/null":
+            continue
+        if operator == "<" and target.is_plain:
+            try:
+                check_path(target, folders)
+                continue
+            except (NotFree, OSError, ValueError):
+                pass
+        found.append(f"a redirect to {target.text[:60]!r}" if ">" in operator else f"input from {target.text[:60]!r}")
+    return found
+
+
+def _find_reasons(
+    command: str, line: CommandLine, doubts: list[str], parts: list[CommandPart], level: Level, rules: RuleSet
+) -> list[str]:
+    """Return why the line asks under `level`."""
+    hidden = find_hidden_sign(command)
+    reasons = [f"it holds a hidden character ({hidden})"] if hidden else []
+    reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
+    if line.is_unclear and rules.restricts():
+        reasons.append(f"it cannot be read whole, and there is a rule that refuses or asks: {', '.join(line.doubts)}")
+    elif level != "run":
+        reasons += [f"it has {doubt}" for doubt in doubts]
+    return reasons + [part.why for part in parts if part.decision == "ask"]
+
+
+def _find_wishes(confined: bool, network: bool, outside: str) -> list[str]:
+    """Return why the call asks whatever its command is."""
+    if outside:
+        return ["it wants to run outside the sandbox"]
+    if not confined:
+        return ["this system has no sandbox"]
+    return ["it wants the network"] if network else []
+
+
+def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[str, ...]:
+    """Return the allow rules that would cover all parts that ask, or () if one of them must not be offered."""
+    stored: dict[str, None] = {}
+    for command, part in zip(commands, parts, strict=False):
+        if part.decision == "allow":
+            continue
+        prefix = find_prefix(command) if part.rule is None else ()
+        if not prefix:
+            return ()
+        stored[f"bash({shlex.join(prefix)} *)"] = None
+    return tuple(stored)
+
+
+def _say_allowed(level: Level, profile: Profile, parts: list[CommandPart]) -> str:
+    if level == "all":
+        return "level all: nothing asks"
+    if profile == "read":
+        return "every part only reads"
+    rule = next((part for part in parts if part.rule), None)
+    if rule is not None:
+        return f"allow {rule.rule} ({rule.source})"
+    return "level run: confined to the project, without network"

@@ -1,0 +1,309 @@
+"""The rules of a person and of a trusted project: `allow`, `ask` and `deny`, read, checked and matched.
+
+deny wins over ask, ask over allow, whatever their order. A project's rules only tighten: its `allow` has no effect.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from nexus_cli.config import trust
+from nexus_cli.config.paths import Places
+from nexus_cli.config.project_settings import FILE, FOLDER, read_project
+from nexus_cli.config.setting_rules import SettingValue
+from nexus_cli.config.settings import find_line, read_values, split_key
+from nexus_cli.core.errors import NexusError
+from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_line
+from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
+from nexus_cli.rules.wrappers import program_name, system_name
+
+Decision = Literal["allow", "ask", "deny"]
+DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
+"""From the strictest."""
+Match = Literal["yes", "no", "maybe"]
+FILE_TOOLS = frozenset({"read_file", "write_file", "edit_file", "glob", "grep"})
+"""Tools whose pattern is a path."""
+_FORM = re.compile(r"([A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRule:
+    """One rule."""
+
+    decision: Decision
+    text: str
+    """As it is written: `TOOL` or `TOOL(PATTERN)`."""
+    tool: str
+    pattern: str = ""
+    """"" is every call of the tool."""
+    argv: tuple[str, ...] = ()
+    """For `bash`: the words that a command begins with."""
+    is_open: bool = True
+    """For `bash`: further arguments may follow."""
+    file: str = ""
+    line: int = 0
+
+    @property
+    def origin(self) -> str:
+        """Return file and line for a person."""
+        where = f"{_with_tilde(self.file)} line {self.line}" if self.line else _with_tilde(self.file)
+        return where or "this session"
+
+    def match(self, words: Sequence[Word]) -> Match:
+        """Return whether a simple command fits; "maybe" where a word that decides it is not known."""
+        for place, wanted in enumerate(self.argv):
+            if place >= len(words):
+                return "no"
+            word = words[place]
+            if not word.is_known or word.has_glob:
+                return "maybe"
+            text = program_name(word) if place == 0 and "/" not in wanted else word.text
+            if text != wanted and not (place == 0 and text.casefold() == wanted.casefold()):
+                return "no"
+        if self.is_open or len(words) == len(self.argv):
+            return "yes"
+        return "no" if any(word.is_known for word in words[len(self.argv) :]) else "maybe"
+
+    def covers(self, words: Sequence[Word]) -> bool:
+        """Return True if an allow rule names this command: program found by PATH, words exactly as written."""
+        if not words or not all(word.is_known for word in words):
+            return False
+        name = words[0].text if "/" in "".join(self.argv[:1]) else system_name(words[0])
+        return (not self.argv or name == self.argv[0]) and self.match(words) == "yes"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """All rules in force."""
+
+    rules: tuple[PermissionRule, ...] = ()
+    problems: tuple[str, ...] = ()
+    """One line for each rule that is not in force, with file and line."""
+    broken: tuple[str, ...] = ()
+    """Places of deny and ask rules for commands that cannot be read: until they are mended every command asks."""
+
+    def of(self, decision: Decision, tool: str = "bash") -> list[PermissionRule]:
+        """Return the rules of one decision for one tool."""
+        return [rule for rule in self.rules if rule.decision == decision and rule.tool == tool]
+
+    def restricts(self, tool: str = "bash") -> bool:
+        """Return True if there is a deny or ask rule for `tool`."""
+        return any(rule.tool == tool and rule.decision != "allow" for rule in self.rules)
+
+    def find_for_path(self, tool: str, paths: Iterable[Path], project: Path) -> PermissionRule | None:
+        """Return the rule that decides on a call of a file tool: deny or ask for any of `paths`, allow for all.
+
+        `paths` are resolved. None: no rule says anything.
+        """
+        given = list(paths)
+        for decision in DECISIONS:
+            for rule in self.of(decision, tool):
+                fits = [not rule.pattern or _path_matches(rule.pattern, path, project) for path in given] or [
+                    not rule.pattern
+                ]
+                if all(fits) if decision == "allow" else any(fits):
+                    return rule
+        return None
+
+
+def readings(words: tuple[Word, ...]) -> list[tuple[tuple[Word, ...], bool]]:
+    """Return `words`, and without the options before a subcommand, as deny and ask rules read them.
+
+    False beside a reading: it takes an option's value by guess.
+    """
+    found = [(words, True)]
+    if len(words) < 3 or not words[1].text.startswith(("-", "+")):
+        return found
+    is_git = program_name(words[0]) == "git"
+    place = 1
+    while place < len(words) and words[place].text.startswith(("-", "+")):
+        text = words[place].text
+        place += 1
+        if is_git and text in GIT_VALUED:
+            place += 1
+        elif not is_git or (text not in GIT_FLAGS and "=" not in text):
+            found.append(((words[0], *words[place + 1 :]), False))
+    found.append(((words[0], *words[place:]), True))
+    return found
+
+
+def parse_rule(decision: Decision, text: str, tools: Collection[str], file: str = "", line: int = 0) -> PermissionRule:
+    """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None or find_hidden_sign(text):
+        raise ValueError(f"{_quote(text)} is no rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
+    tool, pattern = found[1], found[2]
+    if tools and tool not in tools:
+        near = difflib.get_close_matches(tool, tools, 1, 0.4)
+        raise ValueError(f"{_quote(text)} names no tool" + (f"; the nearest is {near[0]}" if near else ""))
+    if pattern is None:
+        return PermissionRule(decision, text.strip(), tool, file=file, line=line)
+    if not pattern.strip():
+        raise ValueError(f"{_quote(text)} has an empty pattern; {tool} alone is every call")
+    if tool == "bash":
+        argv, is_open = _parse_command_pattern(text, pattern)
+        return PermissionRule(decision, text.strip(), tool, pattern, argv, is_open, file, line)
+    if tool not in FILE_TOOLS:
+        raise ValueError(f"{_quote(text)}: {tool} takes no pattern")
+    return PermissionRule(decision, text.strip(), tool, pattern.strip(), file=file, line=line)
+
+
+def _parse_command_pattern(text: str, pattern: str) -> tuple[tuple[str, ...], bool]:
+    """Return the words of a command pattern and whether it ends in `*`."""
+    line = read_command_line(pattern)
+    if len(line.commands) != 1 or line.doubts or line.redirects or line.commands[0].assignments:
+        raise ValueError(f"{_quote(text)} is no single command of plain words")
+    words = line.commands[0].words
+    is_open = words[-1].text == "*" and words[-1].has_glob
+    words = words[:-1] if is_open else words
+    starred = next((word for word in words if word.has_glob), None)
+    if starred is not None:
+        claude = starred.text.removesuffix(":*") if starred.text.endswith(":*") else ""
+        advice = f"write bash({claude} *)" if claude else "`*` stands alone, as the last word"
+        raise ValueError(f"{_quote(text)} has {_quote(starred.text)} in it: {advice}")
+    return tuple(word.text for word in words), is_open
+
+
+def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
+    """Return the rules of the personal config.toml and, if it is trusted, of the project's.
+
+    `tools` are the names that a rule may have. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
+    as `config.settings.read_values` does.
+    """
+    collected = _Collector(tools)
+    text = own.settings.read_bytes().decode("utf-8-sig", "replace") if own.settings.is_file() else ""
+    values = read_values(own.settings)
+    collected.add_file(values, text, str(own.settings), DECISIONS)
+    for key, examples in values.items():
+        name = split_key(key)
+        if name[0] == "rule_examples" and isinstance(examples, tuple):
+            collected.check_examples(name[1], examples, f"{own.settings} line {find_line(text, name) or 1}", project)
+    path = project / FOLDER / FILE
+    if os.path.lexists(project / FOLDER):
+        found = trust.read_configuration(project)
+        data = found.files.get(FILE)
+        if data is not None and trust.trust_state(project, found) == "trusted":
+            try:
+                theirs = read_project(data, str(path)).values
+            except NexusError:  # the settings have told it
+                theirs = {}
+            collected.add_file(theirs, data.decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
+    return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken))
+
+
+@dataclass(slots=True)
+class _Collector:
+    """Rules on their way from files."""
+
+    tools: Collection[str]
+    rules: list[PermissionRule] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+    def add_file(self, values: Mapping[str, SettingValue], text: str, file: str, decisions: tuple[Decision, ...]) -> None:
+        """Add the rules of one file."""
+        first = len(self.rules)
+        for decision in decisions:
+            listed = values.get(f"rules.{decision}")
+            for written in listed if isinstance(listed, tuple) else ():
+                line = _line_of_rule(text, decision, written)
+                try:
+                    self.rules.append(parse_rule(decision, written, self.tools, file, line))
+                except ValueError as error:
+                    self.problems.append(f"{file} line {line}: {decision} {error}")
+                    tool = written.partition("(")[0].strip()
+                    if decision != "allow" and (tool == "bash" or tool not in self.tools):
+                        self.broken.append(f"{_with_tilde(file)} line {line}")
+        mine = self.rules[first:]
+        for rule in mine:
+            stricter = next((one for one in mine if _overrides(one, rule)), None)
+            if stricter is not None:
+                self.problems.append(
+                    f"{file} line {rule.line}: {rule.decision} {_quote(rule.text)} never takes effect: "
+                    f"{stricter.decision} {_quote(stricter.text)} in line {stricter.line} contradicts it"
+                )
+
+    def check_examples(self, written: str, examples: tuple[str, ...], where: str, project: Path) -> None:
+        """Compare a rule with its examples; one that begins with `!` must not match."""
+        rule = next((one for one in self.rules if one.text == written), None)
+        if rule is None:
+            near = difflib.get_close_matches(written, [one.text for one in self.rules], 1, 0.4)
+            hint = f"; the nearest is {near[0]}" if near else ""
+            self.problems.append(f"{where}: there is no rule {_quote(written)} for these examples{hint}")
+            return
+        for example in examples:
+            unwanted = example.startswith("!")
+            body = example.removeprefix("!").strip()
+            if _fits_example(rule, body, project) == unwanted:
+                verb = "matches" if unwanted else "does not match"
+                self.problems.append(f"{where}: {_quote(written)} {verb} its example {_quote(body)}")
+
+
+def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
+    if rule.tool != "bash":
+        return not rule.pattern or _path_matches(rule.pattern, project / os.path.expanduser(body), project)
+    commands = [command.words for command in read_command_line(body).commands]
+    if rule.decision == "allow":
+        return any(rule.covers(words) for words in commands)
+    return any(rule.match(words) == "yes" for one in commands if one for words, _ in readings(one))
+
+
+def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
+    """True if the stricter rule `one` decides wherever `rule` would."""
+    if one.tool != rule.tool or DECISIONS.index(one.decision) >= DECISIONS.index(rule.decision):
+        return False
+    if not one.pattern or one.pattern == rule.pattern:
+        return True
+    if one.tool != "bash" or not rule.pattern:
+        return False
+    same_words = rule.argv[: len(one.argv)] == one.argv
+    return same_words and (one.is_open or (len(rule.argv) == len(one.argv) and not rule.is_open))
+
+
+def _line_of_rule(text: str, decision: str, written: str) -> int:
+    """Return the line of a rule in the text of its file, or that of its list."""
+    start = find_line(text, ["rules", decision]) or 1
+    escaped = written.replace("\\", "\\\\").replace('"', '\\"')
+    for number, line in enumerate(text.splitlines()[start - 1 :], start):
+        if written in line or escaped in line:
+            return number
+    return start
+
+
+def _path_matches(pattern: str, path: Path, project: Path) -> bool:
+    """True if a path pattern names `path` or a folder above it.
+
+    `*` stays within one name, `**` does not. A pattern without `/` counts in every folder, `~/` and `/` begin it at
+    home and at the root, all others at the project.
+    """
+    pattern = os.path.expanduser(pattern) if pattern.startswith("~") else pattern
+    if pattern.startswith("/"):
+        subject, glob = str(path), pattern
+    elif path.is_relative_to(project):
+        subject = path.relative_to(project).as_posix()
+        glob = pattern.removeprefix("./") if "/" in pattern.rstrip("/") else f"**/{pattern}"
+    else:
+        return False
+    return re.fullmatch(_translate(glob.rstrip("/")) + r"(?:/.*)?", subject, re.DOTALL) is not None
+
+
+def _translate(glob: str) -> str:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(signs.get(part) or re.escape(part) for part in parts)
+
+
+def _quote(text: str) -> str:
+    shown = "".join(char if char.isprintable() else "?" for char in text)
+    return f"`{shown if len(shown) <= 80 else shown[:77] + '...'}`"
+
+
+def _with_tilde(file: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{file[len(home) :]}" if home != "/" and file.startswith(home + "/") else file
