@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
@@ -112,8 +112,8 @@ class LineView:
                 self._answer = None
                 self._settle()
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        return await choose_by_number(title, choices, self.width, self.question)
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        return await choose_by_number(title, choices, self.width, self.question, search)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()

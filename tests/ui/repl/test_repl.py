@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
@@ -75,8 +75,8 @@ class Kept:
             await asyncio.sleep(0.005)
         return self.answers.pop(0)
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        return await choose_by_number(title, choices, self.width, self.question)
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        return await choose_by_number(title, choices, self.width, self.question, search)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
@@ -815,6 +815,24 @@ def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path
         "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel): ",
         "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel): ",
     ]
+
+
+def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    every = [Choice(f"k{number}", f"session {number}") for number in range(40)]
+
+    def search(words: str) -> tuple[list[Choice], int]:
+        found = [choice for choice in every if words in choice.label]
+        return found[:30], len(found)
+
+    async def scene() -> None:
+        assert stage.repl.desk is not None
+        for answers, key in ((["n 39"], "k39"), (["n 3", "2"], "k30")):
+            stage.view.answers.extend(answers)
+            assert await stage.repl.desk.choose("Which?", every[:30], search) == key
+
+    stage.play(scene())
+    assert "... and 20 more" in stage.view.asked[0] and "  1  session 3\n  2  session 30" in stage.view.asked[2]
 
 
 def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
