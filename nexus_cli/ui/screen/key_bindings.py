@@ -226,7 +226,10 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
     def _answer(event: KeyPressEvent) -> None:
-        panel.enter()
+        if any(press is not _Flush for press in event.app.key_processor.input_queue):
+            panel.continue_line()  # more came with it: a paste that the terminal did not mark
+        else:
+            panel.enter()
 
     @made.add("escape", "enter", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:

@@ -545,6 +545,21 @@ def test_a_paste_is_words_and_never_a_key() -> None:
 
 
 @pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("pasted", "words"), [("y\rn\r", "y n"), ("\rfix it\nthen test", "fix it then test")])
+def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted: str, words: str) -> None:
+    async def play() -> tuple[bool, str, str | None]:
+        async with stand(90) as on:
+            asking = await _asked(on, pasted)
+            await asyncio.sleep(0.4)
+            done, text = asking.done(), on.screen._panel.buffer.text
+            on.type(" please\r")
+            return done, text.rstrip(), await asking
+
+    done, text, answer = asyncio.run(play())
+    assert not done and text == words and answer and " ".join(answer.split()) == f"{words} please"
+
+
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
     async def play() -> tuple[list[str], str | None]:
