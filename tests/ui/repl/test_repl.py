@@ -283,6 +283,54 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
 
 
+def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_other_session(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def stopped(*queued: str) -> str:
+        before = stage.repl.session.id
+        stage.type("begin")
+        await stage.until(lambda: stage.repl.renderer.moving and "sleep" in "\n".join(stage.repl.live(8)))
+        for text in queued:
+            stage.repl.enqueue(TypedMessage(text, text))
+        stage.repl.interrupt(gently=True)
+        await stage.idle()
+        return before
+
+    async def scene() -> None:
+        first = await stopped("/clear")
+        assert stage.repl.session.id != first and stage.repl.queued() == []
+        second = await stopped("/review", "/clear")
+        assert stage.repl.session.id == second and "2 messages still queued" in stage.text, "a review is work"
+        assert stage.repl.take_back() == "/clear" and stage.repl.take_back() == "/review"
+        await stopped("words for the old one")
+        sent = len(stage.provider.seen)
+        stage.type("/clear")
+        await stage.idle()
+        assert stage.repl.session.id != second and len(stage.provider.seen) == sent
+        assert stage.repl.queued() == ["queued: words for the old one"]
+
+    stage.play(scene())
+
+
+def test_words_that_are_typed_while_a_turn_is_stopping_begin_the_next_one(tmp_path: Path) -> None:
+    def script(request: Request) -> Answer:
+        return [("bash", {"command": "sleep 30"})] if len(request.messages) < 3 else "fine"
+
+    stage = Stage(tmp_path, script, allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        stage.repl.enqueue(TypedMessage("before", "before"))
+        stage.repl.interrupt()
+        stage.type("do it differently")
+        await stage.until(lambda: len(stage.provider.seen) == 3)
+        await stage.idle()
+
+    stage.play(scene())
+    assert [_said(stage.provider, number)[-1] for number in (1, 2)] == ["do it differently", "before"]
+
+
 def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> None:
     class Slow(Played):
         """Takes its time with everything but the first answer."""
