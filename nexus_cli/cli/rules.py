@@ -144,6 +144,6 @@ def _check(decision: Decision, text: str) -> None:
 
 
 def _write(decision: Decision, text: str, *, add: bool) -> bool:
-    from nexus_cli.cli.edit_config import change_list  # noqa: PLC0415  (brings tempfile; only for writing)
+    from nexus_cli.config.settings_file import change_list  # noqa: PLC0415  (only for writing)
 
     return change_list(places(), defaults_dir(), f"rules.{decision}", text, add=add)

@@ -224,7 +224,8 @@ class _ReplRun:
         session = repl.session
         if not self._shared.quiet:
             where = str(self._options.cwd).replace(str(Path.home()), "~", 1)
-            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n/help lists the commands, Ctrl+D leaves")
+            keys = "" if self._dumb else "? keys, "
+            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in session.take_notices():
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:

@@ -118,6 +118,8 @@ class ToolResult:
     """Exit status of a command, for the person."""
     ran: bool = True
     """False when the call could not run (unknown tool, bad arguments, refused)."""
+    stopped: bool = False
+    """The turn was stopped before the call had ended, or before it began (`ran`)."""
     diff: str = ""
     """The file changes of the call as a unified diff; for the person, no part of the text."""
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -142,10 +142,42 @@ def list_sessions(
 
     A listing of one folder leaves out empty sessions of side work.
     """
-    where, values = _in_folder(folder)
-    where += " AND entries > 0" * only_used + f" AND front <> '{RUN}'" * (not runs)
+    where, values = _of_front(folder, runs)
+    where += " AND entries > 0" * only_used
     rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
     return [SessionInfo(*row) for row in rows]
+
+
+def count_sessions(db: Database, folder: str | None, *, runs: bool = True) -> int:
+    """Return how many sessions `list_sessions` has without a limit."""
+    where, values = _of_front(folder, runs)
+    row = db.one(f"SELECT count(*) FROM sessions WHERE {where}", *values)
+    return int(row[0]) if row else 0
+
+
+def search_titles(
+    db: Database, words: str, folder: str | None, limit: int, *, runs: bool = True, without: str = ""
+) -> tuple[list[SessionInfo], int]:
+    """Return the sessions with an entry, but session `without`, that have each of `words` in name or first message or
+    as the beginning of the id, case aside: the `limit` used last, and how many there are."""
+    where, values = _of_front(folder, runs)
+    where += " AND entries > 0 AND id <> ?"
+    rows = db.all(
+        f"SELECT key, id, name || char(10) || first_text FROM sessions WHERE {where} ORDER BY {LAST_USED}",
+        *values,
+        without,
+    )
+    wanted = replace_surrogates(words).casefold().split()
+    texts = ((key, own.casefold(), text.casefold()) for key, own, text in rows)
+    found = [key for key, own, text in texts if all(word in text or own.startswith(word) for word in wanted)]
+    infos = (db.one(f"SELECT {_COLUMNS} FROM sessions WHERE key = ?", key) for key in found[:limit])
+    return [SessionInfo(*row) for row in infos if row], len(found)
+
+
+def _of_front(folder: str | None, runs: bool) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on sessions and its values, as `_in_folder`; without `runs` none of `nexus ask`."""
+    where, values = _in_folder(folder)
+    return where + f" AND front <> '{RUN}'" * (not runs), values
 
 
 def count_runs(db: Database, folder: str) -> int:

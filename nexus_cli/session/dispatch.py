@@ -199,11 +199,12 @@ class Dispatcher:
             began = self.here.get(call.id)
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
             given = self.given.pop(call.id, "").rstrip("\n")
-            if began is None or not given:
-                self._not_run(lane_state, call, why)
+            result = ToolResult(given, why, stopped=True, ran=began is not None)
+            seconds = 0.0 if began is None else time.monotonic() - began
+            if given:
+                await self._record(lane_state, call, result, seconds)
             else:
-                seconds = time.monotonic() - began
-                await self._record(lane_state, call, ToolResult(given, why), seconds)
+                self._append(lane_state, call, result, why, seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)

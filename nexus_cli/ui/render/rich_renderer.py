@@ -212,6 +212,7 @@ class RichRenderer:
         why = "" if error and last.why in error.get("message", "") else f": {last.why}"
         took = event_texts.format_duration(self._clock() - began)
         self._scrollback.add_note(f"{plural(last.attempt, 'retry', 'retries')} in {took}{why}", "dim")
+
     def _show_group(self) -> None:
         """Put the calls that were held together, if there are any."""
         group, self._group = self._group, CallGroup()

@@ -44,6 +44,8 @@ class InputQueue:
 
     later: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
     """For after the running turn."""
+    held: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
+    """Was for after a turn that was stopped or failed: waits for the next turn that ends well."""
     attached: list[Attachment] = field(default_factory=list)
     given: dict[str, QueuedMessage] = field(default_factory=dict)
     """Messages given to the running turn and not taken yet, by their words."""
@@ -51,7 +53,7 @@ class InputQueue:
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each thing that waits, the words for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
-        then = [f"queued: {brief(_typed(one).shown)}" for one in self.later]
+        then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
         return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
@@ -63,9 +65,20 @@ class InputQueue:
         words = [self.given.pop(one) if one in self.given else TypedMessage(one, one) for one in steering]
         self.later.extendleft(reversed(words))
 
+    def hold(self) -> None:
+        """Let what is for later wait until `release`."""
+        self.held.extend(self.later)
+        self.later.clear()
+
+    def release(self) -> None:
+        """Let what was held come next, before what is for later already."""
+        self.later.extendleft(reversed(self.held))
+        self.held.clear()
+
     def take_all(self, steering: Sequence[str]) -> list[str]:
         """Return the texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
         texts = [self.take_back(words) for words in steering]
+        self.release()
         while self.later:
             texts.append(self._back(self.later.popleft()))
         return texts

@@ -159,7 +159,7 @@ class Repl:
         shell = ShellLine.of(typed.text)
         if command is not None:
             self._command(*command, typed)
-        elif self.jobs.current is not None and (shell or self.jobs.kind != "turn"):
+        elif self.jobs.current is not None and (shell or self.jobs.kind != "turn" or self.jobs.current.stopped):
             self.input_queue.later.append(typed)
         elif shell:
             self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
@@ -186,6 +186,10 @@ class Repl:
             for words in waiting[:-1]:
                 self.session.steer(words)
             text = self.input_queue.take_back(waiting[-1])
+        elif self.input_queue.held:
+            self.input_queue.release()
+            text = self.input_queue.take_newest()
+            self.input_queue.hold()
         self.refresh_status()
         return text
 
@@ -212,6 +216,7 @@ class Repl:
         if work.stopped == 1:
             # The turn would else take them with it: kept, but without an answer.
             self.input_queue.postpone(self.session.take_back())
+            self.input_queue.hold()  # what is typed from now on is meant for after the stop
             self.jobs.stop()
         elif work.stopped == 2:
             kill_all()
@@ -338,14 +343,16 @@ class Repl:
         failed = work.kind == "turn" and self.outcome is not None and not self.outcome.ok
         if work.kind == "turn" and not (failed or work.stopped or self._leaving) and wants_title(self.session.state):
             self.jobs.start_background(self._make_title())
+        if work.kind == "turn" and not (failed or work.stopped):
+            self.input_queue.release()
         if self._leaving:
             self.view.leave()
         elif work.stopped or failed:
             self._next = None
             self.input_queue.postpone(self.session.take_back())
-            if self.input_queue.later:
-                count = len(self.input_queue.later)
-                self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
+            if not work.stopped:
+                self.input_queue.hold()
+            self._go_on_after_stop()
         elif self._next is not None:
             words, self._next = self._next, None
             # Shown as nothing: the command that brought the words stands there, and they mention no files.
@@ -355,6 +362,26 @@ class Repl:
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()
+
+    def _go_on_after_stop(self) -> None:
+        """Begin with what was typed since the stop, and before it with commands that had only waited for the end.
+
+        Messages from before it, and commands that let the model work, wait for the person.
+        """
+        queue, commands = self.input_queue, []
+        while queue.held and self._only_waits(queue.held[0]):
+            commands.append(queue.held.popleft())
+        queue.later.extendleft(reversed(commands))
+        if count := len(queue.held):
+            self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
+        self._go_on()
+
+    def _only_waits(self, queued: TypedMessage | QueuedMessage) -> bool:
+        """True if this is a command that opens another session or model, as `/clear` does."""
+        command = parse(queued.text) if isinstance(queued, TypedMessage) else None
+        with suppress(NexusError):
+            return command is not None and find(command[0], self.commands).group in ("session", "model")
+        return False
 
     async def _make_title(self) -> None:
         """Let a small model name the session; only what goes wrong is shown."""
@@ -398,7 +425,7 @@ class Repl:
             message = await self._message(typed)
             if self.jobs.current is None:
                 self.jobs.start("turn", "", self._send(typed, message))
-            elif message.trigger.parts or self.jobs.kind != "turn":
+            elif message.trigger.parts or self.jobs.kind != "turn" or self.jobs.current.stopped:
                 self.input_queue.later.append(message)
             else:
                 self.input_queue.given[message.trigger.text] = message

@@ -8,6 +8,7 @@ stop the turn is decided elsewhere.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from prompt_toolkit.buffer import Buffer
@@ -23,6 +24,8 @@ QUIET = 0.5
 """Seconds without a key before the field takes the keys."""
 ALONE = 0.25
 """Seconds after which a letter is an answer; one that another follows at once begins words."""
+PASTED = 0.1
+"""Seconds in which an Enter after another one in a burst of keys belongs to it."""
 LAPSE = 0.2
 """Seconds that a stopped turn has to take its question away, before that is answered with nothing."""
 _OPEN, _CLOSED = "> ", ". "
@@ -46,6 +49,8 @@ class QuestionPanel:
         self.keys: Sequence[AnswerKey] = ()
         """The keys that answer; none where a line is wanted."""
         self._chosen: int | None = None
+        self._pasted_at = -PASTED
+        """When an Enter came in the middle of a burst of keys."""
         self._prompt = ""
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
@@ -82,11 +87,20 @@ class QuestionPanel:
             self.answer.set_result(line)
 
     def enter(self) -> None:
-        """Give what is typed, else the chosen key; nothing where none is chosen."""
+        """Give what is typed, else the chosen key; nothing where none is chosen, and at the end of a paste."""
+        if time.monotonic() - self._pasted_at < PASTED:
+            return
         if not self.choosing:
             self.give(self.buffer.text)
         elif self._chosen is not None:
             self.give(self.keys[self._chosen].key)
+
+    def continue_line(self) -> None:
+        """Go on with the words: several lines at once are a paste, and no answer."""
+        self._pasted_at = time.monotonic()
+        if self.buffer.text:
+            self.buffer.insert_text(" ")
+        self.hold()
 
     def move(self, by: int) -> None:
         """Choose the next key, or the one before."""

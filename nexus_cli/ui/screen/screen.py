@@ -23,7 +23,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import without_codes
 from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
@@ -172,12 +172,12 @@ class Screen:
                 self._panel.end()
                 self._redraw.dirty()
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         async with self._asking:
             if self._over:
                 return None
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._picker.begin(title, choices, answer)
+            self._picker.begin(title, choices, answer, search)
             self._take_keys(self._picker.buffer)
             try:
                 return await answer

@@ -83,6 +83,17 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     assert text.startswith("\nedit  x\n") and "+ new line" in text
 
 
+def test_long_lines_of_a_command_hang_under_it() -> None:
+    long = "python3 -m pytest -q tests/test_one.py tests/test_two.py"
+    assert question_text(bash(long), 42, Theme(colour=False)) == (
+        "\nbash  python3 -m pytest -q\n      tests/test_one.py tests/test_two.py"
+    )
+    both = question_text(bash(f"cd x\n\tmake all && {long}"), 42, Theme(colour=False))
+    assert both.splitlines()[3:] == ["      make all && python3 -m pytest -q", "      " + long.partition("-q ")[2]]
+    assert max(map(len, question_text(bash("x" * 200), 40, Theme(colour=False)).splitlines())) < 40
+    assert question_text(bash(long), 16, Theme(colour=False)).splitlines()[1:3] == ["bash  python3", "-m pytest -q"]
+
+
 @pytest.mark.parametrize(
     ("columns", "most", "rows"),
     [

@@ -76,6 +76,27 @@ def test_typing_searches_in_all_that_is_shown_and_esc_cancels() -> None:
     run_at_once(scene())
 
 
+def test_of_a_list_that_is_cut_all_can_be_searched_and_the_rest_is_counted() -> None:
+    def search(words: str) -> tuple[list[Choice], int]:
+        found = [choice for choice in MANY if words in choice.label]
+        return found[:5], len(found)
+
+    async def scene() -> None:
+        async with stand(60, 16) as on:
+            task = asyncio.ensure_future(on.screen.choose("Which session?", MANY[:5], search))
+            await on.until("Which session?  35 more by search")
+            on.type("session 3")
+            await on.until("> session 3")
+            await on.until("6 more by search")
+            on.type("9")
+            await on.until("> session 39")
+            assert "more" not in "\n".join(await on.still())
+            on.type("\r")
+            assert await task == "k39"
+
+    play(scene())
+
+
 def test_a_long_list_scrolls_and_says_how_long_it_is() -> None:
     async def scene() -> None:
         async with stand(60, 12) as on:

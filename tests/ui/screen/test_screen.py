@@ -208,17 +208,41 @@ def test_escape_and_then_enter_sends_and_both_at_once_make_a_line() -> None:
     assert run_at_once(play()) == ["entered 'one\\ntwo'"]
 
 
-def test_escape_twice_on_an_empty_box_edits_the_last_message_and_the_first_says_so() -> None:
+def test_escape_twice_on_an_empty_box_edits_the_last_message_also_right_after_one_that_stopped_the_turn() -> None:
     async def play() -> tuple[list[str], list[str]]:
         async with stand() as on:
+            on.controller.running = True
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said == ["stopped"])
+            on.controller.running = False
+            on.controller.said.clear()
+            await asyncio.sleep(key_bindings.REPEAT)
             on.type("\x1b")
             await on.until("press Esc again to edit your last message")
             first = list(on.controller.said)
+            await asyncio.sleep(key_bindings.REPEAT)
             on.type("\x1b")
             await on.until(lambda: on.controller.said)
             return first, [*on.controller.said, (await on.still())[1]]
 
     assert run_at_once(play()) == ([], ["edits", STATUS])
+
+
+def test_an_escape_that_is_held_down_stops_the_turn_and_edits_nothing() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.controller.running = True
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said)
+            on.controller.running = False
+            await asyncio.sleep(2 * key_bindings.REPEAT)  # a terminal waits before it repeats a key
+            for pause in [*[0.03] * 8, 1.5 * key_bindings.REPEAT, *[0.03] * 4]:
+                on.type("\x1b")
+                await asyncio.sleep(pause)
+            await on.still()
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["stopped"]
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(60, 24), (110, 16), (20, 8)])
@@ -522,6 +546,21 @@ def test_a_paste_is_words_and_never_a_key() -> None:
 
 
 @pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("pasted", "words"), [("y\rn\r", "y n"), ("\rfix it\nthen test", "fix it then test")])
+def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted: str, words: str) -> None:
+    async def play() -> tuple[bool, str, str | None]:
+        async with stand(90) as on:
+            asking = await _asked(on, pasted)
+            await asyncio.sleep(0.4)
+            done, text = asking.done(), on.screen._panel.buffer.text
+            on.type(" please\r")
+            return done, text.rstrip(), await asking
+
+    done, text, answer = asyncio.run(play())
+    assert not done and text == words and answer and " ".join(answer.split()) == f"{words} please"
+
+
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
     async def play() -> tuple[list[str], str | None]:
@@ -634,7 +673,7 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
 def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(key_bindings, "MEANT", 0.0)
+    monkeypatch.setattr(key_bindings, "REPEAT", 0.0)
 
     async def play() -> list[str]:
         async with stand() as on:
