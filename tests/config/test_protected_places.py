@@ -79,10 +79,10 @@ def test_listed_names_are_folded(name: str):
         ("", ""),
     ],
 )
-def test_names_are_protected_however_they_are_spelled(path: str, name: str):
+def test_names_are_protected_however_they_are_spelled(path: str, name: str) -> None:
     assert protected_name(Path(path).parts) == name
 
 
-def test_the_cache_is_not_among_our_own_secrets():
+def test_the_cache_is_not_among_our_own_secrets() -> None:
     own = Places(Path("/n/config"), Path("/n/data"), Path("/n/cache"), Path("/n/log"))
     assert own_paths(own) == (own.config, own.data, own.log)
