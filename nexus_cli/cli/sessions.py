@@ -12,14 +12,13 @@ import typer
 from nexus_cli.cli.command_options import MAX_INT, Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, save_export, session_pieces
-from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

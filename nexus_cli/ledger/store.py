@@ -30,11 +30,11 @@ class Ledger:
         self.db = db
         self._locks: dict[str, FileLock] = {}
         self.facts = FactTable(db)
-        """What is remembered over sessions."""
+        """Facts remembered over sessions."""
         self.path = path
         """The file; None if it is in memory."""
         self.notices = notices
-        """What a person should read about the opening, one line each."""
+        """Notes for the person on the opening, one line each."""
         self.writes = db.writes
         """False if it is only read: a session in it keeps what happens elsewhere."""
 

@@ -33,7 +33,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.dispatch import ApprovalDeferred
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.level import at_level
+from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import outcome, result_object

@@ -11,12 +11,12 @@ from typing import Any
 from nexus_cli.core import event
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.event import Event
-from nexus_cli.core.message import ToolCall
+from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.sessions import SHOWN
-from nexus_cli.session.result_note import RESULT, restore_result
+from nexus_cli.session.dispatch import RESULT
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
 
@@ -76,7 +76,7 @@ def _events(
                 yield event.Text(message.content)
                 calls |= {call.id: call for call in message.tool_calls}
             case Kind.TOOL if call := calls.get(message.tool_call_id):
-                result, seconds = restore_result(entry, results.get(entry.id, {}))
+                result, seconds = restore_result(message.content, results.get(entry.id, {}))
                 subject = " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200]
                 yield event.ToolCallEvent(call, subject)
                 yield event.ToolResultEvent(call, result, entry.tokens, seconds)

@@ -1,4 +1,4 @@
-"""What a person sees when calls need permission: the block of each call, and the row of keys that answer.
+"""Draw a question about calls that need permission: the block of each call, and the row of keys that answer.
 
 How an answer is read is the views', what it means is `print/approver`'s.
 """

@@ -46,7 +46,7 @@ class FinishedCall:
     whole: str = ""
     """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
     asked: bool = False
-    """What was called stands right above, where the person was asked: only the outcome is shown."""
+    """The question right above has named the call: only the outcome is shown."""
 
     @property
     def text(self) -> str:

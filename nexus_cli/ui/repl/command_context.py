@@ -103,7 +103,7 @@ class ReplCommandContext:
         self._repl.refresh_status()
 
     def _left_behind(self, stored: bool) -> None:
-        """What was to go along with the next message of the session before does not go to another one."""
+        """Drop what would go with the next message of the former session."""
         what = "kept for when you resume the previous session" if stored else "not sent to the new session"
         for one in self._repl.input_queue.attached:
             self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")

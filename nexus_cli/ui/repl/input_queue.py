@@ -33,12 +33,12 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
-    """What typed words became."""
+    """A message made of typed words."""
 
     typed: TypedMessage
     trigger: Trigger
     along: tuple[Attachment, ...] = ()
-    """What it took along."""
+    """Attachments that it took along."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class InputQueue:
     """Was for after a turn that was stopped or failed: waits for the next turn that ends well."""
     attached: list[Attachment] = field(default_factory=list)
     given: dict[str, QueuedMessage] = field(default_factory=dict)
-    """What the running turn was given and has not taken yet, by the words that it was given."""
+    """Messages given to the running turn and not taken yet, by their words."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each thing that waits, the words for the running turn first."""

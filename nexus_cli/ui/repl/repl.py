@@ -67,9 +67,9 @@ class Repl:
         self.desk: CommandContext | None = None
         """The `CommandContext` of the commands; set once by who puts the REPL together."""
         self.draft: Callable[[], str] = str
-        """What stands in the input box."""
+        """Text of the input box."""
         self.input_queue = InputQueue()
-        """What comes after the running turn, and with the next message."""
+        """Messages for after the running turn, and attachments of the next one."""
         self.shell = Shell(view, self._keep_output, self.input_queue.attached.append)
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""

@@ -42,7 +42,7 @@ RELEASED = 0.5
 
 
 class ScreenActions(Protocol):
-    """What keys do to the screen itself."""
+    """The screen as keys act on it."""
 
     @property
     def controller(self) -> ReplController: ...

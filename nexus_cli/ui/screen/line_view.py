@@ -56,7 +56,7 @@ class LineView:
         self._begun = ""
         """Lines of a message that goes on."""
         self.draft = ""
-        """What an empty line sends."""
+        """Text that an empty line sends."""
         self._handoff = TerminalHandoff()
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None

@@ -50,14 +50,14 @@ class PickerPanel:
         self._answer: asyncio.Future[str | None] | None = None
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """True if a list is on the screen; it has the keys."""
         return self._answer is not None
 
     @property
     def asking(self) -> bool:
         """True if it waits for an answer."""
-        return self.open
+        return self.is_open
 
     @property
     def field(self) -> int:

@@ -94,7 +94,7 @@ class Screen:
         with self._output.kept_back():
             self._app = self._made(keys or TerminalInput(stdin), environ)
         self._focused = self._app.layout.current_window
-        """What has the keys again after a question."""
+        """The control that gets the keys back after a question."""
         self._mode = InputMode.INSERT
         """The vi mode that it was in."""
         self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
@@ -167,7 +167,7 @@ class Screen:
                 return await answer
             finally:
                 opening.cancel()
-                if self._panel.open:
+                if self._panel.is_open:
                     self._give_keys_back()
                 self._panel.end()
                 self._redraw.dirty()
@@ -352,7 +352,7 @@ class Screen:
 
     @contextmanager
     def _attached(self) -> Iterator[None]:
-        """What the loop tells the screen while it runs: it was stopped or continued from outside, something failed."""
+        """Handle events of the loop while the screen runs: stopped or continued from outside, something failed."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._failed(context))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core import event as e
@@ -717,7 +717,6 @@ def shapes(text: str) -> list[e.Event]:
 
 
 @given(ODD, st.integers(20, 300), st.integers(0, 6), st.booleans(), st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
     text: str, width: int, rows: int, colour: bool, thinking: bool
 ) -> None:
@@ -739,7 +738,6 @@ def test_nothing_but_our_own_colours_gets_out_and_the_live_part_fits(
 
 
 @given(ODD, st.data())
-@settings(max_examples=200, deadline=None)
 def test_however_a_stream_is_cut_the_finished_text_is_the_same(text: str, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
     for kind in (e.Text, e.Thinking):
