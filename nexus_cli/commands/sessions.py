@@ -14,9 +14,9 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.core.clock import format_age, format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.reports import sessions as reports
+from nexus_cli.session.reports.conversation import shown_text
 from nexus_cli.session.user_messages import read_backwards
 
 
@@ -163,9 +163,10 @@ async def edit_message(context: CommandContext, rest: str) -> None:
     last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
     if last is None:
         raise usage_error("edit", rest, "nothing has been said in this session yet", "Type your first message")
+    words = shown_text(require_record(context), last)
     context.session.refuse_to_leave()
     await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
-    context.fill(split_attachments(last.message.content)[0])
+    context.fill(words)
     context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {before}")
 
 

@@ -29,6 +29,8 @@ SIDE_WORK = ("sleep_consolidate",)
 """Recipes of work that nexus does in a session of its own, in lanes beside an empty main one."""
 RUN = "ask"
 """Front of a session that only `nexus ask` worked in."""
+SHOWN = "shown"
+"""Memo: `text` that a person reads in the place of the message of its entry, which is ours."""
 SHOWN_ID = 6
 """Characters of an id that people are shown, unless another session's id begins with them."""
 _NEAREST_AMONG = 500
@@ -295,6 +297,11 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
         " first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END WHERE key = ? AND main = ?",
         entry.at, entry.id, int(asked), asked, entry.message.content[:FIRST_TEXT] if asked else "", key, lane,
     )  # fmt: skip
+
+
+def set_first_text(db: Database, lane: int, text: str) -> None:
+    """Show `text` in the place of the first message if that is the newest one; inside a transaction."""
+    db.run("UPDATE sessions SET first_text = ? WHERE main = ? AND turns = 1", text[:FIRST_TEXT], lane)
 
 
 def add_cost(db: Database, key: int, usage: Usage) -> None:

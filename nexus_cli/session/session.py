@@ -418,8 +418,9 @@ class Session:
         if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
             timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await record_user_message(
-            lane_state, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted, pasted=trigger.pasted
-        )
+            lane_state, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted,
+            pasted=trigger.pasted, shown=trigger.shown,
+        )  # fmt: skip
 
     async def _go_on(self, lane_state: LaneState) -> None:
         """Resume without a message: open work continues by itself, a reply that broke off is requested again."""

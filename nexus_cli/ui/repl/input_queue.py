@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
@@ -75,6 +78,13 @@ class InputQueue:
         self.later.extendleft(reversed(self.held))
         self.held.clear()
 
+    def release_commands(self) -> None:
+        """Let commands in front of what is held come next that open another session or model, as `/clear` does."""
+        commands = []
+        while self.held and _opens_another(self.held[0]):
+            commands.append(self.held.popleft())
+        self.later.extendleft(reversed(commands))
+
     def take_all(self, steering: Sequence[str]) -> list[str]:
         """Return the texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
         texts = [self.take_back(words) for words in steering]
@@ -85,7 +95,7 @@ class InputQueue:
 
     def take_newest(self) -> str:
         """Return the text of what came last for later; it waits no longer."""
-        return self._back(self.later.pop())
+        return self._back((self.later or self.held).pop())
 
     def take_back(self, words: str) -> str:
         """Return what was typed of words that the turn was given and has not taken; what they took along waits
@@ -115,6 +125,14 @@ class InputQueue:
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
         return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted, typed.pasted), along)
+
+
+def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
+    """True if this is a command that opens another session or model."""
+    command = parse(queued.text) if isinstance(queued, TypedMessage) else None
+    with suppress(NexusError):
+        return command is not None and find(command[0], discover()).group in ("session", "model")
+    return False
 
 
 def _named(names: Sequence[str], between: str) -> str:

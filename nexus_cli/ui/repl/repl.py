@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,8 @@ class Repl:
         self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
         self._steering = asyncio.Lock()
         self._next: str | None = None
+        self._command_line = ""
+        """The newest command as it was typed."""
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
@@ -187,9 +190,7 @@ class Repl:
                 self.session.steer(words)
             text = self.input_queue.take_back(waiting[-1])
         elif self.input_queue.held:
-            self.input_queue.release()
             text = self.input_queue.take_newest()
-            self.input_queue.hold()
         self.refresh_status()
         return text
 
@@ -357,7 +358,8 @@ class Repl:
             words, self._next = self._next, None
             # Shown as nothing: the command that brought the words stands there, and they mention no files.
             ours = TypedMessage(words, "", (words,))
-            self.jobs.start("turn", "", self._send(ours) if words else self.run_turn(Trigger()))
+            turn = self._send(ours, command=self._command_line) if words else self.run_turn(Trigger())
+            self.jobs.start("turn", "", turn)
         elif self.session.undelivered:  # they came when the turn had already looked for the last time
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
@@ -368,20 +370,10 @@ class Repl:
 
         Messages from before it, and commands that let the model work, wait for the person.
         """
-        queue, commands = self.input_queue, []
-        while queue.held and self._only_waits(queue.held[0]):
-            commands.append(queue.held.popleft())
-        queue.later.extendleft(reversed(commands))
-        if count := len(queue.held):
+        self.input_queue.release_commands()
+        if count := len(self.input_queue.held):
             self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
         self._go_on()
-
-    def _only_waits(self, queued: TypedMessage | QueuedMessage) -> bool:
-        """True if this is a command that opens another session or model, as `/clear` does."""
-        command = parse(queued.text) if isinstance(queued, TypedMessage) else None
-        with suppress(NexusError):
-            return command is not None and find(command[0], self.commands).group in ("session", "model")
-        return False
 
     async def _make_title(self) -> None:
         """Let a small model name the session; only what goes wrong is shown."""
@@ -411,6 +403,7 @@ class Repl:
             self._echo(typed.shown)
             work = self._run(command, rest)
             if self.jobs.current is None:
+                self._command_line = typed.text
                 self.jobs.start("command", f"/{name}", work)
             else:
                 self.jobs.start_background(work)
@@ -432,12 +425,12 @@ class Repl:
                 self.session.steer(message.trigger.text, message.trigger.pasted)
         self.view.invalidate()
 
-    async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None) -> None:
+    async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
         self._echo(typed.shown)
         self._begun = False
         try:
             message = message or await self._message(typed)
-            await self.run_turn(message.trigger)
+            await self.run_turn(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # nothing of it is in the session
                 self.input_queue.attached[:0] = message.along if message else ()

@@ -20,8 +20,10 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.compaction import record_sources
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.model_call import GO_ON
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_input import COMMAND
 from nexus_cli.ui.input.paste import TypedMessage
@@ -34,6 +36,7 @@ from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.reports.lines import short
+from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.screen.numbered_list import choose_by_number
 
 T = TypeVar("T")
@@ -183,9 +186,14 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
         assert stage.text.endswith("· This turn was cut short. /continue to resume it.\n")
         stage.type("/continue")
         await stage.idle()
+        before = len(stage.text)
+        stage.repl.show_conversation()
+        assert "· continued\n" in stage.text[before:] and GO_ON not in stage.text
+        transcript = transcript_text(session_transcript(stage.repl.session), 80)
+        assert " continued\n" in transcript and GO_ON not in transcript
+        assert GO_ON in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
 
     stage.play(scene())
-    assert "fine" in stage.text and stage.text.count("/continue") == 2  # the offer, and what was typed
 
 
 def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
@@ -988,6 +996,16 @@ def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons
         stage.type("/init see @no.py")
         await stage.until(lambda: "looked" in stage.text)
         await stage.idle()
+        before = len(stage.text)
+        stage.repl.show_conversation()
+        assert "▌ /init see @no.py\n" in stage.text[before:], "resumed it looks the same"
+        ledger, record = stage.repl.session.ledger, stage.repl.session.record
+        assert ledger and record and ledger.session(stage.repl.session.id).first_text == "/init see @no.py"
+        assert session_transcript(stage.repl.session)["entries"][0]["text"] == "/init see @no.py"
+        assert "at the root" in record.read(1, 1)[0].message.content
+        stage.repl.edit_last()
+        await stage.idle()
+        assert stage.view.box == "/init see @no.py"
 
     stage.play(scene())
     said = _said(stage.provider)[-1]
