@@ -11,8 +11,8 @@ from typing import Any
 
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.session.reports.conversation import in_call_order
 from nexus_cli.ledger.sessions import SHOWN
+from nexus_cli.session.reports.conversation import in_call_order
 from nexus_cli.session.reports.sessions import entry_value, session_value
 from nexus_cli.session.session import Session
 
