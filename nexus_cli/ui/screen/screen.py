@@ -214,7 +214,7 @@ class Screen:
         """
 
         async def away() -> T:
-            while self._draw():
+            while self._draw():  # noqa: ASYNC110  (each round draws what waits)
                 await asyncio.sleep(0)
             async with self._away, in_terminal():
                 self._stoppable(False)
