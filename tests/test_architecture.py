@@ -52,6 +52,7 @@ LAZY = {
     "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
     "session/reports/request_view.py": {"nexus_cli"},
     "session/available_models.py": {"nexus_cli"},
+    "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts that are extracted before a compaction
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository

@@ -33,6 +33,23 @@ def _ignore_change(path: Path, before: str, after: str) -> None:
     """Ignore the change."""
 
 
+def _no_denial(output: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandWalls:
+    """What a command runs inside: walls, and an environment without the person's keys."""
+
+    confinement: Any
+    """How it is started, see `tools/process.Walls`; None: with the rights of the person."""
+    env: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    """What the model should know of it, said with the first result that they hold for."""
+    describe_denial: Callable[[str], str] = _no_denial
+    """Returns the wall that the output of a failed command speaks of, in one line, or ""."""
+
+
 @dataclass(frozen=True)
 class ToolContext:
     """The folder that a tool works in and the services that it declared."""
@@ -52,6 +69,8 @@ class ToolContext:
     link."""
     before: str | None = None
     """Digest of the content that the person was shown as what an edit changes, "" for no file; None: of none."""
+    walls: Callable[[], CommandWalls] | None = None
+    """Makes what a command runs inside, blocking; None: it runs as nexus itself does."""
     replaced: Callable[[Path, str, str], None] = _ignore_change
     """Receives a file that an edit has replaced, with the digests of its content before ("": none) and after."""
 

@@ -206,7 +206,9 @@ class _Collector:
     problems: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
 
-    def add_file(self, values: Mapping[str, SettingValue], text: str, file: str, decisions: tuple[Decision, ...]) -> None:
+    def add_file(
+        self, values: Mapping[str, SettingValue], text: str, file: str, decisions: tuple[Decision, ...]
+    ) -> None:
         """Add the rules of one file."""
         first = len(self.rules)
         for decision in decisions:

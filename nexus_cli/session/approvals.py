@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.approval import Answer, Question
+from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
+from nexus_cli.session.call_permission import Permission
 from nexus_cli.tools.files import project_relative
 
 CONFIRM = "confirm"
@@ -45,6 +46,8 @@ class ApprovalStep:
     calls: tuple[ToolCall, ...] = ()
     answers: dict[str, Answer | ToolResult] = field(default_factory=dict)
     """By call id; a result where the call must fail, so that nobody is asked."""
+    decided: dict[str, Permission] = field(default_factory=dict)
+    """What was decided on each call before anybody was asked, by its id."""
     asked: dict[str, AskedCall] = field(default_factory=dict)
     """By call id."""
     unanswered: dict[str, tuple[AskedCall, asyncio.Task[None]]] = field(default_factory=dict)
@@ -58,18 +61,20 @@ class ApprovalStep:
                 asked.before = after
 
 
-def approval_scope(tool: Tool, arguments: Mapping[str, Any], kind: str, targets: Mapping[str, Path]) -> tuple[str, ...]:
+def approval_scope(
+    tool: Tool, arguments: Mapping[str, Any], kind: str, targets: Mapping[str, Path], profile: str = ""
+) -> tuple[str, ...]:
     """Return what an "always" answer covers, as tool, kind and objects: `kind` is that of an `ApprovalNeed`.
 
-    A command covers itself alone. Edits are one thing whichever tool does them, outside the project and in protected
-    places those of the same real paths.
+    A command covers itself alone, in the same `profile`. Edits are one thing whichever tool does them, outside the
+    project and in protected places those of the same real paths.
     """
     name = EDITS if tool.effect is Effect.EDIT else tool.name
     if kind in ("outside", "protected"):
         return (name, kind, *map(str, targets.values()))
     if tool.effect is Effect.EDIT:
         return (name, "edit")
-    return (name, "run", str(arguments.get(tool.subject, "")))
+    return (name, "run", str(arguments.get(tool.subject, "")), profile)
 
 
 def always_text(scope: tuple[str, ...], project: Path) -> str:
@@ -89,6 +94,16 @@ def call_detail(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) 
     made = tool.preview(arguments, context) if tool.preview else EditPreview()
     shown = made.diff or "\n".join(f"{key}: {_value_text(value)}" for key, value in arguments.items())
     return shown, made.before
+
+
+def describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
+    """Return what is recorded of the person's answer; nothing where nobody was asked."""
+    match answer:
+        case Allow():
+            return {"answer": "always" if answer.stored else "session" if answer.always else "yes"}
+        case Deny(why, said):
+            return {"answer": "no" if said else "none", **({"said": why} if why else {})}
+    return {}
 
 
 def _value_text(value: Any) -> str:

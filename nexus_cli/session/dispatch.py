@@ -11,15 +11,25 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import Any, Protocol, assert_never, cast, runtime_checkable
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Kind
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
-from nexus_cli.core.tool import Tool, ToolContext
-from nexus_cli.session.approvals import CONFIRM, ApprovalStep, AskedCall, always_text, approval_scope, call_detail
+from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.session.approvals import (
+    CONFIRM,
+    ApprovalStep,
+    AskedCall,
+    always_text,
+    approval_scope,
+    call_detail,
+    describe_answer,
+)
+from nexus_cli.session.call_permission import CallPermission, Permission
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (
@@ -34,7 +44,7 @@ from nexus_cli.session.run_limits import (
 )
 from nexus_cli.session.user_input import clip_with_drop
 from nexus_cli.tools.files import ToolError
-from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide, resolve_targets
+from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, resolve_targets
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
 
@@ -50,6 +60,8 @@ SAID_NO = "person"
 """In the place of the limit that refused a call: the person was asked."""
 SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
+DECISION = "decision"
+"""Memo: what was decided on the call of its entry, and the person's answer, where that was more than a plain read."""
 RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
@@ -83,9 +95,9 @@ class Dispatcher:
     limits: Limits
     cwd: Path
     project: Path
+    permission: CallPermission
     approver: Approver | None = None
     services: Mapping[type, Any] = field(default_factory=dict)
-    config_dirs: tuple[Path, ...] = ()
     ceiling: str | None = None
     """The most that `--allow` can reach here: what the recipe says; None: everything."""
     signals: bool = False
@@ -117,10 +129,19 @@ class Dispatcher:
         """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off."""
         self._step = ApprovalStep(calls)
         self._limit(lane_state, calls)
+        await self._load_permission(lane_state, calls)
         await self._run_all(lane_state, calls)
         if self.errors >= ERRORS and not self.signals:
             line = f"{self.errors} calls in a row could not run: read their errors before the next one."
             lane_state.notices.append(line)
+
+    async def _load_permission(self, lane_state: LaneState, calls: Sequence[ToolCall]) -> None:
+        """Load rules and walls for calls that run commands, and tell what the person has to know of them."""
+        level = self.limits.allow or "read"
+        if any((tool := self.registry.get(call.name)) and tool.effect is Effect.RUN for call in calls):
+            await asyncio.to_thread(self.permission.load, level)
+        for line in self.permission.take_problems(level):
+            lane_state.emit(event.Notice(line))
 
     def run_limits(self, lane_state: LaneState) -> RunLimits:
         """Return what the limits in force allow the next step of the lane; signals count where they bind."""
@@ -229,12 +250,15 @@ class Dispatcher:
             targets = resolve_targets(tool, checked, self.cwd)
         except ToolError as error:
             return ToolResult(error=f"{self._subject(tool, call)}: {error}".removeprefix(": "), ran=False)
-        answer = await self._permission(lane_state, call, tool, checked, targets)
+        answer = await self._obtain_permission(lane_state, call, tool, checked, targets)
         if isinstance(answer, ToolResult):
             return answer
+        profile = self._decide(tool, checked, targets).profile
         context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
         if answer is not None:
             context = replace(context, before=answer.before)
+        if profile:
+            context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))
         self.starts.record_start(call.id, call.name)
         self.here[call.id] = time.monotonic()
         try:
@@ -266,20 +290,23 @@ class Dispatcher:
             replaced=self._step.note_change,
         )
 
-    async def _permission(
+    async def _obtain_permission(
         self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
     ) -> ToolResult | AskedCall | None:
         """Return what the person agreed to, None if they need not be asked, or the result of a call that is refused."""
-        need = self._approval_need(tool, checked, targets)
-        if need is None:
+        found = self._decide(tool, checked, targets)
+        need = found.verdict
+        self._step.decided[call.id] = found
+        if isinstance(need, Grant):
             return None
         if isinstance(need, Denial):
-            return self._refuse(call, tool, f"not permitted: {need.why}", "allow", self._level_needed(tool, checked))
+            level = self._level_needed(tool, checked, targets)
+            return self._refuse(call, tool, f"not permitted: {need.why}", "allow", level)
         if self.approver is None:
             why = f"not permitted: {need.why}, and nobody can be asked here (--allow {self.limits.allow or 'read'})"
             if need.kind == CONFIRM:
                 return self._refuse(call, tool, why, "confirm")
-            return self._refuse(call, tool, why, "allow", self._level_needed(tool, checked))
+            return self._refuse(call, tool, why, "allow", self._level_needed(tool, checked, targets))
         async with self._step.lock:  # calls that run together come here together
             if call.id not in self._step.answers:
                 await self._ask(lane_state, call, self.approver)
@@ -297,21 +324,16 @@ class Dispatcher:
             case never:
                 assert_never(never)
 
-    def _approval_need(
-        self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
-    ) -> ApprovalNeed | Denial | None:
-        """Return why the person has to be asked about a call, or why it is refused; None if it may run."""
-        verdict: Verdict = decide(
-            tool, checked, allow=self.limits.allow or "read", cwd=self.cwd, project=self.project,
-            config_dirs=self.config_dirs, targets=targets,
-        )  # fmt: skip
+    def _decide(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
+        """Return the decision on a call as things are: allowed, to be asked about, or refused."""
+        found = self.permission.decide(tool, checked, self.limits.allow or "read", targets)
+        verdict = found.verdict
         if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
             verdict = ApprovalNeed("this run confirms what changes something", CONFIRM)
-        if isinstance(verdict, Denial):
-            return verdict
-        if isinstance(verdict, Grant) or approval_scope(tool, checked, verdict.kind, targets) in self.always:
-            return None
-        return verdict
+        if isinstance(verdict, ApprovalNeed):
+            scope = approval_scope(tool, checked, verdict.kind, targets, found.profile)
+            verdict = Grant() if scope in self.always else verdict
+        return replace(found, verdict=verdict)
 
     async def _ask(self, lane_state: LaneState, first: ToolCall, approver: Approver) -> None:
         """Ask about `first` and the calls of the step behind it that need it as things are, all at the same time."""
@@ -343,13 +365,24 @@ class Dispatcher:
         lane_state.emit(event.ApprovalAnswer(call_id, answer))
         if isinstance(answer, Allow) and answer.always:
             self.always.add(asked.scope)
+            if answer.stored and asked.question.stores:
+                await self._store_rules(lane_state, asked.question.stores)
             self.withdraw_questions()
+
+    async def _store_rules(self, lane_state: LaneState, rules: Sequence[str]) -> None:
+        """Store what "always" allows; where that fails it holds for the session, and the person is told."""
+        try:
+            await asyncio.to_thread(self.permission.store_rules, rules)
+            line = f"Added to your settings: allow {', '.join(rules)} (`nexus rules remove` takes it out)"
+            lane_state.emit(event.Notice(line, warning=False))
+        except (NexusError, OSError) as error:
+            lane_state.emit(event.Notice(f"Allowed for this session only: {error}"))
 
     def withdraw_questions(self) -> None:
         """Allow the calls that are asked about and need no answer any more: level or scopes have changed."""
         for call_id, (asked, task) in self._step.unanswered.items():
-            needed = self._approval_need(asked.tool, asked.checked, asked.targets)
-            if call_id not in self._step.answers and needed is None:
+            verdict = self._decide(asked.tool, asked.checked, asked.targets).verdict
+            if call_id not in self._step.answers and isinstance(verdict, Grant):
                 self._step.answers[call_id] = Allow()
                 # Not at once: a task that is cancelled before its first step would emit no answer.
                 asyncio.get_running_loop().call_soon(task.cancel)
@@ -367,7 +400,8 @@ class Dispatcher:
             targets = resolve_targets(tool, checked, self.cwd)
         except ToolError:
             return None
-        need = self._approval_need(tool, checked, targets)
+        found = self._decide(tool, checked, targets)
+        need = found.verdict
         if not isinstance(need, ApprovalNeed):
             return None
         context = self._tool_context(lane_state, call, targets)
@@ -379,16 +413,20 @@ class Dispatcher:
                     self._step.answers[call.id] = error
                 return None
         detail, before = await asyncio.to_thread(call_detail, tool, checked, context)
-        scope = approval_scope(tool, checked, need.kind, targets)
+        scope = approval_scope(tool, checked, need.kind, targets, found.profile)
         what = f"{tool.name} {self._subject(tool, call)}"
-        question = Question(call, what, need.why, detail, always_text(scope, self.project), need.kind)
+        always = always_text(scope, self.project)
+        question = Question(call, what, need.why, detail, always, need.kind, profile=found.profile, rule=found.rule)
+        if found.command is not None:
+            parts = tuple(part.to_json() for part in found.command.parts)
+            question = replace(question, parts=parts, stores=found.command.prefixes)
         return AskedCall(question, tool, checked, scope, targets, before)
 
-    def _level_needed(self, tool: Tool, checked: Mapping[str, Any]) -> str:
+    def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
-        where: dict[str, Any] = {"cwd": self.cwd, "project": self.project, "config_dirs": self.config_dirs}
-        found = (level for level in reach if isinstance(decide(tool, checked, allow=level, **where), Grant))
+        decide = self.permission.decide
+        found = (level for level in reach if isinstance(decide(tool, checked, level, targets).verdict, Grant))
         return next(found, "")
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
@@ -413,6 +451,10 @@ class Dispatcher:
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         message = Message(Role.TOOL, text, tool_call_id=call.id)
         noted = {RESULT: result_note(result, seconds)}
+        decided = self._step.decided.get(call.id)
+        if decided is not None and not decided.is_plain:
+            answer = describe_answer(self._step.answers.get(call.id))
+            noted[DECISION] = decided.to_json(self.limits.allow or "read") | answer
         entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             lane_state.emit(event.ContextRecall(result.cites, entry.tokens))

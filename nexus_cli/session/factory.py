@@ -35,6 +35,7 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
@@ -195,9 +196,12 @@ class _Factory:
         }  # fmt: skip
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
+        project = project_root(options.cwd)
+        permission = CallPermission(options.cwd, project, (places().config, places().data), self.settings.sandbox)
+        permission.require_walls()
         dispatcher = Dispatcher(
-            registry, log, limits, options.cwd, project_root(options.cwd), approver, services,
-            (places().config, places().data), self.recipe.limits.allow, self.recipe.signals,
+            registry, log, limits, options.cwd, project, permission, approver, services,
+            self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
         waiting = list[str]()
         collector = make_collector(

@@ -22,6 +22,7 @@ from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Log
 from nexus_cli.ledger import FailoverLog, Ledger
+from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
@@ -70,7 +71,8 @@ class SessionState:
         return info.cost_usd, info.known_usd
 
     async def close(self) -> None:
-        """Release the provider, the session's lock and the ledger. A bare session has opened none of them."""
+        """Release walls, provider, the session's lock and the ledger. A bare session has opened none of them."""
+        self.dispatcher.permission.close()
         if self.ledger is None or self.record is None:
             return
         provider = self.lane_state.model.provider
@@ -131,13 +133,15 @@ def bare_state(
     model = Model(ModelInfo(name, "openai", config.max_tokens, config.reserve_tokens), provider)
     limits = Limits(max_steps=200, allow="read")
     folder = Path.cwd()
+    project = project_root(folder)
 
     lane_state = LaneState(
         context, model, TokenBudget(config.max_tokens, config.reserve_tokens, 0), TokenEstimator(), Spending(limits),
         Control(), local_now, Settings(), _BarePrompt(context),
     )  # fmt: skip
     dispatcher = Dispatcher(
-        registry, MemoryStartLog(), limits, folder, project_root(folder), services=registry.services
+        registry, MemoryStartLog(), limits, folder, project, CallPermission(folder, project),
+        services=registry.services,
     )
     session_id = str(getattr(getattr(logger, "session", None), "id", ""))
     return SessionState(lane_state, dispatcher, limits, session_id=session_id)

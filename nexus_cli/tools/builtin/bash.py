@@ -1,7 +1,7 @@
 """`bash`: run one shell command to its end, through `tools/process.py`.
 
-The environment is the person's, keys included: their tests and tools need it, and a command that runs at all could
-read it elsewhere. Variables for our own libraries are set only while no tool runs.
+It runs inside the walls and with the environment that permission decided on (`ToolContext.walls`). Variables for our
+own libraries are set only while no tool runs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import ToolContext
-from nexus_cli.tools.cancellable_thread import run_in_thread
+from nexus_cli.core.tool import CommandWalls, ToolContext
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
 from nexus_cli.tools.process import ProcessResult
 from nexus_cli.tools.process import run_process as run_process
@@ -46,14 +46,20 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    env = {**os.environ, "TERM": "dumb"}
     argv = [_shell(), "-c", arguments["command"]]
     ended: list[ProcessResult] = []
-    try:
-        done = await run_in_thread(
-            lambda stop: run_process(argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed),
-            ended.append,
+    walls = CommandWalls(None, os.environ)
+
+    def work(stop: StopFlag) -> ProcessResult:
+        nonlocal walls
+        walls = context.walls() if context.walls else walls
+        env = {**walls.env, "TERM": "dumb"}
+        return run_process(
+            argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed, confinement=walls.confinement
         )
+
+    try:
+        done = await run_in_thread(work, ended.append)
     except asyncio.CancelledError:
         if ended and ended[0].output:
             context.stopped(await asyncio.to_thread(_text, ended[0].output))
@@ -64,7 +70,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
-    text = await asyncio.to_thread(_format_result, done, seconds)
+    text = await asyncio.to_thread(_format_result, done, seconds, walls)
     return ToolResult(text, uncounted=done.uncounted, status=done.status)
 
 
@@ -96,15 +102,17 @@ def _utf_8(output: bytes) -> str | None:
         return None
 
 
-def _format_result(done: ProcessResult, seconds: int) -> str:
+def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls) -> str:
     text = _text(done.output, done.uncounted)
-    notes = []
+    notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.put_back)]
+    if done.status and (denial := walls.describe_denial(text)):
+        lines.append(denial)
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
     notes.append(f"exit status {done.status}")
     if done.left:
         notes.append(f"{done.left} background processes ended")
-    return f"{text}[{'; '.join(notes)}]"
+    return text + "\n".join([*lines, f"[{'; '.join(notes)}]"])
 
 
 class _Live:

@@ -1,0 +1,255 @@
+"""Permission of calls in one session: the level, the rules and the walls together.
+
+Rules and sandbox are loaded by the first call that needs them: a session without commands pays nothing for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import SandboxSettings
+from nexus_cli.config.trust import FOLDER
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import PLAN
+from nexus_cli.core.tool import CommandWalls, Effect, Tool
+from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide
+from nexus_cli.tools.registry import discover_tools
+
+if TYPE_CHECKING:
+    from nexus_cli.rules.decide import CommandDecision
+    from nexus_cli.rules.rule_set import PermissionRule, RuleSet
+    from nexus_cli.sandbox.backend import BackendProbe
+    from nexus_cli.sandbox.confinement import Confinement
+    from nexus_cli.sandbox.profile import ProfileName, TempFolder
+
+PLANS = "plan mode only reads; answer with the plan"
+"""Why a call is refused under `PLAN`."""
+COMMAND = "command"
+"""The argument that makes a tool that runs something one for command lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """The decision on one call."""
+
+    verdict: Verdict
+    command: CommandDecision | None = None
+    """For a command line: its parts and its profile."""
+    rule: str = ""
+    """The rule that decided, with its origin; "" where the level did."""
+
+    @property
+    def profile(self) -> str:
+        """Return the profile that a command runs in; "" for other calls."""
+        return self.command.profile if self.command else ""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the level alone let a call through that runs nothing."""
+        return isinstance(self.verdict, Grant) and self.command is None and not self.rule
+
+    def to_json(self, level: str) -> dict[str, Any]:
+        """Return what is recorded of the decision: what was decided at which level, by which rule, for which parts."""
+        words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
+        value: dict[str, Any] = {"decision": words[type(self.verdict)], "level": level}
+        if not isinstance(self.verdict, Grant):
+            value["why"] = self.verdict.why
+        if self.rule:
+            value["rule"] = self.rule
+        if self.command:
+            made = self.command.to_json()
+            value |= {"profile": made["profile"], "parts": made["parts"], "why": made["why"]}
+        return value
+
+
+class CallPermission:
+    """Decides on the calls of one session, and makes the walls of its commands."""
+
+    def __init__(
+        self,
+        cwd: Path,
+        project: Path,
+        config_dirs: Sequence[Path] = (),
+        sandbox: SandboxSettings | None = None,
+    ) -> None:
+        """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session."""
+        self._cwd, self._project, self._config_dirs = cwd, project, tuple(config_dirs)
+        self._settings = sandbox
+        self._rules: RuleSet | None = None
+        self._probe: BackendProbe | None = None
+        self._temp: TempFolder | None = None
+        self._confinements: dict[str, Confinement] = {}
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def probe(self) -> BackendProbe | None:
+        """Return the backend that was found, or None if no command needed one yet."""
+        return self._probe
+
+    def load(self, level: str) -> BackendProbe | None:
+        """Load rules and walls for a command at `level`; None where it needs no walls. Blocks the first time."""
+        if self._settings is None:
+            return None
+        with self._lock:
+            self._read_rules()
+            if self._probe is None and level != "all":
+                from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415
+
+                self._probe = find_backend(self._settings.backend, own=places(), project=self._project)
+            return self._probe
+
+    def require_walls(self) -> None:
+        """Raise `NexusError("config", ...)` where the settings require a sandbox and there is none."""
+        if self._settings is not None and self._settings.backend == "required":
+            found = self.load("read")
+            if found is not None and found.backend == "none":
+                hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
+                raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
+
+    def take_problems(self, level: str) -> list[str]:
+        """Return what a person has to know of rules and walls at `level`, once each."""
+        lines = list(self._rules.problems) if self._rules is not None else []
+        if self._probe is not None and self._probe.backend == "none" and level != "all":
+            lines.append(f"No sandbox: {self._probe.why or 'none works here'}. Every command asks (`nexus doctor`)")
+        new = [line for line in lines if line not in self._told]
+        self._told.update(new)
+        return new
+
+    def decide(
+        self, tool: Tool, arguments: Mapping[str, Any], level: str, targets: Mapping[str, Path] | None = None
+    ) -> Permission:
+        """Decide on a call at `level`; `targets` are its paths as they were resolved. Blocks where `load` did not run
+        before."""
+        judged = "read" if level == PLAN else level
+        if tool.effect is Effect.RUN and tool.subject == COMMAND and self._settings is not None:
+            found = self._decide_command(arguments, judged)
+        else:
+            found = self._decide_paths(tool, arguments, judged, targets)
+        if level == PLAN and isinstance(found.verdict, ApprovalNeed):
+            return replace(found, verdict=Denial(PLANS))
+        return found
+
+    def _decide_command(self, arguments: Mapping[str, Any], level: str) -> Permission:
+        from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
+
+        probe = self.load(level)
+        made = decide_command(
+            str(arguments[COMMAND]), level=level, rules=self._read_rules(), cwd=self._cwd,  # type: ignore[arg-type]
+            project=self._project, confined=probe is None or probe.backend != "none",
+            network=bool(arguments.get("network")), outside=str(arguments.get("outside") or ""),
+        )  # fmt: skip
+        verdict: Verdict = Grant()
+        if made.decision == "deny":
+            verdict = Denial(made.why)
+        elif made.decision == "ask":
+            verdict = ApprovalNeed(made.why, "run")
+        strictest = [part for part in made.parts if part.rule and part.decision == made.decision]
+        rule = f"{made.decision} {strictest[0].rule} ({strictest[0].source})" if strictest else ""
+        return Permission(verdict, made, rule)
+
+    def _decide_paths(
+        self, tool: Tool, arguments: Mapping[str, Any], level: str, targets: Mapping[str, Path] | None
+    ) -> Permission:
+        rule = self._find_rule(tool, targets)
+        named = f"{rule.decision} {rule.text} ({rule.origin})" if rule else ""
+        if rule is not None and rule.decision == "deny":
+            return Permission(Denial(named), rule=named)
+        opened = rule is not None and rule.decision == "allow"
+        verdict = decide(
+            tool, arguments, allow=level, cwd=self._cwd, project=self._project, config_dirs=self._config_dirs,
+            targets=targets, lifts=lambda name, path: opened and bool(rule and rule.pattern),
+        )  # fmt: skip
+        if rule is None or level == "all":
+            return Permission(verdict)
+        if rule.decision == "ask" and isinstance(verdict, Grant):
+            return Permission(ApprovalNeed(named, "protected"), rule=named)
+        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind == "edit"):
+            return Permission(Grant(), rule=named)
+        return Permission(verdict, rule=named if isinstance(verdict, Grant) else "")
+
+    def _find_rule(self, tool: Tool, targets: Mapping[str, Path] | None) -> PermissionRule | None:
+        if self._settings is None or not self._has_rules():
+            return None
+        return self._read_rules().find_for_path(tool.name, (targets or {}).values(), self._project)
+
+    def _has_rules(self) -> bool:
+        """True if a settings file may have rules: reading them loads more than most sessions need."""
+        if self._rules is not None:
+            return bool(self._rules.rules)
+        for path in (places().settings, self._project / FOLDER / "config.toml"):
+            try:
+                if b"rules" in path.read_bytes():
+                    return True
+            except OSError:
+                continue
+        return False
+
+    def _read_rules(self) -> RuleSet:
+        if self._rules is None:
+            from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
+
+            self._rules = read_rules(places(), self._project, tuple(discover_tools()))
+        return self._rules
+
+    def store_rules(self, rules: Sequence[str]) -> None:
+        """Add allow rules to the personal settings; they hold at once. Raises `NexusError` if they cannot be
+        written."""
+        from nexus_cli.config.settings_file import change_list  # noqa: PLC0415
+
+        for rule in rules:
+            change_list(places(), defaults_dir(), "rules.allow", rule, add=True)
+        self._rules = None
+
+    def make_walls(self, profile: ProfileName) -> CommandWalls:
+        """Return what a command in `profile` runs inside. Blocks; raises `OSError` where it cannot be made."""
+        assert self._settings is not None
+        from nexus_cli.sandbox.command_environment import child_environment_for  # noqa: PLC0415
+        from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
+        from nexus_cli.sandbox.denial import describe_denial  # noqa: PLC0415
+        from nexus_cli.sandbox.profile import TempFolder, make_profile  # noqa: PLC0415
+
+        probe = self.load("all" if profile == "none" else "read")
+        with self._lock:
+            if self._temp is None and profile != "none":
+                self._temp = TempFolder(places())
+            made = make_profile(
+                profile, project=self._project, cwd=self._cwd, own=places(),
+                temp=self._temp.path if self._temp else None, write=self._settings.write,
+                unix_sockets=self._settings.unix_sockets,
+            )  # fmt: skip
+            held = self._confinements.get(profile)
+            if held is None or held.profile != made:
+                if held is not None:
+                    held.close()
+                from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
+
+                held = Confinement(made, probe or BackendProbe(Backend.NONE), places().data / "put_back")
+                self._confinements[profile] = held
+        env, taken = child_environment_for(made, os.environ, self._settings.env_pass)
+        if profile == "read":
+            from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET  # noqa: PLC0415
+
+            env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
+        notes = list(made.notes)
+        if taken:
+            notes.append(f"not passed on: {', '.join(taken)}; the setting sandbox.env_pass lets a name through")
+        told = tuple(note for note in notes if note not in self._told)
+        self._told.update(told)
+        confinement = held if held.backend != "none" else None
+        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text))
+
+    def close(self) -> None:
+        """Release walls and temporary files; twice does no harm."""
+        for held in self._confinements.values():
+            held.close()
+        self._confinements.clear()
+        if self._temp is not None:
+            self._temp.close()
+            self._temp = None
