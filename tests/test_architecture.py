@@ -43,6 +43,7 @@ LAZY = {
     "config/paths.py": {"platformdirs"},
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
+    "config/settings_file.py": {"tomlkit"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},

@@ -93,7 +93,7 @@ def set_setting(
     if unset == (value is not None):
         why = "a value and --unset cannot be combined" if unset else "no value was given"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
-    from nexus_cli.cli.edit_config import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
+    from nexus_cli.config.settings_file import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 
     write_setting(places(), defaults_dir(), key, value)
     return 0

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.cli.login import ReadKey, ask_key, read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import Places, defaults_dir, places
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS

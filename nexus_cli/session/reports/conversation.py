@@ -6,6 +6,7 @@ Read from the ledger, so that a compacted window hides nothing. Sends nothing an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from nexus_cli.core import event
@@ -52,8 +53,21 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
         if entry.kind is Kind.USER or entry.id == 1:
             first = turn[-2].id if len(turn) > 1 else entry.id
             results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
-            yield list(_events(turn[::-1], results, subjects, shown_text(record, entry)))
+            yield list(_events(in_call_order(turn[::-1]), results, subjects, shown_text(record, entry)))
             turn = []
+
+
+def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with the results of calls that ran together in call order; they were recorded as they ended."""
+    calls = [call.id for entry in entries for call in entry.message.tool_calls]
+    places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
+    ordered: list[Entry] = []
+    for kind, run in groupby(entries, lambda entry: entry.kind):
+        found = list(run)
+        if kind is Kind.TOOL:
+            found.sort(key=lambda entry: places.get(entry.message.tool_call_id, -1))
+        ordered += found
+    return ordered
 
 
 def _events(

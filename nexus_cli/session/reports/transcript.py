@@ -12,6 +12,7 @@ from typing import Any
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.ledger.sessions import SHOWN
+from nexus_cli.session.reports.conversation import in_call_order
 from nexus_cli.session.reports.sessions import entry_value, session_value
 from nexus_cli.session.session import Session
 
@@ -37,7 +38,7 @@ def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str
         "subjects": dict(subjects),
         "entries": [
             {**entry_value(entry), "text": shown.get(entry.id) or _whole_text(entry, record, drops)}
-            for entry in record.read(1, record.last_id())
+            for entry in in_call_order(record.read(1, record.last_id()))
         ],
     }
 

@@ -207,9 +207,15 @@ class Screen:
         self._app.vi_state.input_mode = self._mode
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
+        """Return what `work` gives, while it has the terminal.
+
+        What was put before is printed first, what is put meanwhile afterwards. Ctrl+Z stops us with what has the
+        terminal.
+        """
 
         async def away() -> T:
+            while self._draw():  # noqa: ASYNC110  (each round draws what waits)
+                await asyncio.sleep(0)
             async with self._away, in_terminal():
                 self._stoppable(False)
                 try:

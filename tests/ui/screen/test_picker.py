@@ -94,7 +94,7 @@ def test_of_a_list_that_is_cut_all_can_be_searched_and_the_rest_is_counted() -> 
             on.type("\r")
             assert await task == "k39"
 
-    asyncio.run(scene())
+    run_at_once(scene())
 
 
 def test_a_long_list_scrolls_and_says_how_long_it_is() -> None:
