@@ -957,6 +957,8 @@ def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path
         stage.type("!sleep 60")
         await stage.until(stage.repl.spinner)
         assert len(stage.repl.spinner()) < 20 and "esc" not in stage.repl.spinner()
+        stage.view.width = 24
+        assert stage.repl.spinner().endswith(" · esc"), "the key at least, where there is room for no more"
         stage.repl.interrupt()
         await stage.idle()
 
