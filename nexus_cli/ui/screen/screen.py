@@ -214,8 +214,10 @@ class Screen:
         """
 
         async def away() -> T:
-            while self._draw():
-                await asyncio.sleep(0)
+            more = self._draw()
+            while more:
+                await asyncio.sleep(0)  # keys are read between the pieces
+                more = self._draw()
             async with self._away, in_terminal():
                 self._stoppable(False)
                 try:
