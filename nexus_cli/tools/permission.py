@@ -6,32 +6,22 @@ Pure: looks where paths lead and changes nothing. The session asks, and refuses 
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import (
+    EDITOR_FILES,
+    INSTRUCTION_FILES,
+    PROTECTED_FOLDERS,
+    SHELL_FILES,
+    protected_name,
+)
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.tools.files import ToolError, resolve_path
-
-PROTECTED_FOLDERS = frozenset({".git", ".nexus"})
-"""Anything at or below a folder of these names, anywhere in the project."""
-INSTRUCTION_FILES = frozenset(
-    {
-        "nexus.md", "agents.md", "soul.md", "identity.md", "agent.md", "preferences.md", "claude.md", ".cursorrules",
-        "copilot-instructions.md",
-    }
-)  # fmt: skip
-SHELL_FILES = frozenset({
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
-    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
-    ".inputrc", ".envrc", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", "config.fish",
-    ".pam_environment",
-})
-"""Read by a shell or a login before anybody looks at them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +92,18 @@ def _place(path: str, writes: bool, cwd: Path, project: Path, config_dirs: list[
         return ApprovalNeed(f"it writes to the configuration of nexus: {named}", "protected")
     written = Path(os.path.normpath(os.path.join(cwd, os.path.expanduser(path))))
     for place in (target, written):
-        names = [_fold_name(name) for name in (place.relative_to(root) if place.is_relative_to(root) else place).parts]
-        inside = PROTECTED_FOLDERS.intersection(names)
-        if inside:
-            return ApprovalNeed(f"it writes to {min(inside)}: {named}", "protected")
-        if names and names[-1] in INSTRUCTION_FILES:
-            return ApprovalNeed(f"it writes an instruction file: {named}", "protected")
-        if names and names[-1] in SHELL_FILES:
-            return ApprovalNeed(f"it writes a shell start-up file: {named}", "protected")
+        name = protected_name((place.relative_to(root) if place.is_relative_to(root) else place).parts)
+        if name:
+            return ApprovalNeed(f"it writes {_describe_protected(name)}: {named}", "protected")
     return None
 
 
-def _fold_name(name: str) -> str:
-    """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
-    spaces."""
-    shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
-    return shown.casefold().rstrip(". ")
+def _describe_protected(name: str) -> str:
+    """Return what a protected name is, for a person."""
+    if name in PROTECTED_FOLDERS:
+        return f"to {name}"
+    if name in INSTRUCTION_FILES:
+        return "an instruction file"
+    if name in SHELL_FILES:
+        return "a shell start-up file"
+    return "an editor start-up file" if name in EDITOR_FILES else "a git configuration file"

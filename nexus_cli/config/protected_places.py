@@ -1,0 +1,154 @@
+"""Places that a call may not read, and places that it may not write unasked: one list for every guard.
+
+Credentials are below the home folder or in nexus's own folders. Files that other programs run or obey as soon as they
+open a project (`git`, editors, shells, agents) are known by their names, wherever they are. Nothing here touches the
+disk but to find the home folders.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nexus_cli.config.paths import Places
+
+_KEYS = (
+    ".ssh", ".gnupg", ".pki", ".age", ".config/age", ".config/sops", ".config/op", ".op", ".password-store",
+    ".local/share/pass", ".config/keepassxc", ".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password",
+    ".local/share/keyrings", ".local/share/kwalletd", ".kde/share/apps/kwallet", ".local/share/python_keyring",
+    ".vault-token", ".krb5", ".Xauthority", ".ICEauthority", "Library/Keychains",
+    "Library/Application Support/Bitwarden", "Library/Application Support/1Password",
+)  # fmt: skip
+"""Keys and stores of passwords."""
+_CLOUD = (
+    ".aws", ".azure", ".kube", ".oci", ".s3cfg", ".boto", ".databrickscfg", ".fly", ".netlify", ".wrangler",
+    ".config/gcloud", ".config/doctl", ".config/hcloud", ".config/rclone", ".config/.wrangler", ".config/netlify",
+    ".config/scw", ".config/stripe", ".docker/config.json", ".config/containers/auth.json", ".terraformrc",
+    ".terraform.d/credentials.tfrc.json", ".local/share/com.vercel.cli", ".config/heroku", ".kaggle",
+    ".huggingface/token", ".cache/huggingface/token", ".cache/huggingface/stored_tokens",
+)  # fmt: skip
+"""Clouds, clusters and registries of images."""
+_FORGES = (
+    ".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/hub", ".config/glab-cli",
+    ".config/github-copilot", ".npmrc", ".pypirc", ".config/pypoetry/auth.toml", ".cargo/credentials",
+    ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json", ".config/composer/auth.json",
+    ".m2/settings-security.xml", ".nuget/NuGet/NuGet.Config", ".pgpass", ".my.cnf", ".mylogin.cnf",
+)  # fmt: skip
+"""Forges, package registries and databases."""
+_AGENTS = (
+    ".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini/oauth_creds.json",
+    ".gemini/google_accounts.json", ".qwen/oauth_creds.json", ".local/share/opencode/auth.json",
+    ".config/opencode/auth.json", ".pi/agent/auth.json", ".vibe/.env", ".kimi/credentials",
+)  # fmt: skip
+"""Other agents."""
+_BROWSERS = (
+    ".mozilla", ".thunderbird", ".librewolf", ".waterfox", ".config/google-chrome", ".config/google-chrome-beta",
+    ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera",
+    ".config/mozilla", ".var/app/org.mozilla.firefox", ".var/app/com.google.Chrome", ".var/app/org.chromium.Chromium",
+    ".var/app/com.brave.Browser", "snap/firefox", "snap/chromium", "Library/Safari", "Library/Cookies",
+    "Library/Containers/com.apple.Safari", "Library/Application Support/Firefox",
+    "Library/Application Support/Google/Chrome", "Library/Application Support/Chromium",
+    "Library/Application Support/BraveSoftware", "Library/Application Support/Microsoft Edge",
+    "Library/Application Support/Vivaldi", "Library/Application Support/Arc", "Library/Thunderbird",
+)  # fmt: skip
+"""Profiles of browsers and mail programs: passwords and the cookies of open sessions."""
+
+CREDENTIALS = _KEYS + _CLOUD + _FORGES + _AGENTS + _BROWSERS
+"""Files and folders below a home folder that hold secrets; a folder counts with everything in it."""
+
+_MOVED_BY = {
+    "AWS_SHARED_CREDENTIALS_FILE": "", "AWS_CONFIG_FILE": "", "AZURE_CONFIG_DIR": "", "CLOUDSDK_CONFIG": "",
+    "GOOGLE_APPLICATION_CREDENTIALS": "", "GNUPGHOME": "", "PASSWORD_STORE_DIR": "", "DOCKER_CONFIG": "config.json",
+    "REGISTRY_AUTH_FILE": "", "KUBECONFIG": "", "GH_CONFIG_DIR": "", "NETRC": "", "PGPASSFILE": "", "XAUTHORITY": "",
+    "NPM_CONFIG_USERCONFIG": "", "npm_config_userconfig": "", "CARGO_HOME": "credentials.toml",
+    "SOPS_AGE_KEY_FILE": "", "VAULT_TOKEN_PATH": "", "HF_TOKEN_PATH": "", "CODEX_HOME": "auth.json",
+    "CLAUDE_CONFIG_DIR": ".credentials.json", "KRB5CCNAME": "", "KRB5_KTNAME": "",
+}  # fmt: skip
+"""Variables that name another place of some of them, with what of that folder counts ("": all of it)."""
+
+GIT_FOLDER = ".git"
+GIT_CONTROLS = (
+    "hooks", "config", "config.worktree", "commondir", "info/attributes", "info/sparse-checkout",
+    "modules/**/hooks", "modules/**/config", "modules/**/config.worktree", "modules/**/commondir",
+    "modules/**/info/attributes", "worktrees/*/config.worktree", "worktrees/*/commondir", "worktrees/*/gitdir",
+)  # fmt: skip
+"""Below a git folder, what makes git run a program or look for its configuration elsewhere. `commondir` counts where
+there is none yet: git obeys one as soon as it exists. The name of a submodule may hold slashes (`**`)."""
+
+PROTECTED_FOLDERS = frozenset({
+    GIT_FOLDER, ".nexus", ".vscode", ".idea", ".husky", ".devcontainer", ".claude", ".codex", ".agents", ".cursor",
+    ".gemini", ".qwen", ".zed",
+})  # fmt: skip
+"""Folded names of folders that tools and agents obey: anything at or below one, anywhere in a project."""
+INSTRUCTION_FILES = frozenset({
+    "nexus.md", "agents.md", "soul.md", "identity.md", "agent.md", "preferences.md", "claude.md", "claude.local.md",
+    "gemini.md", "qwen.md", ".cursorrules", ".windsurfrules", ".clinerules", "copilot-instructions.md", ".mcp.json",
+})  # fmt: skip
+"""Folded names of files that agents obey."""
+SHELL_FILES = frozenset({
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv",
+    ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login", ".logout",
+    ".inputrc", ".envrc", ".xprofile", ".xinitrc", ".xsession", ".xsessionrc", "config.fish",
+    ".pam_environment",
+})  # fmt: skip
+"""Folded names of files that a shell or a login reads before anybody looks at them."""
+EDITOR_FILES = frozenset({
+    ".vimrc", ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".emacs", ".dir-locals.el", ".dir-locals-2.el",
+})  # fmt: skip
+"""Folded names of files that an editor runs as it starts, or as it opens a file beside them."""
+GIT_FILES = frozenset({".gitconfig", ".gitmodules"})
+"""Folded names of git's configuration outside its folder."""
+
+PROTECTED_FILES = INSTRUCTION_FILES | SHELL_FILES | EDITOR_FILES | GIT_FILES
+
+
+def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Return the absolute paths of credentials, existing or not, of the person whose `environ` this is.
+
+    The home folder is looked up twice, in `HOME` and among the system's users: a changed `HOME` uncovers nothing.
+    """
+    found = [home / name for home in _home_folders(environ) for name in CREDENTIALS]
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if os.path.isabs(base):
+        found += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
+    for variable, name in _MOVED_BY.items():
+        value = environ.get(variable, "")
+        # KUBECONFIG is a list; KRB5CCNAME may have a kind in front.
+        for part in value.removeprefix("FILE:").split(os.pathsep):
+            if os.path.isabs(part):
+                found.append(Path(part, name))
+    return tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in found if len(path.parts) > 1))
+
+
+def own_paths(own: Places) -> tuple[Path, ...]:
+    """Return nexus's own folders that hold keys, conversations and permissions; not the cache."""
+    return (own.config, own.data, own.log)
+
+
+def protected_name(names: Iterable[str]) -> str:
+    """Return the first of the names of a path that is protected from unasked writing, as listed; "" if none is.
+
+    Files count as the last name only.
+    """
+    folded = [fold_name(name) for name in names]
+    inside = next((name for name in folded if name in PROTECTED_FOLDERS), "")
+    return inside or (folded[-1] if folded and folded[-1] in PROTECTED_FILES else "")
+
+
+def fold_name(name: str) -> str:
+    """Return a name as the most lenient file system reads it: no case, no invisible letters, no final dots or
+    spaces."""
+    shown = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+    return shown.casefold().rstrip(". ")
+
+
+def _home_folders(environ: Mapping[str, str]) -> list[Path]:
+    named = environ.get("HOME", "")
+    try:
+        listed = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        listed = ""
+    return [Path(home) for home in dict.fromkeys((named, listed)) if os.path.isabs(home)]
