@@ -200,7 +200,7 @@ class Repl:
         """Take back what was attached last; False if nothing is."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"taken back for editing: {self.input_queue.attached.pop().what}")
+        self.show_note(f"back in the input box: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True

@@ -825,8 +825,8 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
         await stage.idle()
 
     stage.play(scene())
-    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer was given"
-    assert "✗ not run: no clear answer was given" in stage.text and "eclined" not in stage.text
+    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer"
+    assert "✗ not run: no clear answer" in stage.text and "eclined" not in stage.text
 
 
 def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
