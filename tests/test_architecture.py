@@ -41,6 +41,7 @@ LAZY = {
     "core/decode.py": {"charset_normalizer"},
     "config/paths.py": {"platformdirs"},
     "config/project_settings.py": {"tomllib", "nexus_cli"},
+    "config/trust_items.py": {"tomllib", "tomlkit"},
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
     "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
