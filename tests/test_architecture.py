@@ -44,6 +44,7 @@ LAZY = {
     "core/decode.py": {"charset_normalizer"},
     "config/paths.py": {"platformdirs"},
     "config/project_settings.py": {"tomllib", "nexus_cli"},
+    "config/trust_items.py": {"tomllib", "tomlkit"},
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
     "config/settings_file.py": {"tomlkit"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},

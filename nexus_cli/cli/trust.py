@@ -33,7 +33,8 @@ def trust(
 ) -> int:
     """Let the configuration of this project take effect: it can tighten what you allowed, and widen nothing.
 
-    What it would do is shown before. A change in its files makes the project untrusted again.
+    What it would do is shown before, with what is different since the last time. What changes afterwards is not in
+    effect until you trust it again; the rest stays.
     """
     folder = project_root(working_folder(directory, "trust"))
     if revoke:

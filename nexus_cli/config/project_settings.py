@@ -7,7 +7,7 @@ project cannot set endpoint, model, key, hook or permission: such keys are named
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -62,16 +62,17 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
     from nexus_cli.config import trust  # noqa: PLC0415  (few projects have such a folder)
 
     found = trust.read_configuration(folder)
-    match trust.trust_state(folder, found):
-        case "nothing":
-            return loaded
-        case "trusted":
-            return _apply_file(loaded, folder / FOLDER / FILE, found.files.get(FILE))
-        case "changed":
-            why = found.problem or "it has changed since you trusted it"
-        case _:
-            why = found.problem
-    return _with_notice(loaded, _not_in_effect(found.files, why))
+    state = trust.trust_state(folder, found)
+    if state == "nothing":
+        return loaded
+    in_force = trust.trusted_keys(folder, found)
+    data = trust.trusted_configuration(folder, found).files.get(FILE)
+    loaded = _apply_file(loaded, folder / FOLDER / FILE, data)
+    if state == "trusted":
+        return loaded
+    pending = [name for key, item in found.items.items() if key not in in_force for name in item.parts]
+    why = found.problem or ("it has changed since you trusted it" if state == "changed" else "")
+    return _with_notice(loaded, _not_in_effect(pending or found.files, why))
 
 
 def read_project(data: bytes, where: str) -> ProjectSettings:
@@ -186,7 +187,7 @@ def _dotted_keys(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return flat
 
 
-def _not_in_effect(files: Mapping[str, bytes], why: str) -> str:
+def _not_in_effect(files: Iterable[str], why: str) -> str:
     kinds = list(dict.fromkeys(name.partition("/")[0] for name in files)) or [""]
     names = ", ".join(f"{FOLDER}/{kind}".rstrip("/") for kind in kinds)
     verb = "is" if len(kinds) == 1 else "are"

@@ -1,7 +1,7 @@
 """The record of trusted projects, and the project files that it covers.
 
-Trust is given to a state of the files: a hash over everything in `.nexus` that could take effect is stored with the
-project's real path, so a project whose files changed is untrusted again.
+Trust is given to a state of each item of `.nexus` that could take effect (`trust_items`): its hash is stored with the
+project's real path, so an item that changed is untrusted again, and it alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +19,10 @@ from typing import Any, Literal
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.trust_items import TrustItem, keep_items, split_items
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import open_at, open_folder
 
 FOLDER = ".nexus"
 SINGLE = ("config.toml", "mcp.json", "SOUL.md", "IDENTITY.md", "AGENT.md")
@@ -35,8 +37,12 @@ DEEPEST = 16
 WAIT = 10.0
 """Seconds that a change of the record waits for another one."""
 
+LARGEST_TEXT = 256 * 1024
+"""Bytes of one file up to which what was trusted is kept, to show the difference later."""
+
 State = Literal["trusted", "changed", "untrusted", "nothing"]
-"""`changed`: trusted once, and different since. `nothing`: the project has no configuration."""
+"""`trusted`: everything is in effect. `changed`: trusted once, and something is different or new, which is not in
+effect. `nothing`: the project has no configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +56,17 @@ class Configuration:
 
     @property
     def sha256(self) -> str:
-        """Return the hash of all names and contents."""
+        """Return the hash of all names and contents: what earlier versions stored."""
         digest = hashlib.sha256()
         for name, data in self.files.items():
             raw = os.fsencode(name)
             digest.update(b"%d:%d:" % (len(raw), len(data)) + raw + data)
         return digest.hexdigest()
+
+    @property
+    def items(self) -> dict[str, TrustItem]:
+        """Return what each file can put into effect, by key."""
+        return split_items(self.files)
 
 
 def read_configuration(project: Path) -> Configuration:
@@ -88,12 +99,25 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
     known = _read_record().get(os.path.realpath(project))
     if known is None:
         return "untrusted"
-    return "trusted" if not found.problem and known.get("sha256") == found.sha256 else "changed"
+    return "trusted" if not found.problem and not set(found.items) - _known_keys(known, found) else "changed"
 
 
-def is_trusted(project: Path) -> bool:
-    """Return True if the configuration of `project`, as it is now, may take effect."""
-    return trust_state(project) == "trusted"
+def trusted_configuration(project: Path, found: Configuration | None = None) -> Configuration:
+    """Return the configuration of `project` that is in effect: of `found`, the items that are trusted as they are."""
+    found = found or read_configuration(project)
+    return Configuration(keep_items(found.files, trusted_keys(project, found)))
+
+
+def trusted_keys(project: Path, found: Configuration) -> frozenset[str]:
+    """Return the keys of the items of `found` that may take effect; none if it has a problem."""
+    known = _read_record().get(os.path.realpath(project))
+    if known is None or found.problem or not found.files:
+        return frozenset()
+    keys = _known_keys(known, found)
+    if "items" not in known and keys:  # of an earlier version, and unchanged: from now on each item by itself
+        with suppress(NexusError):
+            _store(project, found, str(known.get("at", "")), wait=0.0)
+    return keys
 
 
 def trust(project: Path, found: Configuration | None = None) -> None:
@@ -107,8 +131,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
         raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
     if not found.files:
         raise NexusError("config", f"{project} is not trusted", f"it has no {FOLDER}", "There is nothing to trust")
-    with _change_record() as projects:
-        projects[os.path.realpath(project)] = {"sha256": found.sha256, "at": format_utc(local_now())}
+    _store(project, found, format_utc(local_now()), WAIT)
 
 
 def revoke_trust(project: Path) -> bool:
@@ -116,8 +139,53 @@ def revoke_trust(project: Path) -> bool:
     key = os.path.realpath(project)
     if key not in _read_record():
         return False
-    with _change_record() as projects:
+    with _change_record(WAIT) as projects:
+        with suppress(OSError):
+            _texts_path(project).unlink(missing_ok=True)
         return projects.pop(key, None) is not None
+
+
+def trusted_texts(project: Path) -> dict[str, dict[str, str | None]]:
+    """Return what each item said when it was trusted, by key and name of the part; None: binary, or too large.
+
+    Empty where that was not kept: trust was given by an earlier version, or never.
+    """
+    try:
+        items = json.loads(_texts_path(project).read_bytes())["items"]
+        return {str(key): {str(name): text for name, text in parts.items()} for key, parts in items.items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def part_text(data: bytes) -> str | None:
+    """Return the text of a part of an item; None for one that is binary, or too large to be kept."""
+    try:
+        return data.decode("utf-8") if len(data) <= LARGEST_TEXT else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _known_keys(known: Mapping[str, Any], found: Configuration) -> frozenset[str]:
+    """Return the keys of the items of `found` that are on record as they are."""
+    stored = known.get("items")
+    if not isinstance(stored, dict):
+        return frozenset(found.items) if known.get("sha256") == found.sha256 else frozenset()
+    return frozenset(key for key, item in found.items.items() if stored.get(key) == item.sha256)
+
+
+def _store(project: Path, found: Configuration, at: str, wait: float) -> None:
+    items = found.items
+    texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
+    with _change_record(wait) as projects:
+        path = _texts_path(project)
+        replace_private_file(path, json.dumps({"version": 1, "project": str(project), "items": texts}).encode())
+        hashes = {key: item.sha256 for key, item in items.items()}
+        projects[os.path.realpath(project)] = {"items": hashes, "at": at}
+
+
+def _texts_path(project: Path) -> Path:
+    name = hashlib.sha256(os.fsencode(os.path.realpath(project))).hexdigest()[:32]
+    return places().data / "trusted" / f"{name}.json"
 
 
 class _Unfit(Exception):
@@ -165,9 +233,10 @@ def _resolve_inside(name: str, path: str, root: str) -> str:
 
 def _read(name: str, path: str, root: str) -> bytes:
     """Return the content of one file. A pipe or device is never waited for."""
-    real = _resolve_inside(name, path, root)
+    real = Path(_resolve_inside(name, path, root))
     try:
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open_folder(real.parent) as folder:
+            descriptor = open_at(folder, real.name)
     except OSError as error:
         raise _Unfit(name, f"cannot be read ({error.strerror})") from error
     with open(descriptor, "rb") as file:
@@ -192,14 +261,14 @@ def _read_record() -> dict[str, Any]:
 
 
 @contextmanager
-def _change_record() -> Iterator[dict[str, Any]]:
+def _change_record(wait: float) -> Iterator[dict[str, Any]]:
     """Yield the record, to be changed by one process at a time and replaced in one step."""
     path = places().data / "trust.json"
     try:
-        with FileLock.wait_for(path.with_name("trust.lock"), WAIT):
+        with FileLock.wait_for(path.with_name("trust.lock"), wait):
             projects = _read_record()
             yield projects
-            text = json.dumps({"version": 1, "projects": projects}, indent=1) + "\n"
+            text = json.dumps({"version": 2, "projects": projects}, indent=1) + "\n"
             replace_private_file(path, text.encode())
     except OSError as error:
         raise write_error(path, error) from error

@@ -252,7 +252,7 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
         found = (path for path in (settings, servers) if os.path.isfile(path))
         return replace(layer, ignored=(*layer.ignored, *found))
     config = _parse_file(settings, _toml)
-    table = _parse_file(servers, _mcp)
+    table = _parse_file(servers, parse_servers)
     notices = [layer.notice] if layer.notice else []
     if table == {} and "servers" in (_parse_file(servers, json.loads) or {}):
         notices.append(f'{one_line(str(servers))} names "servers", the form of VS Code: nexus reads "mcpServers"')
@@ -281,7 +281,7 @@ def _toml(text: str) -> dict[str, Any]:
     return tomllib.loads(text.replace("\r\n", "\n"))
 
 
-def _mcp(text: str) -> dict[str, Any]:
+def parse_servers(text: str) -> dict[str, Any]:
     """Return the servers of `{"mcpServers": {NAME: {...}}}`; `ValueError` says what is wrong."""
     value = json.loads(text)
     if not isinstance(value, dict):

@@ -12,10 +12,11 @@ from typing import Any
 
 from nexus_cli.config.paths import exists, places, project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.config.trust import FOLDER, trust_state
-from nexus_cli.context.loader import ContextLoader
+from nexus_cli.config.trust import FOLDER, trust_state, trusted_configuration
+from nexus_cli.context.loader import ContextLoader, parse_servers
 from nexus_cli.context.sections.recipe import recipe_names
 from nexus_cli.context.sections.skills import count_untrusted, find_skills
+from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -81,10 +82,19 @@ def _servers(cwd: Path) -> tuple[list[str], str]:
     if not any(os.path.lexists(folder / "mcp.json") for folder in around):
         return [], ""
     try:
-        loaded = ContextLoader(cwd, trusted=trust_state(root) == "trusted").load()
-        return sorted(loaded.mcp_servers), "; ".join(notice for notice in loaded.notices if "mcp.json" in notice)
+        loaded = ContextLoader(cwd).load()
     except NexusError as error:
         return [], error.message
+    problems = [notice for notice in loaded.notices if "mcp.json" in notice]
+    servers = set(loaded.mcp_servers)
+    # Of a project only what was trusted: not the files of folders in it, and nothing is read a second time.
+    trusted = trusted_configuration(root).files.get("mcp.json")
+    if trusted is not None:
+        try:
+            servers |= set(parse_servers(decode(trusted, "mcp.json").text))
+        except (NexusError, ValueError, RecursionError) as error:
+            problems.append(f"{one_line(str(root / FOLDER / 'mcp.json'))}: {error}")
+    return sorted(servers), "; ".join(problems)
 
 
 def _facts(root: Path) -> tuple[dict[str, int] | None, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.trust import FOLDER, State, read_configuration, trust_state
+from nexus_cli.config.trust import FOLDER, Configuration, State, read_configuration, trust_state, trusted_configuration
 from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import SessionInfo
@@ -16,7 +16,7 @@ INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
 """Recipes of the front ends: a session that was begun in one of them goes on in the other."""
 NOT_TRUSTED: Mapping[State, str] = {
-    "changed": f"it belongs to this project, which is no longer trusted: its {FOLDER} has changed",
+    "changed": "it belongs to this project, and is new or has changed since that was trusted",
     "untrusted": "it belongs to this project, which is not trusted",
 }
 """Why a recipe that lies in the project does not count."""
@@ -39,17 +39,17 @@ def recipe_for(name: str, cwd: Path) -> tuple[Recipe, tuple[str, ...]]:
     If an untrusted project has it the error says so.
     """
     here = project_recipes(cwd)
-    if here is None:
-        try:
-            return own_recipe(name), ()
-        except NexusError as error:
-            why = NOT_TRUSTED.get(_trust_of(name, cwd)) if error.kind == "usage" else None
-            if why is None:
-                raise
-            raise NexusError("usage", error.what, why, TRUST) from error
-    shadowed = name in here.names() and name in recipe_names(folders())
+    try:
+        found = load_recipe(name, folders(), here)
+    except NexusError as error:
+        hidden = error.kind == "usage" and not (here and name in here.names())
+        why = NOT_TRUSTED.get(_trust_of(name, cwd)) if hidden else None
+        if why is None:
+            raise
+        raise NexusError("usage", error.what, why, TRUST) from error
+    shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe of this name comes first"
-    return load_recipe(name, folders(), here), (notice,) if shadowed else ()
+    return found, (notice,) if shadowed else ()
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
@@ -71,23 +71,20 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
 
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:
-    """Return the recipes of the project around `cwd`, None if it has none or is not trusted."""
-    found, where = _read_project(cwd)
-    return found if where == "trusted" else None
+    """Return the trusted recipes of the project around `cwd`, None if it has none."""
+    root = project_root(cwd)
+    return _recipes_in(root, trusted_configuration(root))
 
 
 def _trust_of(name: str, cwd: Path) -> State:
     """Return the trust state of the project around `cwd` if it has a recipe `name`, else `nothing`."""
-    found, where = _read_project(cwd)
-    return where if found and name in found.names() else "nothing"
-
-
-def _read_project(cwd: Path) -> tuple[ProjectRecipes | None, State]:
-    """Return the recipes in the project around `cwd` (None without any), and its trust state."""
     root = project_root(cwd)
     found = read_configuration(root)
+    here = _recipes_in(root, found)
+    return trust_state(root, found) if here and name in here.names() else "nothing"
+
+
+def _recipes_in(root: Path, found: Configuration) -> ProjectRecipes | None:
     files = {name.removeprefix(INSIDE): data for name, data in found.files.items() if name.startswith(INSIDE)}
-    if not files:
-        return None, "nothing"
     here = {name: data for name, data in files.items() if "/" not in name}
-    return ProjectRecipes(root / FOLDER / "recipes", here), trust_state(root, found)
+    return ProjectRecipes(root / FOLDER / "recipes", here) if files else None

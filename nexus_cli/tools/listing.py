@@ -45,7 +45,7 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
     """
     try:
         with open_folder(root) as handle:
-            found = _list_by_git(handle, stop, 0)
+            found = _list_by_git(find_program("git", project), handle, stop, 0)
             if not found:
                 rules = [*_inherited_rules(root, project)]
                 found = list(_walk(handle, rules, stop)) or (list(_walk(handle, [], stop)) if rules else [])
@@ -74,15 +74,18 @@ def is_regular_file(root: Path, path: str) -> bool:
         return False
 
 
-def find_program(name: str) -> str | None:
-    """Return the absolute path of a program on the PATH, never one found through a relative entry."""
-    found = shutil.which(name)
-    return found if found is not None and os.path.isabs(found) else None
+def find_program(name: str, project: Path) -> str | None:
+    """Return the absolute path of a program on the PATH, never one that is in the project or in a relative entry."""
+    root = os.path.realpath(project)
+    entries = [one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)]
+    # Where the project is `/` or the person's home, what is in it is the system's or the person's own.
+    if root not in (os.sep, os.path.realpath(os.path.expanduser("~"))):
+        entries = [one for one in entries if os.path.commonpath((os.path.realpath(one), root)) != root]
+    return shutil.which(name, path=os.pathsep.join(entries))
 
 
-def _list_by_git(root: int, stop: StopFlag, depth: int) -> list[str]:
+def _list_by_git(git: str | None, root: int, stop: StopFlag, depth: int) -> list[str]:
     """Return the files that git lists below the folder `root`, with nested repositories; empty if git does not know."""
-    git = find_program("git")
     if git is None or depth > _SUBMODULES:
         return []
     env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
@@ -104,17 +107,23 @@ def _list_by_git(root: int, stop: StopFlag, depth: int) -> list[str]:
         # git may have followed what became a link: only what is in the folder itself counts.
         with suppress(OSError), open_folder(parent, inside=root) as folder:
             for last in names:
-                found += _list_name(folder, last, f"{parent}/{last}" if parent else last, stop, depth)
+                name = f"{parent}/{last}" if parent else last
+                found += [name] if _is_file(folder, last) else _list_nested(git, folder, last, name, stop, depth)
     return found
 
 
-def _list_name(folder: int, last: str, name: str, stop: StopFlag, depth: int) -> list[str]:
-    """Return `name` if it is a file in `folder`, the files of a nested repository if it is one."""
+def _is_file(folder: int, name: str) -> bool:
     try:
-        if not stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
-            return [name]
+        return not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _list_nested(git: str, folder: int, last: str, name: str, stop: StopFlag, depth: int) -> list[str]:
+    """Return the files of the repository `last` in `folder`, each behind `name`; none where it is no folder."""
+    try:
         with open_folder(last, inside=folder) as nested:
-            return [f"{name}/{inner}" for inner in _list_by_git(nested, stop, depth + 1)]
+            return [f"{name}/{inner}" for inner in _list_by_git(git, nested, stop, depth + 1)]
     except OSError:
         return []
 

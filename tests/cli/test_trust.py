@@ -59,7 +59,10 @@ def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
 
 def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> None:
     assert json.loads(nexus("trust", "--json").stdout)["state"] == "trusted"
-    (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {}}')
+    (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {"new": {}}}')
+    changed = nexus("config", "get", "limits.max_steps")
+    assert changed.stdout == b"7\n" and b"this project has .nexus/mcp.json, which is not in effect" in changed.stderr
+    (project / ".nexus" / "config.toml").write_text('model = "openai/x"\n[limits]\nmax_steps = 8\n')
     changed = nexus("config", "get", "limits.max_steps")
     assert changed.stdout == b"200\n" and b"changed since you trusted it" in changed.stderr
     (project / "deep").mkdir()
@@ -70,6 +73,27 @@ def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> 
     assert (revoked.returncode, revoked.stdout) == (0, b"") and b"is no longer trusted" in revoked.stderr
     again = json.loads(nexus("trust", "--revoke", "--json").stdout)
     assert (again["revoked"], again["state"]) == (False, "untrusted")
+
+
+def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run, project: Path) -> None:
+    first = json.loads(nexus("trust", "--json").stdout)["items"]
+    assert {(one["kind"], one["name"], one["state"], one["diff"]) for one in first} == {
+        ("settings", "", "new", ""), ("recipe", "careful", "new", ""),
+    }  # fmt: skip
+    own = project / ".nexus"
+    (own / "config.toml").write_text('model = "openai/x"\nallow = "all"\n[limits]\nmax_steps = 9\n')
+    (own / "mcp.json").write_text('{"mcpServers": {"files": {"command": "serve\\u001b[31m"}}}')
+    (own / "recipes" / "careful.toml").unlink()
+    text = nexus("trust").stdout.decode()
+    for line in (
+        "  Changed since it was trusted: settings", "  -limits.max_steps = 7", "  +limits.max_steps = 9",
+        "  New since this was trusted: server files", '  +  "command": "serve',
+        "  Removed since it was trusted: recipe careful", "  -max_steps = 3",
+    ):  # fmt: skip
+        assert line in text, text
+    assert "\x1b" not in text
+    again = json.loads(nexus("trust", "--json").stdout)["items"]
+    assert {one["state"] for one in again} == {"trusted"} and not any(one["diff"] for one in again)
 
 
 def test_a_project_that_can_never_take_effect_is_not_trusted(nexus: Run, project: Path) -> None:

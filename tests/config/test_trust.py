@@ -14,11 +14,13 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.trust import (
     MOST_BYTES,
     MOST_FILES,
-    is_trusted,
     read_configuration,
     revoke_trust,
     trust,
     trust_state,
+    trusted_configuration,
+    trusted_keys,
+    trusted_texts,
 )
 from nexus_cli.core.errors import NexusError
 
@@ -36,7 +38,7 @@ def test_a_project_without_configuration_has_nothing_to_trust(tmp_path: Path) ->
     assert trust_state(tmp_path) == "nothing"
     (tmp_path / ".nexus").mkdir()
     (tmp_path / ".nexus" / "cache").write_text("not ours")
-    assert trust_state(tmp_path) == "nothing" and not is_trusted(tmp_path)
+    assert trust_state(tmp_path) == "nothing" and trust_state(tmp_path) != "trusted"
     with pytest.raises(NexusError, match="it has no"):
         trust(tmp_path)
 
@@ -44,7 +46,7 @@ def test_a_project_without_configuration_has_nothing_to_trust(tmp_path: Path) ->
 def test_trust_is_kept_in_a_private_file_and_can_be_taken_back(project: Path) -> None:
     assert trust_state(project) == "untrusted"
     trust(project)
-    assert trust_state(project) == "trusted" and is_trusted(project)
+    assert trust_state(project) == "trusted"
     record = places().data / "trust.json"
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert [path.name for path in record.parent.iterdir() if path.suffix == ".json"] == ["trust.json"]
@@ -69,18 +71,142 @@ def test_what_is_added_or_changed_after_trusting_makes_it_untrusted(project: Pat
     path = project / ".nexus" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("# other\n")
-    assert trust_state(project) == "changed" and not is_trusted(project)
-    trust(project)
-    assert is_trusted(project)
-    path.unlink()
     assert trust_state(project) == "changed"
+    trust(project)
+    assert trust_state(project) == "trusted"
+    before = trusted_configuration(project).files
+    path.unlink()
+    assert trust_state(project) == "trusted" and set(trusted_configuration(project).files) == set(before) - {name}
+
+
+ITEMS: dict[str, tuple[str, str, str]] = {
+    "settings": ("config.toml", "max_steps = 5", "max_steps = 6"),
+    "rule deny bash(rm *)": ("config.toml", "bash(rm *)", "bash(rm -r *)"),
+    "server one": ("mcp.json", "serve-one", "serve-two"),
+    "recipe careful": ("recipes/careful.toml", "max_steps = 5", "max_steps = 6"),
+    "command fix": ("commands/fix.md", "Fix it", "Break it"),
+    "skill deploy": ("skills/deploy/run.sh", "echo ok", "echo no"),
+    "identity SOUL.md": ("SOUL.md", "Be kind", "Be rude"),
+}
+"""An item of each kind with a change of it: key, file, text before and after."""
+
+
+@pytest.fixture
+def full(project: Path) -> Path:
+    """A project with two items of most kinds."""
+    files = {
+        "config.toml": '# ours\n[limits]\nmax_steps = 5\n[rules]\ndeny = ["bash(rm *)", "bash(dd *)"]\n',
+        "mcp.json": '{"mcpServers": {"one": {"command": "serve-one"}, "other": {"command": "x"}}}',
+        "commands/fix.md": "Fix it", "commands/other.md": "Other", "recipes/other.toml": "signals = true\n",
+        "skills/deploy/SKILL.md": "Deploy.", "skills/deploy/run.sh": "echo ok", "skills/other/SKILL.md": "Other.",
+        "SOUL.md": "Be kind", "AGENT.md": "An agent.",
+    }  # fmt: skip
+    for name, text in files.items():
+        (project / ".nexus" / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / ".nexus" / name).write_text(text)
+    return project
+
+
+def pending(project: Path) -> set[str]:
+    """Return the keys of the items that are not in effect."""
+    found = read_configuration(project)
+    return set(found.items) - trusted_keys(project, found)
+
+
+@pytest.mark.parametrize("key", ITEMS)
+def test_a_change_in_one_item_revokes_that_one_and_no_other(full: Path, key: str) -> None:
+    trust(full)
+    assert pending(full) == set() and set(ITEMS) < set(read_configuration(full).items)
+    name, before, after = ITEMS[key]
+    path = full / ".nexus" / name
+    path.write_text(path.read_text().replace(before, after))
+    changed = {key} if not key.startswith("rule") else {"rule deny bash(rm -r *)"}
+    assert pending(full) == changed and trust_state(full) == "changed"
+    in_force = trusted_configuration(full)
+    assert set(in_force.items) == set(read_configuration(full).items) - changed
+    assert after not in b"".join(in_force.files.values()).decode().replace("\\", "")
+    path.write_text(path.read_text().replace(after, before))
+    assert trust_state(full) == "trusted"
+
+
+def test_form_and_order_of_settings_are_no_change_and_what_they_say_is(full: Path) -> None:
+    trust(full)
+    path = full / ".nexus" / "config.toml"
+    path.write_text('limits = { max_steps = 5 }\nrules.deny = ["bash(dd *)", "bash(rm *)"]  # other words\n')
+    (full / ".nexus" / "mcp.json").write_text('{"mcpServers":{"other":{"command":"x"},"one":{"command":"serve-one"}}}')
+    assert trust_state(full) == "trusted"
+    path.write_text("limits = { max_steps = true }\n")
+    assert pending(full) == {"settings"}
+
+
+def test_an_item_does_not_pass_its_trust_on_to_one_of_another_name(full: Path) -> None:
+    trust(full)
+    folder = full / ".nexus"
+    (folder / "recipes" / "careful.toml").rename(folder / "recipes" / "renamed.toml")
+    (folder / "skills" / "deploy" / "run.sh").rename(folder / "skills" / "other" / "run.sh")
+    assert pending(full) == {"recipe renamed", "skill deploy", "skill other"}
+
+
+def test_the_record_of_an_earlier_version_is_taken_over_for_a_project_that_is_unchanged(full: Path) -> None:
+    record = places().data / "trust.json"
+    record.parent.mkdir(parents=True)
+
+    def write_old(sha256: str) -> None:
+        entry = {os.path.realpath(full): {"sha256": sha256, "at": "2026-01-01T00:00:00Z"}}
+        record.write_text(json.dumps({"version": 1, "projects": entry}))
+
+    write_old("0" * 64)
+    assert trust_state(full) == "changed" and trusted_configuration(full).files == {}
+    write_old(read_configuration(full).sha256)
+    assert trust_state(full) == "trusted"
+    assert trusted_configuration(full) == read_configuration(full)
+    (full / ".nexus" / "SOUL.md").write_text("Be rude")
+    assert pending(full) == {"identity SOUL.md"}, "from now on each item by itself"
+    assert json.loads(record.read_text())["projects"][os.path.realpath(full)]["at"] == "2026-01-01T00:00:00Z"
+
+
+def test_the_record_of_an_earlier_version_counts_where_it_cannot_be_written(
+    full: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = places().data / "trust.json"
+    record.parent.mkdir(parents=True)
+    entry = {os.path.realpath(full): {"sha256": read_configuration(full).sha256}}
+    record.write_text(json.dumps({"version": 1, "projects": entry}))
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("nexus_cli.config.trust.replace_private_file", refuse)
+    assert trusted_configuration(full) == read_configuration(full)
+
+
+def test_what_was_trusted_is_kept_as_text_and_goes_with_the_trust(full: Path) -> None:
+    (full / ".nexus" / "skills" / "deploy" / "tool.bin").write_bytes(b"\xff\0")
+    trust(full)
+    texts = trusted_texts(full)
+    assert texts["skill deploy"]["skills/deploy/run.sh"] == "echo ok"
+    assert texts["skill deploy"]["skills/deploy/tool.bin"] is None
+    assert texts["settings"] == {"config.toml": "limits.max_steps = 5\n"}
+    kept = list((places().data / "trusted").iterdir())
+    assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600]
+    revoke_trust(full)
+    assert trusted_texts(full) == {} and not list((places().data / "trusted").iterdir())
+
+
+@pytest.mark.parametrize("text", ["not = [toml", "[rules]\ndeny = 3\n", "a = " + "[" * 5000 + "]" * 5000, "\xff"])
+def test_settings_that_cannot_be_taken_apart_are_one_item(full: Path, text: str) -> None:
+    (full / ".nexus" / "config.toml").write_bytes(text.encode("latin-1"))
+    trust(full)
+    assert [key for key in read_configuration(full).items if key.startswith(("settings", "rule"))] == ["settings"]
+    (full / ".nexus" / "config.toml").write_bytes(text.encode("latin-1") + b" ")
+    assert pending(full) <= {"settings"}
 
 
 def test_what_cannot_take_effect_does_not_count(project: Path) -> None:
     trust(project)
     (project / ".nexus" / "notes.md").write_text("hello")
     (project / "NEXUS.md").write_text("hello")
-    assert is_trusted(project)
+    assert trust_state(project) == "trusted"
 
 
 def test_moving_bytes_from_one_file_to_the_next_is_a_change(project: Path) -> None:
@@ -96,7 +222,7 @@ def test_moving_bytes_from_one_file_to_the_next_is_a_change(project: Path) -> No
 def test_trust_holds_for_the_folder_however_it_is_spelt_and_for_no_other(project: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(project)
     trust(tmp_path / "link")
-    assert is_trusted(project) and is_trusted(project / ".." / "project")
+    assert trust_state(project) == "trusted" and trust_state(project / ".." / "project") == "trusted"
     project.rename(tmp_path / "elsewhere")
     assert trust_state(tmp_path / "elsewhere") == "untrusted"
 
@@ -108,7 +234,7 @@ def test_a_record_that_is_no_record_trusts_nothing_and_is_made_anew(project: Pat
         record.write_text(broken)
         assert trust_state(project) == "untrusted"
     trust(project)
-    assert json.loads(record.read_text())["version"] == 1 and is_trusted(project)
+    assert json.loads(record.read_text())["version"] == 2
 
 
 def _link_out(project: Path) -> None:
@@ -163,7 +289,7 @@ def test_hostile_files_are_named_and_never_take_effect(project: Path, spoil: obj
     spoil(project)
     found = read_configuration(project)
     assert found.problem.startswith(".nexus") and "\n" not in found.problem
-    assert trust_state(project) == "changed" and not is_trusted(project)
+    assert trust_state(project) == "changed"
     with pytest.raises(NexusError) as refused:
         trust(project)
     assert found.problem in refused.value.message
@@ -209,4 +335,5 @@ def test_a_record_that_cannot_take_its_place_leaves_no_draft_behind(
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(NexusError, match="No space left"):
         trust(project)
-    assert [path.name for path in places().data.iterdir()] == ["trust.lock"] and trust_state(project) == "untrusted"
+    assert [path.name for path in places().data.rglob("*") if path.is_file()] == ["trust.lock"]
+    assert trust_state(project) == "untrusted"

@@ -138,7 +138,7 @@ def test_a_search_names_and_shows_nothing_behind_a_swapped_link(
     desk: Any, outside: Path, monkeypatch: pytest.MonkeyPatch, name: str, with_git: bool
 ) -> None:
     if not with_git:
-        monkeypatch.setattr(listing, "find_program", lambda program: None)
+        monkeypatch.setattr(listing, "find_program", lambda program, project: None)
     desk.write("d/a.txt", "inside\n")
     pattern = "**/*.txt" if name == "glob" else "secret|inside"
     rounds = 200 if (name, with_git) == ("glob", False) else 40

@@ -64,7 +64,7 @@ def tree(request: pytest.FixtureRequest, desk: Any, monkeypatch: pytest.MonkeyPa
         nowhere = desk.project.parent / "empty-path"
         nowhere.mkdir()
         monkeypatch.setenv("PATH", str(nowhere))
-        assert find_program("git") is None
+        assert find_program("git", desk.project) is None
     return desk
 
 
@@ -84,8 +84,21 @@ def helped(request: pytest.FixtureRequest, tree: Any, tmp_path: Path, monkeypatc
         (target / "rg").chmod(0o755)
     if script is not None:
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-        assert find_program("rg") == str(tmp_path / "bin/rg")
+        assert find_program("rg", tree.project) == str(tmp_path / "bin/rg")
     return tree
+
+
+def test_a_program_in_the_project_is_never_started(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = desk.project / "was-here"
+    for name in ("git", "rg"):
+        desk.write(f"bin/{name}", f"#!/bin/sh\ntouch {mark}\n").chmod(0o755)
+    (desk.project.parent / "door").symlink_to(desk.project / "bin")
+    own = [desk.project / "bin", desk.project.parent / "door", ".", "bin", ""]
+    monkeypatch.setenv("PATH", os.pathsep.join([*map(str, own), os.environ["PATH"]]))
+    monkeypatch.chdir(desk.project)
+    assert desk.run("glob", pattern="**/*").success and desk.run("grep", pattern="touch").success
+    assert not mark.exists()
+    assert find_program("git", desk.project) not in (None, str(desk.project / "bin/git"))
 
 
 ALL_DEF = """.github/w.yml

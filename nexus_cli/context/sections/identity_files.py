@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.config.trust import FOLDER, read_configuration, trust_state
+from nexus_cli.config.trust import FOLDER, trusted_configuration
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.context.sections.planner import STAND_IN
 from nexus_cli.context.sections.section import DROP, unread_note
@@ -62,11 +62,10 @@ def _find_files(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
         yield _read_file(partial(read_text, path, LIMIT), path, name, "personal")
     root = project_root(cwd)
     own = [name for name in names if name in IDENTITY and os.path.lexists(root / FOLDER / name)]
-    found = read_configuration(root) if own else None
-    if found and trust_state(root, found) == "trusted":  # what was judged is what counts: nothing is read a second time
-        for name in filter(found.files.__contains__, own):
-            path, data = root / FOLDER / name, found.files[name]
-            yield _read_file(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
+    trusted = trusted_configuration(root).files if own else {}
+    for name in filter(trusted.__contains__, own):  # what was judged is what counts: nothing is read a second time
+        path, data = root / FOLDER / name, trusted[name]
+        yield _read_file(partial(decode_head, data, replace_surrogates(str(path)), LIMIT), path, name, "project")
 
 
 def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origin: str) -> IdentityFile:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.config.trust import FOLDER, is_trusted, read_configuration, trust_state
+from nexus_cli.config.trust import FOLDER, trusted_configuration
 from nexus_cli.context.text_file import FileText, decode_head, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -68,12 +68,13 @@ def find_skills(cwd: Path) -> tuple[Skill, ...]:
 
 
 def count_untrusted(cwd: Path) -> int:
-    """Count the skills that do not count because the project is not trusted."""
+    """Count the skills that do not count because they are not trusted, or have changed since."""
     root = project_root(cwd)
     folder = root / FOLDER / "skills"
-    if not os.path.isdir(folder) or is_trusted(root):
+    if not os.path.isdir(folder):
         return 0
-    return sum(1 for _ in _folders(folder))
+    trusted = trusted_configuration(root).files
+    return sum(1 for one in _folders(folder) if f"skills/{one.name}/{FILE}" not in trusted)
 
 
 def read_guide(skill: Skill) -> str:
@@ -108,11 +109,8 @@ def _in(folder: Path, origin: str) -> Iterator[Skill]:
 
 
 def _in_project(root: Path) -> Iterator[Skill]:
-    """Yield those of a trusted project, from the bytes that were judged: nothing is read a second time."""
-    found = read_configuration(root)
-    if trust_state(root, found) != "trusted":
-        return
-    parts = ((name.split("/"), data) for name, data in found.files.items())
+    """Yield those that are trusted, from the bytes that were judged: nothing is read a second time."""
+    parts = ((name.split("/"), data) for name, data in trusted_configuration(root).files.items())
     own = [(at[1], data) for at, data in parts if len(at) == 3 and (at[0], at[2]) == ("skills", FILE)]
     for name, data in [one for one in own if not one[0].startswith(".")][:MOST]:
         yield _make_skill(name, data, one_line(str(root / FOLDER / "skills" / name / FILE)), "project")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
@@ -52,15 +53,14 @@ async def folder_diff(folder: Path, ledger: Ledger | None, session: str) -> dict
 
 
 def _by_git(folder: Path, stop: StopFlag) -> dict[str, Any]:
-    found = find_program("git")
-    if found is None:
-        raise _Unable("git is not installed")
+    found = _find_git(folder)
     if _git(found, folder, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
         raise _Unable("this folder is not in a git repository")
     head, status = _git(found, folder, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
         head, _ = _git(found, folder, stop, "hash-object", "-t", "tree", "/dev/null")
-    text, status = _git(found, folder, stop, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
+    quiet = _without_filters(found, folder, stop)
+    text, status = _git(found, folder, stop, *quiet, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
     if status:
         raise _Unable("git could not compare")
     listed, _ = _git(found, folder, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
@@ -107,10 +107,8 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
 
 
 def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
-    found = find_program("git")
-    if found is None:
-        raise _Unable("git is not installed")
-    text, status = _git(found, folder, stop, *DIFF, revision, "--")
+    found = _find_git(folder)
+    text, status = _git(found, folder, stop, *_without_filters(found, folder, stop), *DIFF, revision, "--")
     if status:
         raise _Unable(f"git does not know `{revision}` here")
     return text[:MOST].decode("utf-8", "replace")
@@ -138,6 +136,26 @@ def _new_file(path: Path, name: str) -> str:
         return ""
     read = decode_file(content.data)
     return unified_diff(None, read.text, name) if read is not None else ""
+
+
+def _find_git(folder: Path) -> str:
+    found = find_program("git", project_root(folder))
+    if found is None:
+        raise _Unable("git is not installed")
+    return found
+
+
+def _without_filters(git: str, folder: Path, stop: StopFlag) -> list[str]:
+    """Return options that switch off the filters of the repository's own configuration: a diff would run them."""
+    names: set[str] = set()
+    for place in ("--local", "--worktree"):
+        query = ("config", place, "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")
+        listed, _ = _git(git, folder, stop, *query)
+        names.update(name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name)
+    if any("=" in name for name in names):
+        raise _Unable("the repository's configuration names programs that cannot be switched off")
+    off = {"clean": "", "smudge": "", "process": "", "required": "false"}
+    return [word for name in sorted(names) for key, value in off.items() for word in ("-c", f"{name}.{key}={value}")]
 
 
 def _git(git: str, folder: Path, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:

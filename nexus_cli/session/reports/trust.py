@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings
-from nexus_cli.config.trust import FOLDER, Configuration, trust_state
+from nexus_cli.config.trust import FOLDER, Configuration, part_text, trust_state, trusted_keys, trusted_texts
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.sections.recipe import NAME, recipe_names
 from nexus_cli.context.text_file import decode
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.recipes import INSIDE, folders
+from nexus_cli.tools.edit_preview import unified_diff
 
 
 def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
-    """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `problems`, `state`.
+    """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `items`, `problems`,
+    `state`.
 
-    `loaded` are the person's settings without the project's.
+    `loaded` are the person's settings without the project's. Each of `items` is trusted by itself.
     """
     problems = [one_line(found.problem)] if found.problem else []
     said = ProjectSettings({})
@@ -41,8 +44,38 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
             for name, data in found.files.items()
             if name != FILE
         ],
+        "items": [*_items(project, found)],
         "problems": problems,
     }
+
+
+def _items(project: Path, found: Configuration) -> Iterator[dict[str, str]]:
+    """Yield kind and name of every item with its state and what is different since it was trusted, as a unified diff.
+
+    A state is `trusted`, `changed`, `new` (all of them, of a project that was never trusted) or `removed`.
+    """
+    in_force, before = trusted_keys(project, found), trusted_texts(project)
+    for key, item in found.items.items():
+        state = "trusted" if key in in_force else "changed" if key in before else "new"
+        now = {name: part_text(data) for name, data in item.parts.items()}
+        diff = _diff_parts(before.get(key, {}), now) if before and state != "trusted" else ""
+        yield {"kind": item.kind, "name": one_line(item.name), "state": state, "diff": diff}
+    for key in before.keys() - found.items.keys():
+        kind, _, name = key.partition(" ")
+        yield {"kind": kind, "name": one_line(name), "state": "removed", "diff": _diff_parts(before[key], {})}
+
+
+def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> str:
+    """Return what is different in the parts of an item; of a part that is no text only that it is."""
+    diffs = []
+    for name in sorted({*before, *now}):
+        path, old, new = f"{FOLDER}/{name}", before.get(name, ""), now.get(name, "")
+        if old is None or new is None:
+            diffs.append(f"{one_line(path)}: binary, or too large to be compared\n")
+        elif old != new:
+            made = unified_diff(old if name in before else None, new, path)
+            diffs.append(made or f"{one_line(path)}: different\n")
+    return "".join(diffs)
 
 
 def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> dict[str, Any]:

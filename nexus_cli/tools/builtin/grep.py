@@ -64,7 +64,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
         if "glob" in arguments and not PathPattern(arguments["glob"]).select([target.name, path]):
             return ToolResult(f"no matches: {path} does not fit `glob`", counts={"matches": 0})
-    paths = _narrow_by_rg(root, names, arguments, stop)
+    paths = _narrow_by_rg(find_program("rg", project), root, names, arguments, stop)
     job = {
         "pattern": arguments["pattern"],
         "ignore_case": arguments.get("ignore_case", False),
@@ -98,10 +98,11 @@ def _libraries() -> list[str]:
     return [str(place.parent) for place in places]
 
 
-def _narrow_by_rg(root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: StopFlag) -> Sequence[str]:
+def _narrow_by_rg(
+    rg: str | None, root: Path, names: Sequence[str], arguments: Mapping[str, Any], stop: StopFlag
+) -> Sequence[str]:
     """Return the files that `rg` cannot rule out; all of them without it, or where the pattern may mean something
     else."""
-    rg = find_program("rg")
     pattern = arguments["pattern"]
     if rg is None or len(names) < 2 or not pattern or _OTHER_DIALECT.search(pattern):
         return names

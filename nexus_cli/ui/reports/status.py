@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 WIDE = 50
 """Least width at which names have a column of their own."""
 TRUST = {
     "trusted": "trusted",
-    "changed": "not trusted any more: its configuration has changed (`nexus trust`)",
+    "changed": "trusted in part: something is new or has changed (`nexus trust`)",
     "untrusted": "not trusted: its configuration is not in effect (`nexus trust`)",
     "nothing": "has no configuration of its own",
 }
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 STANDS = {
     "trusted": "It is in effect.",
-    "changed": "It has changed since it was trusted and is not in effect.",
+    "changed": "What is new or has changed is not in effect; the rest is.",
     "untrusted": "It is not in effect.",
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
+SINCE = {
+    "changed": "Changed since it was trusted", "new": "New since this was trusted",
+    "removed": "Removed since it was trusted",
+}  # fmt: skip
 NO_SKILLS = "There are no skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
 NO_MODEL = "No model is usable yet: there is no key and no local server. `nexus login PROVIDER` stores a key."
 PRICES = (
@@ -97,7 +103,8 @@ def doctor_text(value: Value, width: int) -> str:
 
 
 def trust_text(value: Value, width: int) -> str:
-    """Return each setting with what it does, each file by its kind, and the state."""
+    """Return each setting with what it does, each file by its kind, what is different since the last time, the
+    state."""
     lines = filled(value["project"], width, "  ")
     for setting in value["settings"]:
         lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
@@ -107,6 +114,15 @@ def trust_text(value: Value, width: int) -> str:
         lines += filled(f"{file['name']}, {number(file['bytes'])} bytes", width, " " * 6, "  ")
     for problem in value["problems"]:
         lines += filled(f"Not in effect: {problem}", width, " " * 6, "  ")
+    for item in value["items"]:
+        what = " ".join(filter(None, (item["kind"], item["name"])))
+        if item["kind"] in ("rule", "server"):
+            lines += filled(what, width, " " * 6, "  ")
+        if item["diff"]:
+            lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]
+            for line in item["diff"].splitlines():
+                first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
+                lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
     stands = STANDS[value["state"]]
     if value["problems"] and value["state"] == "trusted":
         stands = "It is in effect, but for what is named above."

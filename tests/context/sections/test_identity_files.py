@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.trust import Configuration, trust, trust_state
+from nexus_cli.config.trust import Configuration, trust, trusted_configuration
 from nexus_cli.context.sections import identity_files as persona
 from nexus_cli.context.sections.identity_files import (
     IDENTITY,
@@ -66,14 +66,14 @@ def test_what_takes_effect_of_a_project_is_what_was_judged(tmp_path: Path, monke
         (own / name).write_text(text)
     trust(tmp_path)
 
-    def meanwhile(root: Path, found: Configuration) -> str:
-        judged = trust_state(root, found)
+    def meanwhile(root: Path) -> Configuration:
+        judged = trusted_configuration(root)
         for name in ("AGENT.md", "SOUL.md"):
             (own / name).unlink()
             (own / name).symlink_to("/etc/passwd")
         return judged
 
-    monkeypatch.setattr(persona, "trust_state", meanwhile)
+    monkeypatch.setattr(persona, "trusted_configuration", meanwhile)
     soul, agent = read_identity_files(IDENTITY, tmp_path)
     assert agent.text == "You are a pirate." and "only the first 1,048,576 bytes" in soul.notice
 

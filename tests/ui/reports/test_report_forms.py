@@ -265,6 +265,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "reflection": {"text": text},
         "trust": {
             "project": text, "state": "trusted" if many % 2 else "changed", "refused": [text] * many,
+            "items": [{"kind": "server", "name": text, "state": "changed", "diff": f"-{text}\n+{text}\n"}] * many,
             "settings": [{"key": text, "value": text, "effect": text}] * many, "problems": [text] * many,
             "files": [{"name": text, "bytes": 10**6}] * many,
         },
