@@ -22,7 +22,7 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.sandbox import syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import CarveOuts, PutBack
+from nexus_cli.sandbox.carve_outs import PutBack, release_carve_outs, share_carve_outs
 from nexus_cli.sandbox.landlock import RuleCache
 from nexus_cli.sandbox.profile import Profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
@@ -54,7 +54,6 @@ class Confinement:
             raise WallError(probe.why)
         self._program = probe.program
         self._put_back_folder = put_back_folder
-        self._known: CarveOuts | None = None
         self._lock = threading.Lock()
         self._rules: RuleCache | None = None
         self._filter = b""
@@ -93,23 +92,28 @@ class Confinement:
         if not self.profile.guarded or self.backend is Backend.NONE:
             yield told
             return
-        before = self._known = CarveOuts(self.profile, self._known)
+        before = share_carve_outs(self.profile)
         try:
             yield told
         finally:
             try:
                 found = self._in_walls(before.put_back) if self._rules is not None else before.put_back()
+                self._keep_left(found)
+                told += [one.line(self.profile.project) for one in found]
+            except OSError as error:
+                told.append(f"protected places were not compared: {error.strerror}")
             finally:
-                before.close()
-            self._keep_left(found)
-            told += [one.line(self.profile.project) for one in found]
+                release_carve_outs(self.profile)
 
     def _mount_points(self) -> list[Path]:
-        """Return the carve-outs that exist, as `keep_carve_outs` saw them if that is in force."""
+        """Return the carve-outs that exist."""
         if not self.profile.guarded:
             return []
-        seen = self._known or CarveOuts(self.profile)
-        return seen.mount_points()
+        seen = share_carve_outs(self.profile)
+        try:
+            return seen.mount_points()
+        finally:
+            release_carve_outs(self.profile)
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         assert self._program is not None

@@ -95,6 +95,9 @@ HARM = {
     "25 start-up files": "echo x > .envrc; echo x > .bashrc; echo x > .vimrc",
     "25 folders of tools": "rm -rf .vscode; mkdir .idea; echo x > .idea/x; echo x > .husky/pre-commit; mkdir .claude",
     "25 a link in place of a folder": "mv .vscode v; ln -s $OUT .vscode; echo x > .vscode/tasks.json",
+    "25 what we may not read": "echo x > .git/hooks/pre-push; chmod 0 .git/hooks/* .git/hooks; chmod 500 .git .",
+    "25 a folder that we may not read": "mkdir -p .idea/x; echo x > .idea/x/y; chmod 0 .idea/x .idea; chmod 0 .envrc",
+    "25 a hard link of one": "ln .git/config here; echo '[alias]' >> here; ln AGENTS.md there; echo x >> there",
     "26 other letters": "mkdir -p .GIT/Hooks .Vscode; echo x > .GIT/Hooks/pre-commit; echo x > agents.MD",
 }
 
@@ -218,6 +221,24 @@ def test_a_repository_that_the_command_makes_stays_and_runs_nothing(ground: Grou
     assert "example.org" in config
     _, _, config = in_user(ground.user, lambda: act("; git config core.sshCommand 'touch x'"))
     assert "sshCommand" not in config and "repositoryformatversion = 0" in config
+
+
+@pytest.mark.parametrize("longer", [True, False])
+def test_a_command_that_begins_meanwhile_does_not_take_harm_for_the_state_to_keep(ground: Ground, longer: bool) -> None:
+    def act() -> list[str]:
+        with open_scene(ground) as scene:
+            walls = [Confinement(scene.profile(name), ground.probe) for name in ("write", "net")]
+            first, second = (one.keep_carve_outs() for one in walls)
+            first.__enter__()
+            scene_harm = "echo mine > .envrc; echo x > .git/hooks/pre-commit"
+            child = walls[0].start(["bash", "-c", scene_harm], cwd=scene.project, env=scene.environ)
+            child.wait()
+            second.__enter__()
+            for context in (first, second) if longer else (second, first):
+                context.__exit__(None, None, None)
+            return [name for name in (".envrc", ".git/hooks/pre-commit") if (scene.project / name).exists()]
+
+    assert in_user(ground.user, act) == []
 
 
 def test_what_was_left_there_is_kept_for_the_person(ground: Ground) -> None:
