@@ -341,11 +341,19 @@ def _is_handle_of(handle: int, path: Path) -> bool:
 def _read(path: Path) -> bytes | None:
     """Return the bytes of a regular file; None for anything else, and for what is too large or cannot be read."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            about = os.fstat(file.fileno())
-            return file.read() if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES else None
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
+            return None
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
 
 
 def _write(path: Path, content: bytes, node: SavedNode) -> None:

@@ -164,7 +164,7 @@ class Scene:
     def start(self, words: str, confinement: Confinement) -> tuple[tuple[str, ...], str]:
         """Run a line of bash to its end; return what was put back, and what it printed. Cheaper than `run`."""
         options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        with confinement.keep_carve_outs() as told:
+        with confinement.watch_command() as told:
             child = confinement.start(["bash", "-c", words], cwd=self.project, env=self.environ, **options)
             text = child.communicate()[0].decode("utf-8", "replace")
         return tuple(told), text

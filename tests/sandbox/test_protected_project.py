@@ -228,7 +228,7 @@ def test_a_command_that_begins_meanwhile_does_not_take_harm_for_the_state_to_kee
     def act() -> list[str]:
         with open_scene(ground) as scene:
             walls = [Confinement(scene.profile(name), ground.probe) for name in ("write", "net")]
-            first, second = (one.keep_carve_outs() for one in walls)
+            first, second = (one.watch_command() for one in walls)
             first.__enter__()
             scene_harm = "echo mine > .envrc; echo x > .git/hooks/pre-commit"
             child = walls[0].start(["bash", "-c", scene_harm], cwd=scene.project, env=scene.environ)
