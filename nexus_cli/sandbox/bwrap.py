@@ -51,7 +51,7 @@ def bwrap_arguments(
             line += ["--dev-bind" if root.is_relative_to("/dev") else "--bind", str(root), str(root)]
     line += _keep_read_only(carve_outs, profile)
     covered: list[str] = []
-    for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden}):
+    for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden if os.path.lexists(hidden)}):
         if is_below(path, covered):
             continue
         if os.path.isdir(path):

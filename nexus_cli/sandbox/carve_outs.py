@@ -12,6 +12,7 @@ import fnmatch
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -46,6 +47,7 @@ class SavedNode:
     """Device, inode, size and times; `ctime` cannot be set back by a command."""
     content: bytes | None
     """The bytes of a file, the target of a link; None for a folder, and for what was too large."""
+    owner: tuple[int, int]
     racy: bool = False
     passage: bool = False
     """A folder on the way to others: its own entries may change."""
@@ -107,6 +109,11 @@ class CarveOuts:
     def put_back(self) -> list[PutBack]:
         """Compare with now, put back what changed, take away what appeared, and return what was done."""
         told = self._put_git_back()
+        for path, node in self.nodes.items():
+            # First of all: what cannot be listed or written could not be put back.
+            if node.kind == stat.S_IFDIR and _is_folder(path) and os.lstat(path).st_mode != node.mode:
+                with suppress(OSError):
+                    os.chmod(path, stat.S_IMODE(node.mode))
         fresh = self._profile.project / GIT_FOLDER not in self.nodes
         now = [path for path, _ in protected_paths(self._profile)] if self._complete else []
         for path in reversed(now):
@@ -123,13 +130,12 @@ class CarveOuts:
         if old is not None and old.stamp == stamp and not old.racy:
             return old
         content: bytes | None = None
-        with suppress(OSError):
-            if stat.S_ISLNK(about.st_mode):
-                content = os.fsencode(os.readlink(path))
-            elif stat.S_ISREG(about.st_mode) and self._bytes + about.st_size <= MOST_BYTES:
-                content = _read(path)
-                self._bytes += len(content)
-        return SavedNode(about.st_mode, stamp, content, racy, passage)
+        if stat.S_ISLNK(about.st_mode):
+            content = os.fsencode(os.readlink(path))
+        elif self._bytes + about.st_size <= MOST_BYTES:
+            content = _read(path)
+            self._bytes += len(content or b"")
+        return SavedNode(about.st_mode, stamp, content, (about.st_uid, about.st_gid), racy, passage)
 
     def _is_same(self, path: Path, node: SavedNode) -> bool:
         try:
@@ -159,9 +165,10 @@ class CarveOuts:
                 self.nodes = {path: node for path, node in self.nodes.items() if not path.is_relative_to(here)}
             return [PutBack(here, "changed")]
         told = self._take_away(here, fresh_git=False) if os.path.lexists(here) else []
-        if os.path.lexists(here):
+        try:
+            os.rename(went, here)
+        except OSError:
             return [*told, PutBack(here, "changed")]
-        os.rename(went, here)
         return [*told, PutBack(here, "restored")]
 
     def _take_away(self, path: Path, *, fresh_git: bool) -> list[PutBack]:
@@ -170,12 +177,13 @@ class CarveOuts:
             about = os.lstat(path)
         except OSError:
             return []
-        content = _read(path) if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES else None
+        content = _read(path)
         of_git = fresh_git and path.is_relative_to(self._profile.project / GIT_FOLDER)
         if of_git and (stat.S_ISDIR(about.st_mode) or path.suffix == ".sample" or _is_plain(path, content)):
             return []
         try:
             if stat.S_ISDIR(about.st_mode):
+                path.chmod(0o700)
                 for name in os.listdir(path):
                     self._take_away(path / name, fresh_git=False)
                 path.rmdir()
@@ -192,9 +200,8 @@ class CarveOuts:
             return []
         left = None
         try:
-            about = os.lstat(path) if os.path.lexists(path) else None
-            if about is not None:
-                left = _read(path) if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES else None
+            if os.path.lexists(path):
+                left = _read(path)
                 if node.content is None and node.kind == stat.S_IFREG:
                     return [PutBack(path, "changed")]
                 self._take_away(path, fresh_git=False)
@@ -203,12 +210,41 @@ class CarveOuts:
             elif stat.S_ISLNK(node.mode) and node.content is not None:
                 os.symlink(os.fsdecode(node.content), path)
             elif node.content is not None:
-                _write(path, node.content, stat.S_IMODE(node.mode))
+                _write(path, node.content, node)
             else:
                 return [PutBack(path, "changed", left)]
         except OSError:
             return [PutBack(path, "changed", left)]
         return [PutBack(path, "restored", left)]
+
+
+_IN_FORCE: dict[tuple[Path, ...], tuple[CarveOuts, int]] = {}
+_LAST: dict[tuple[Path, ...], CarveOuts] = {}
+_LOCK = threading.Lock()
+
+
+def share_carve_outs(profile: Profile) -> CarveOuts:
+    """Return the state that commands of this project are compared with: one for all that run at the same time.
+
+    A state taken while another command runs could hold what that one did, and would put it back later.
+    """
+    key = profile.guarded
+    with _LOCK:
+        state, users = _IN_FORCE.get(key) or (CarveOuts(profile, _LAST.get(key)), 0)
+        _IN_FORCE[key] = state, users + 1
+        return state
+
+
+def release_carve_outs(profile: Profile) -> None:
+    """End one use of the state that `share_carve_outs` returned."""
+    key = profile.guarded
+    with _LOCK:
+        state, users = _IN_FORCE.pop(key)
+        if users > 1:
+            _IN_FORCE[key] = state, users - 1
+        else:
+            state.close()
+            _LAST[key] = state
 
 
 def protected_paths(profile: Profile) -> Iterator[tuple[Path, bool]]:
@@ -221,6 +257,7 @@ def protected_paths(profile: Profile) -> Iterator[tuple[Path, bool]]:
             names = sorted(os.listdir(folder))
         except OSError:
             continue
+        yield folder, True
         for name in names:
             folded = name.lower() if name.isascii() else fold_name(name)
             if folded == GIT_FOLDER:
@@ -301,16 +338,31 @@ def _is_handle_of(handle: int, path: Path) -> bool:
     return (about.st_dev, about.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _read(path: Path) -> bytes:
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read(MOST_BYTES + 1)
+def _read(path: Path) -> bytes | None:
+    """Return the bytes of a regular file; None for anything else, and for what is too large or cannot be read."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
+            return None
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def _write(path: Path, content: bytes, node: SavedNode) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "wb") as file:
         file.write(content)
-        os.fchmod(file.fileno(), mode)
+        with suppress(OSError):
+            os.fchown(file.fileno(), *node.owner)
+        os.fchmod(file.fileno(), stat.S_IMODE(node.mode))
 
 
 _MINIMAL_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"

@@ -22,16 +22,17 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.sandbox import syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import CarveOuts, PutBack
+from nexus_cli.sandbox.carve_outs import CarveOuts, PutBack, release_carve_outs, share_carve_outs
 from nexus_cli.sandbox.landlock import RuleCache
 from nexus_cli.sandbox.profile import Profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
+from nexus_cli.sandbox.walled_thread import WalledThread, end_strays
 
 _T = TypeVar("_T")
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
-_TRUNCATE_SINCE = 3
-"""The version of Landlock that knows truncation."""
+_TRUNCATE_SINCE, _SIGNALS_SINCE = 3, 6
+"""Versions of Landlock that know truncation, and that keep signals inside."""
 
 
 class WallError(OSError):
@@ -54,8 +55,9 @@ class Confinement:
             raise WallError(probe.why)
         self._program = probe.program
         self._put_back_folder = put_back_folder
-        self._known: CarveOuts | None = None
         self._lock = threading.Lock()
+        self._abi = probe.abi
+        self._watched: dict[int, list[tuple[WalledThread, int]]] = {}
         self._rules: RuleCache | None = None
         self._filter = b""
         if self.backend is Backend.LANDLOCK:
@@ -80,36 +82,52 @@ class Confinement:
             case Backend.NONE:
                 return subprocess.Popen(argv, **options)
             case Backend.LANDLOCK:
-                return self._in_walls(lambda: subprocess.Popen(argv, **options))
+                return self._start_in_landlock(argv, options)
             case Backend.BWRAP:
                 return self._start_in_bwrap(argv, options)
             case Backend.SEATBELT:
                 return subprocess.Popen(seatbelt_arguments(self.profile, argv, self._mount_points()), **options)
 
     @contextmanager
-    def keep_carve_outs(self) -> Iterator[list[str]]:
-        """Hold the protected places of the project around a command; the list is filled as the context ends."""
+    def watch_command(self) -> Iterator[list[str]]:
+        """End what a command left running, and hold the protected places around it.
+
+        The list is filled as the context ends: a line for each place that the command had changed.
+        """
         told: list[str] = []
-        if not self.profile.guarded or self.backend is Backend.NONE:
-            yield told
-            return
-        before = self._known = CarveOuts(self.profile, self._known)
+        me = threading.get_ident()
+        self._watched[me] = []
+        guarded = bool(self.profile.guarded) and self.backend is not Backend.NONE
+        before = share_carve_outs(self.profile) if guarded else None
         try:
             yield told
         finally:
-            try:
-                found = self._in_walls(before.put_back) if self._rules is not None else before.put_back()
-            finally:
-                before.close()
+            for thread, since in self._watched.pop(me):
+                with suppress(OSError):
+                    end_strays(thread, since)
+                thread.end()
+            if before is not None:
+                told += self._put_back(before)
+
+    def _put_back(self, before: CarveOuts) -> list[str]:
+        try:
+            found = self._in_walls(before.put_back) if self._rules is not None else before.put_back()
             self._keep_left(found)
-            told += [one.line(self.profile.project) for one in found]
+        except OSError as error:
+            return [f"protected places were not compared: {error.strerror}"]
+        finally:
+            release_carve_outs(self.profile)
+        return [one.line(self.profile.project) for one in found]
 
     def _mount_points(self) -> list[Path]:
-        """Return the carve-outs that exist, as `keep_carve_outs` saw them if that is in force."""
+        """Return the carve-outs that exist."""
         if not self.profile.guarded:
             return []
-        seen = self._known or CarveOuts(self.profile)
-        return seen.mount_points()
+        seen = share_carve_outs(self.profile)
+        try:
+            return seen.mount_points()
+        finally:
+            release_carve_outs(self.profile)
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         assert self._program is not None
@@ -123,31 +141,23 @@ class Confinement:
         finally:
             os.close(handle)
 
+    def _start_in_landlock(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
+        watched = self._watched.get(threading.get_ident())
+        if watched is None or self._abi < _SIGNALS_SINCE:
+            return self._in_walls(lambda: subprocess.Popen(argv, **options))
+        with _no_collection():
+            thread = WalledThread(self._confine_thread)
+            watched.append((thread, int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))))
+            return thread.call(lambda: subprocess.Popen(argv, **options))
+
     def _in_walls(self, act: Callable[[], _T]) -> _T:
         """Return what `act` returns in a thread that has the rights of the profile and ends with it."""
-        made: list[_T] = []
-        failed: list[BaseException] = []
-
-        def run() -> None:
+        with _no_collection():
+            thread = WalledThread(self._confine_thread)
             try:
-                self._confine_thread()
-                made.append(act())
-            except BaseException as error:  # raised again in the thread of the caller
-                failed.append(error)
-
-        # Finalizers of other people's objects must not run where they have no rights.
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            thread = threading.Thread(target=run, name="sandbox")
-            thread.start()
-            thread.join()
-        finally:
-            if collects:
-                gc.enable()
-        if failed:
-            raise failed[0]
-        return made[0]
+                return thread.call(act)
+            finally:
+                thread.end()
 
     def _confine_thread(self) -> None:
         """Give up, in this thread and for good, what the profile does not grant; then see that it is so."""
@@ -172,6 +182,18 @@ class Confinement:
                     kept = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{number}-{one.path.name}"
                     with open(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                         file.write(one.content)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the finalizers of other people's objects from running in a thread that has not their rights."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _can_write_to_proc() -> bool:

@@ -98,8 +98,8 @@ class Walls(Protocol):
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start `argv` as `Popen(argv, **options)` would, inside the walls; raise `OSError` if they do not stand."""
 
-    def keep_carve_outs(self) -> AbstractContextManager[Sequence[str]]:
-        """Hold the protected places around the life of a child; the lines are complete when the context has ended."""
+    def watch_command(self) -> AbstractContextManager[Sequence[str]]:
+        """End what a child left running and put back what it changed; the lines are complete when the context ends."""
 
 
 def run_process(
@@ -125,7 +125,7 @@ def run_process(
     own = child_environment(env, cwd)
     if confinement is None:
         return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show)
-    with confinement.keep_carve_outs() as put_back:
+    with confinement.watch_command() as put_back:
         result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show)
     return replace(result, put_back=tuple(put_back))
 

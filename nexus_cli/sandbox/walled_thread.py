@@ -1,0 +1,99 @@
+"""A thread with fewer rights than this process, and what of a command still runs inside its walls."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+_TRIES, _PAUSE = 100, 0.005
+"""Rounds of killing what forks meanwhile, and seconds between two."""
+
+
+class WalledThread:
+    """A thread that first gives up its rights and then does what it is called for, one thing after the other."""
+
+    def __init__(self, confine: Callable[[], object]) -> None:
+        """Start it; raise what `confine` raises."""
+        self._wanted: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
+        self._done: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="sandbox", daemon=True)
+        self._thread.start()
+        try:
+            self.call(confine)
+        except BaseException:
+            self.end()
+            raise
+
+    def call(self, act: Callable[[], _T]) -> _T:
+        """Return what `act` returns there, or raise what it raises."""
+        self._wanted.put(act)
+        result, error = self._done.get()
+        if error is not None:
+            raise error
+        made: _T = result
+        return made
+
+    def end(self) -> None:
+        """Let the thread end."""
+        self._wanted.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while (act := self._wanted.get()) is not None:
+            try:
+                self._done.put((act(), None))
+            except BaseException as error:  # raised again in the thread of the caller
+                self._done.put((None, error))
+            del act
+
+
+def end_strays(thread: WalledThread, since: int) -> int:
+    """Kill all processes inside the walls of `thread`, however they left their group; return how many there were.
+
+    From Landlock's version 6 a process may signal only what is inside its own walls: so whatever `thread` may signal
+    is of its command. That this holds is tried first, on our parent; only processes born after `since` are touched.
+    """
+    outside = os.getppid()
+    if _may_signal(outside) and thread.call(lambda: _may_signal(outside)):
+        return 0
+    return thread.call(lambda: _kill_all_within_reach(since))
+
+
+def _kill_all_within_reach(since: int) -> int:
+    killed: set[int] = set()
+    for _ in range(_TRIES):
+        near = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _may_signal(pid)]
+        found = [pid for pid in near if pid != os.getpid() and _read_birth(pid) >= since]
+        if not found:
+            break
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        killed.update(found)
+        time.sleep(_PAUSE)
+    return len(killed)
+
+
+def _read_birth(pid: int) -> int:
+    """Return when a process began, in ticks since boot; -1 if it has ended or nobody waits for it."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return -1
+    return -1 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _may_signal(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

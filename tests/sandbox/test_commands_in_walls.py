@@ -1,0 +1,296 @@
+"""Commands in walls behave as others: they end, with all they started; tools work; odd projects are told."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
+
+from nexus_cli.config.paths import Places
+from nexus_cli.sandbox.backend import Backend
+from nexus_cli.sandbox.command_environment import child_environment_for, is_secret
+from nexus_cli.sandbox.profile import TempFolder, find_caches, make_profile
+from nexus_cli.sandbox.seatbelt import seatbelt_arguments
+from nexus_cli.tools.process_tree import find_group
+
+SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
+
+
+@pytest.fixture(params=SOME, ids=lambda ground: ground.name)
+def ground(request: pytest.FixtureRequest) -> Ground:
+    found: Ground = request.param
+    if found.missing:
+        pytest.skip(found.missing)
+    return found
+
+
+def in_scene(ground: Ground, act: Any) -> Any:
+    def run() -> Any:
+        with open_scene(ground) as scene:
+            return act(scene)
+
+    return in_user(ground.user, run)
+
+
+def running(mark: str) -> int:
+    """The number of processes with `mark` in their command line."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += mark.encode() in path.read_bytes()
+        except OSError:
+            continue
+    return found
+
+
+def test_daemons_stay_in_the_walls_and_end_with_the_command(ground: Ground) -> None:
+    """Walls 47 and 52."""
+    mark = f"61{os.getpid()}"
+
+    def act(scene: Scene) -> tuple[int, int, bool]:
+        done = scene.run(
+            f"(setsid sh -c 'sleep 0.1; echo x > $OUT/daemon; exec sleep {mark}' >&- 2>&- &) ; "
+            f"for i in $(seq 50); do sleep {mark} & done; sleep 0.3"
+        )
+        return done.left, running(mark), (scene.out / "daemon").exists()
+
+    left, still, escaped = in_scene(ground, act)
+    assert left >= 50 and not still and not escaped
+
+
+def test_not_even_who_hides_outlives_the_command(ground: Ground) -> None:
+    """No environment, no parent, a session of its own: unknown to the process tree."""
+    mark = f"63{os.getpid()}"
+
+    def act(scene: Scene) -> tuple[int, bool]:
+        late = scene.project / "late"
+        scene.run(
+            f"(env -i setsid /bin/sh -c '(/bin/sleep {mark} & /bin/sleep 3; echo x > late) >/dev/null 2>&1 &' &) ;"
+            "sleep 0.2"
+        )
+        left, early = running(mark), late.exists()
+        time.sleep(0 if left or early else 1)
+        return left, late.exists()
+
+    assert in_scene(ground, act) == (0, False)
+
+
+def test_the_time_limit_gives_a_command_time_to_end(ground: Ground) -> None:
+    """Wall 60: SIGTERM first, as without walls."""
+
+    def act(scene: Scene) -> tuple[bool, str, bool]:
+        done = scene.run("trap 'echo cleaned; touch cleaned; exit 3' TERM; echo begun; sleep 50 & wait", seconds=0.5)
+        return done.timed_out, done.output.decode(), (scene.project / "cleaned").exists()
+
+    timed_out, text, cleaned = in_scene(ground, act)
+    assert timed_out and text.startswith("begun\ncleaned\n") and cleaned
+
+
+def test_much_output_is_counted_and_statuses_come_through(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[int, int, int, int]:
+        done = scene.run("head -c 20000000 /dev/zero; exit 7")
+        return len(done.output), done.status, scene.run("kill -9 $$").status, scene.run("nowhere-such 2>&-").status
+
+    assert in_scene(ground, act) == (20_000_000, 7, 137, 127)
+
+
+def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground) -> None:
+    """Wall 29."""
+    mark = f"62{os.getpid()}"
+
+    def act(scene: Scene) -> tuple[int, list[str], list[str]]:
+        before = sorted(map(str, scene.project.rglob("*")))
+        child = os.fork()
+        if child == 0:
+            scene.run(f"sleep {mark}")
+            os._exit(0)
+        limit = time.monotonic() + 10
+        while not running(mark) and time.monotonic() < limit:
+            time.sleep(0.02)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        while (left := running(mark)) and time.monotonic() < limit:
+            time.sleep(0.02)
+        return left, before, sorted(map(str, scene.project.rglob("*")))
+
+    left, before, after = in_scene(ground, act)
+    assert not left and before == after
+
+
+def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground: Ground) -> None:
+    """Wall 31; by a rule set that was already built, too."""
+
+    def act(scene: Scene) -> tuple[str, str, str]:
+        from nexus_cli.sandbox.confinement import Confinement
+        from nexus_cli.tools.cancellable_thread import StopFlag
+        from nexus_cli.tools.process import run_process
+
+        confinement = Confinement(scene.profile("read"), scene.ground.probe)
+
+        def cat(path: Path) -> str:
+            argv, env = ["cat", str(path)], scene.environ
+            done = run_process(argv, cwd=scene.project, env=env, stop=StopFlag(), seconds=9, confinement=confinement)
+            return done.output.decode()
+
+        (scene.home / "one").write_text("plain")
+        first = cat(scene.home / "one")
+        (scene.home / ".aws").mkdir()
+        (scene.home / ".aws/credentials").write_text("SECRET")
+        (scene.home / "two").write_text("plain")
+        return first, cat(scene.home / ".aws/credentials"), cat(scene.home / "two")
+
+    first, hidden, later = in_scene(ground, act)
+    assert first == later == "plain" and "SECRET" not in hidden
+
+
+def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Ground) -> None:
+    """Wall 59."""
+
+    def act(scene: Scene) -> list[tuple[tuple[str, ...], str]]:
+        found = []
+        for project in (scene.home, scene.base, Path("/")):
+            profile = scene.profile(project=project)
+            found.append((profile.notes, scene.text(f"cd; echo x > {scene.home}/new; mktemp >&-", profile)))
+        return found
+
+    for notes, text in in_scene(ground, act):
+        assert "home folder" in notes[0] and ("denied" in text or "Read-only" in text)
+
+
+def test_the_network_profile_reaches_a_server_and_still_no_unix_socket(ground: Ground) -> None:
+    program = "import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ['OUT'] + '/socket')"
+    words = f'exec 9<>/dev/tcp/127.0.0.1/$PORT && echo reached; "$PYTHON" -c "{program}" 2>&- && echo local'
+
+    def act(scene: Scene) -> list[str]:
+        asked = [scene.profile("net"), scene.profile("write"), scene.profile("write", unix_sockets=True)]
+        return [scene.text(words, profile) for profile in asked]
+
+    net, write, local = in_scene(ground, act)
+    assert net == "reached\n" and "reached" not in write and "local" not in write
+    assert local.endswith("local\n") and "reached" not in local
+
+
+def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground) -> None:
+    """Wall 62, with the tools that are installed for everybody."""
+    tools = {
+        "npm": "npm pack --silent",
+        "node": 'node -e \'require("fs").writeFileSync("made", "x")\' && cat made',
+        "gcc": "printf 'int main(){return 0;}' > a.c && gcc -pipe a.c -o a && ./a",
+        "make": "printf 'all:\\n\\techo built\\n' > Makefile && make -s",
+        "go": "echo module x > go.mod && printf 'package main\\nfunc main(){}\\n' > m.go && go build -o m . && ./m",
+    }
+    there = {name: words for name, words in tools.items() if shutil.which(name, path="/usr/local/bin:/usr/bin:/bin")}
+    if not there:
+        pytest.skip("no build tool is installed")
+
+    def act(scene: Scene) -> dict[str, str]:
+        (scene.project / "package.json").write_text('{"name": "x", "version": "1.0.0"}')
+        for cache in (".cache/go-build", ".npm/_cacache", ".npm/_logs", "go/pkg"):
+            (scene.home / cache).mkdir(parents=True)
+        found = {name: scene.run(words, seconds=50) for name, words in there.items()}
+        return {name: done.output.decode() for name, done in found.items() if done.status}
+
+    assert in_scene(ground, act) == {}
+
+
+def test_caches_that_do_not_exist_are_not_made_and_programs_are_never_writable(tmp_path: Path) -> None:
+    assert find_caches(tmp_path, {}) == []
+    for name in (".cache/pip", ".cargo/registry", ".cargo/bin", ".local/bin", "go/pkg", "go/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    found = {str(path.relative_to(os.path.realpath(tmp_path))) for path in find_caches(tmp_path, {})}
+    assert found == {".cache/pip", ".cargo/registry", "go/pkg"}
+    (tmp_path / ".cache/uv").symlink_to(tmp_path.parent)
+    assert not any(tmp_path.is_relative_to(path) for path in find_caches(tmp_path, {"GOCACHE": "/"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("OPENAI_API_KEY", True), ("ANTHROPIC_AUTH_TOKEN", True), ("AWS_SECRET_ACCESS_KEY", True), ("PGPASSWORD", True),
+        ("AWS_ACCESS_KEY_ID", True), ("npm_token", True), ("CLIENT_SECRET", True), ("DB_PASSWORD_FILE", True),
+        ("PATH", False), ("KEYBOARD", False), ("TOKENIZERS_PARALLELISM", False), ("SSH_AUTH_SOCK", False),
+        ("GIT_ASKPASS", False), ("MONKEY", False), ("COMPASS", False),
+    ],
+)  # fmt: skip
+def test_variables_are_secrets_by_their_names(name: str, secret: bool) -> None:
+    assert is_secret(name) is secret
+
+
+def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    environ = {"PATH": "/bin", "A_TOKEN": "x", "B_KEY": "y", "EMPTY_KEY": ""}
+    for name in ("read", "write", "net", "none"):
+        profile = make_profile(name, project=tmp_path, cwd=tmp_path, own=own, temp=tmp_path)
+        env, taken = child_environment_for(profile, environ, ["B_KEY"])
+        assert taken == ("A_TOKEN",) and env["B_KEY"] == "y" and "A_TOKEN" not in env
+        assert (env.get("TMPDIR") == str(tmp_path)) is (name != "none")
+
+
+def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_session(tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    one, two = TempFolder(own), TempFolder(own)
+    assert stat.S_IMODE(one.path.stat().st_mode) == 0o700 and one.path != two.path
+    code = (
+        "import sys, os, signal; from pathlib import Path; from nexus_cli.config.paths import Places;"
+        "from nexus_cli.sandbox.profile import TempFolder; t = TempFolder(Places(*[Path(sys.argv[1])] * 4));"
+        "print(t.path, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    left = Path(killed.stdout.strip())
+    assert left.is_dir()
+    for path in (left, one.path):
+        os.utime(path, (1, 1))
+    three = TempFolder(own)
+    assert not left.exists() and one.path.exists()
+    for folder in (one, two, three, three):
+        folder.close()
+        assert not folder.path.exists()
+
+
+def test_the_policy_for_macos_denies_last_and_takes_paths_as_parameters(tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    project = tmp_path / 'a "b" (c)'
+    (project / ".git").mkdir(parents=True)
+    profile = make_profile("write", project=project, cwd=project, own=own, temp=tmp_path, environ={"HOME": "/nowhere"})
+    line = seatbelt_arguments(profile, ["true", "-x"], [project / ".git/hooks"])
+    policy = line[line.index("-p") + 1]
+    assert line[0] == "/usr/bin/sandbox-exec" and line[-3:] == ["--", "true", "-x"]
+    assert "(deny default)" in policy and "network" not in policy and str(project) not in policy
+    values = dict(word.split("=", 1) for word in line if word.startswith("P") and "=" in word)
+    rules = [rule for rule in policy.splitlines() if "param" in rule]
+    shown = [rule.replace(f'(param "{key}")', values[key]) for rule in rules for key in values if f'"{key}"' in rule]
+    assert shown[0] == f"(allow file-write* (subpath {os.path.realpath(project)}))"
+    hooks = shown.index(f"(deny file-write* (subpath {project}/.git/hooks))")
+    assert f"(deny file-write-unlink (literal {project}/.git))" in shown[hooks:]
+    assert f"(deny file-read* file-write* (subpath {own.data}))" in shown[hooks:]
+    reading = make_profile("read", project=project, cwd=project, own=own, temp=None)
+    assert "allow file-write* (subpath" not in seatbelt_arguments(reading, ["x"], [])[2]
+    net = make_profile("net", project=project, cwd=project, own=own, temp=None)
+    assert "(allow network*)" in seatbelt_arguments(net, ["x"], [])[2]
+
+
+def test_no_walls_means_the_command_as_it_is() -> None:
+    ground = Ground("root" if os.getuid() == 0 else "ordinary", Backend.NONE)
+    text = in_scene(ground, lambda scene: scene.text("echo $0; cat $HOME/.netrc", scene.profile("none")))
+    assert text == "bash\nSECRET"
+
+
+def test_what_a_session_starts_leaves_no_group_and_no_descriptor(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[int, int]:
+        scene.run("true")
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            scene.run("true")
+        return before, len(os.listdir("/proc/self/fd"))
+
+    before, after = in_scene(ground, act)
+    assert before == after and not find_group(99999999)

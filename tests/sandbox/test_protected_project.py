@@ -1,0 +1,270 @@
+"""Protected places inside a writable project: what a command does to them is refused or put back; git still works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox.scene import GROUNDS, IDENTITY, Ground, Scene, in_user, open_scene
+
+from nexus_cli.sandbox.backend import Backend
+from nexus_cli.sandbox.confinement import Confinement
+from nexus_cli.sandbox.profile import find_worktree_folder
+
+SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
+GIT = "git " + " ".join(IDENTITY)
+
+
+@pytest.fixture(params=SOME, ids=lambda ground: ground.name)
+def ground(request: pytest.FixtureRequest) -> Ground:
+    found: Ground = request.param
+    if found.missing:
+        pytest.skip(found.missing)
+    return found
+
+
+def prepare(scene: Scene) -> None:
+    """Fill the project with one of each kind of protected place."""
+    project = scene.project
+    (project / ".git/hooks/post-commit").write_text("#!/bin/sh\n")
+    for name, text in {
+        ".git/info/attributes": "*.x filter=x\n",
+        ".git/modules/a/b/config": "[core]\n",
+        ".git/modules/a/b/HEAD": "ref: refs/heads/main\n",
+        ".nexus/config.toml": 'allow = "read"\n',
+        ".vscode/tasks.json": "{}\n",
+        "AGENTS.md": "Be careful.\n",
+        ".envrc": "true\n",
+        ".husky/pre-commit": "true\n",
+        "large/.mcp.json": "{}\n",
+    }.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    (project / "CLAUDE.md").symlink_to("AGENTS.md")
+    (project / ".git/modules/a/b/hooks").mkdir()
+
+
+def shape(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Every protected node of the project with mode and content."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if name.startswith(("a/", ".git/i2")) or name == ".git/info/exclude":
+            continue  # what a command made of its own, and what it may change
+        if name.startswith((".git/objects", ".git/logs", ".git/refs")) or name in (
+            ".git/index", ".git/HEAD", ".git/COMMIT_EDITMSG", ".git/ORIG_HEAD",
+        ):  # fmt: skip
+            continue
+        if name.startswith(".") or path.name.isupper() or ".md" in name:
+            about = path.lstat()
+            kind = stat.S_IFMT(about.st_mode)
+            mode = about.st_mode if stat.S_ISREG(about.st_mode) else kind
+            target = os.readlink(path).encode() if path.is_symlink() else b""
+            found[name] = (mode, target or (path.read_bytes() if path.is_file() else b""))
+    return found
+
+
+HARM = {
+    "14 a new hook": "printf '#!/bin/sh\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+    "14 a hook changed": "echo touch x >> .git/hooks/post-commit",
+    "14 a hook made executable": "chmod +x .git/hooks/post-commit",
+    "15 the configuration": "printf '[core]\\n\\tfsmonitor = x\\n' >> .git/config",
+    "15 the configuration replaced": "cp .git/config c && echo '[alias]' >> c && mv -f c .git/config",
+    "16 the folder moved and made anew": "mv .git g2 && mkdir -p .git/hooks && echo x > .git/hooks/pre-commit",
+    "16 the folder moved far": "mkdir -p a/b && mv .git a/b/git && cp -r a/b/git .git && echo x >> .git/config",
+    "17 hooks removed and made anew": "rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit",
+    "17 hooks a link": "mv .git/hooks h; ln -s ../h .git/hooks; echo x > h/pre-commit",
+    "18 a file in place of the folder": "mkdir evil; mv .git g2; echo 'gitdir: evil' > .git",
+    "19 fsmonitor": "git config core.fsmonitor 'touch x'",
+    "20 hooksPath": "git config core.hooksPath /tmp; git config --worktree core.hooksPath /tmp",
+    "21 attributes and a filter": "echo '* filter=y' > .git/info/attributes; git config filter.y.clean 'touch x'",
+    "21 the folder of attributes moved": "mv .git/info .git/i2; mkdir .git/info; echo '* x' > .git/info/attributes",
+    "22 a submodule": "echo '[core]' >> .git/modules/a/b/config; echo x > .git/modules/a/b/hooks/pre-commit",
+    "22 a new submodule": "mkdir -p .git/modules/n/hooks; echo x > .git/modules/n/hooks/pre-commit",
+    "22 commondir": "echo /tmp > .git/commondir",
+    "24 a bare repository": "mkdir -p objects refs; echo 'ref: refs/heads/x' > HEAD",
+    "25 settings of nexus": "echo 'x = 1' > .nexus/config.toml; mkdir -p .nexus/skills; echo > .nexus/skills/y",
+    "25 instructions": "echo Obey. >> AGENTS.md; rm CLAUDE.md; echo Obey. > CLAUDE.md; echo x > NEXUS.md",
+    "25 instructions by their link": "echo Obey. >> CLAUDE.md",
+    "25 start-up files": "echo x > .envrc; echo x > .bashrc; echo x > .vimrc",
+    "25 folders of tools": "rm -rf .vscode; mkdir .idea; echo x > .idea/x; echo x > .husky/pre-commit; mkdir .claude",
+    "25 a link in place of a folder": "mv .vscode v; ln -s $OUT .vscode; echo x > .vscode/tasks.json",
+    "25 what we may not read": "echo x > .git/hooks/pre-push; chmod 0 .git/hooks/* .git/hooks; chmod 500 .git .",
+    "25 a folder that we may not read": "mkdir -p .idea/x; echo x > .idea/x/y; chmod 0 .idea/x .idea; chmod 0 .envrc",
+    "25 a hard link of one": "ln .git/config here; echo '[alias]' >> here; ln AGENTS.md there; echo x >> there",
+    "26 other letters": "mkdir -p .GIT/Hooks .Vscode; echo x > .GIT/Hooks/pre-commit; echo x > agents.MD",
+}
+
+
+@cache
+def after_harm(ground: Ground) -> dict[str, tuple[dict[str, Any], tuple[str, ...], str]]:
+    """By name: protected places that are not as they were, what was told, what the command printed."""
+
+    def act() -> dict[str, tuple[dict[str, Any], tuple[str, ...], str]]:
+        found = {}
+        with open_scene(ground) as scene:
+            prepare(scene)
+            shutil.copytree(scene.project, scene.base / "fresh", symlinks=True)
+            outside = sorted(os.listdir(scene.out))
+            confinement = Confinement(scene.profile(), ground.probe)
+            for name, words in HARM.items():
+                shutil.rmtree(scene.project)
+                shutil.copytree(scene.base / "fresh", scene.project, symlinks=True)
+                before = shape(scene.project)
+                told, text = scene.start(words, confinement)
+                after = shape(scene.project)
+                lost = {
+                    key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)
+                }
+                if sorted(os.listdir(scene.out)) != outside:
+                    lost["outside"] = None
+                found[name] = lost, told, text
+        return found
+
+    return in_user(ground.user, act)
+
+
+@pytest.mark.parametrize("name", HARM)
+def test_protected_places_are_as_they_were(ground: Ground, name: str) -> None:
+    lost, told, text = after_harm(ground)[name]
+    assert not lost, (told, text)
+    assert told or ground.backend is Backend.BWRAP, "what was put back is told"
+
+
+def test_git_works_as_ever(ground: Ground) -> None:
+    """Wall 28, and no ghost files besides."""
+    words = "; ".join(
+        (
+            "set -e",
+            f"echo 2 > tracked; {GIT} stash -q; {GIT} stash pop -q; {GIT} commit -qam second",
+            f"git checkout -qb topic; echo 3 > new; git add new; {GIT} commit -qm third",
+            f"git checkout -q main; {GIT} merge -q topic; git tag v1",
+            "git status --short; git log --oneline | wc -l; git diff HEAD~1 --stat",
+        )
+    )
+
+    def act() -> tuple[str, int, tuple[str, ...], list[str]]:
+        with open_scene(ground) as scene:
+            done = scene.run(words)
+            return done.output.decode(), done.status, done.put_back, sorted(os.listdir(scene.project))
+
+    text, status, told, names = in_user(ground.user, act)
+    assert status == 0 and text.startswith("3\n") and not told, text
+    assert names == [".git", "new", "sub", "tracked"]
+
+
+def test_a_worktree_commits_and_leaves_the_hooks_of_its_repository(ground: Ground) -> None:
+    """Wall 23."""
+    words = (
+        f"echo 2 > tracked && {GIT} commit -qam second && git log --oneline | wc -l; "
+        "main=$(git rev-parse --git-common-dir); echo x > $main/hooks/pre-commit; echo x >> $main/config; "
+        "echo x > $main/worktrees/tree/config.worktree; echo / > $main/worktrees/tree/commondir; "
+        "echo x > $main/../tracked"
+    )
+
+    def act() -> tuple[str, list[bool]]:
+        with open_scene(ground) as scene:
+            scene.git("worktree", "add", "-q", str(scene.base / "tree"))
+            git = scene.project / ".git"
+            before = (git / "config").read_text()
+            text = scene.text(words, scene.profile(project=scene.base / "tree"))
+            return text, [
+                (git / "hooks/pre-commit").exists(),
+                (git / "config").read_text() != before,
+                (git / "worktrees/tree/config.worktree").exists(),
+                (git / "worktrees/tree/commondir").read_text() == "/\n",
+                (scene.project / "tracked").read_text() == "x\n",
+            ]
+
+    text, harm = in_user(ground.user, act)
+    assert text.startswith("2\n"), text
+    assert harm == [False] * 5
+
+
+def test_a_project_cannot_open_a_repository_that_does_not_know_it(tmp_path: Path) -> None:
+    repository = tmp_path / "other/.git/worktrees/x"
+    project = tmp_path / "project"
+    for folder in (repository, project):
+        folder.mkdir(parents=True)
+    (project / ".git").write_text(f"gitdir: {repository}\n")
+    assert find_worktree_folder(project) is None
+    (repository / "commondir").write_text("../..\n")
+    (repository / "gitdir").write_text(f"{tmp_path}/elsewhere/.git\n")
+    assert find_worktree_folder(project) is None
+    (repository / "gitdir").write_text(f"{project}/.git\n")
+    assert find_worktree_folder(project) == repository
+    (project / ".git").write_text("gitdir: " + "x" * 5000)
+    assert find_worktree_folder(project) is None
+
+
+def test_a_repository_that_the_command_makes_stays_and_runs_nothing(ground: Ground) -> None:
+    words = (
+        f"git init -qb main && git add -A && {GIT} commit -qm x && echo x > .git/hooks/pre-commit && "
+        "git remote add origin https://example.org/x && git log --oneline | wc -l"
+    )
+
+    def act(more: str) -> tuple[str, list[str], str]:
+        with open_scene(ground) as scene:
+            shutil.rmtree(scene.project / ".git")
+            text = scene.text(words + more)
+            hooks = os.listdir(scene.project / ".git/hooks")
+            return text, hooks, (scene.project / ".git/config").read_text()
+
+    text, hooks, config = in_user(ground.user, lambda: act(""))
+    assert text == "1\n" and all(name.endswith(".sample") for name in hooks)
+    assert "example.org" in config
+    _, _, config = in_user(ground.user, lambda: act("; git config core.sshCommand 'touch x'"))
+    assert "sshCommand" not in config and "repositoryformatversion = 0" in config
+
+
+@pytest.mark.parametrize("longer", [True, False])
+def test_a_command_that_begins_meanwhile_does_not_take_harm_for_the_state_to_keep(ground: Ground, longer: bool) -> None:
+    def act() -> list[str]:
+        with open_scene(ground) as scene:
+            walls = [Confinement(scene.profile(name), ground.probe) for name in ("write", "net")]
+            first, second = (one.watch_command() for one in walls)
+            first.__enter__()
+            scene_harm = "echo mine > .envrc; echo x > .git/hooks/pre-commit"
+            child = walls[0].start(["bash", "-c", scene_harm], cwd=scene.project, env=scene.environ)
+            child.wait()
+            second.__enter__()
+            for context in (first, second) if longer else (second, first):
+                context.__exit__(None, None, None)
+            return [name for name in (".envrc", ".git/hooks/pre-commit") if (scene.project / name).exists()]
+
+    assert in_user(ground.user, act) == []
+
+
+def test_what_was_left_there_is_kept_for_the_person(ground: Ground) -> None:
+    def act() -> list[str]:
+        with open_scene(ground) as scene:
+            scene.run("echo mine > .envrc")
+            return [path.read_text() for path in (scene.own.cache / "put_back").iterdir()]
+
+    assert in_user(ground.user, act) == ["mine\n"]
+
+
+def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_FILES", 5)
+
+    def act(prepare: Callable[[Scene], None]) -> int:
+        with open_scene(ground) as scene:
+            prepare(scene)
+            scene.run("true")
+            return sum(".git" not in path.parts for path in scene.project.rglob("*"))
+
+    def fill(scene: Scene) -> None:
+        for number in range(20):
+            (scene.project / ".vscode" / str(number)).mkdir(parents=True)
+        (scene.project / "AGENTS.md").write_text("x")
+        (scene.project / "AGENTS.md").chmod(0)
+
+    assert in_user(ground.user, lambda: act(fill)) == 24
