@@ -11,16 +11,21 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from time import thread_time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node, Parser, Tree
 
 LONGEST = 10_000
 """Characters of a line that may run unasked."""
 MOST_READ = 64_000
 """Characters that are parsed at all; a longer line is unclear."""
 MOST_NODES = 150_000
+MOST_SECONDS = 0.3
+"""Of CPU, for the parser."""
+_PIECE = 8192
+_LONGEST_UNKNOWN = 2_000
 
 _KINDS = frozenset({
     "program", "command", "command_name", "word", "string", "string_content", "raw_string", "ansi_c_string",
@@ -40,6 +45,10 @@ _NAMES = {
 }  # fmt: skip
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs that look like nothing."""
+_PIECES = frozenset({
+    "word", "number", "test_operator", "file_descriptor", "raw_string", "ansi_c_string", "string", "translated_string",
+})  # fmt: skip
+"""Nodes whose value may stand in the text."""
 _META = frozenset(" \t\n|&;()<>$`\"'")
 _GLOB = frozenset("*?[")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
@@ -48,6 +57,8 @@ _ANSI = re.compile(
 )
 _LIVE = re.compile(r"(?:[^\\]|\\.)*?(?:`|\"|\$[\w({\[@*#?$!'-])", re.DOTALL)
 """The first sign in a double-quoted text that bash expands."""
+_LATE_TILDE = re.compile(r"[A-Za-z_]\w*\+?=(?:.*:)?~", re.DOTALL)
+"""A word of this form has its tilde expanded, as in an assignment."""
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
@@ -102,15 +113,29 @@ class CommandLine:
     """Constructs beyond plain commands, in words, in order."""
     is_unclear: bool = False
     """True: it does not parse, so a command may have been overlooked."""
+    is_long: bool = False
+    """True: above `LONGEST`."""
 
 
 @cache
-def _parser() -> Parser:
+def _grammar() -> tuple[type[Parser], Language]:
     # Both libraries take 40 ms: only a session that decides on a command pays for them.
     import tree_sitter  # noqa: PLC0415
     import tree_sitter_bash  # noqa: PLC0415
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Parser, tree_sitter.Language(tree_sitter_bash.language())
+
+
+def _parse(source: bytes) -> Tree | None:
+    """Return the tree, or None if it takes too long: some nonsense takes quadratic time."""
+    parser, language = _grammar()
+    end = thread_time() + MOST_SECONDS
+    try:
+        return parser(language).parse(
+            lambda start, point: source[start : start + _PIECE], progress_callback=lambda *_: thread_time() > end
+        )
+    except ValueError:
+        return None
 
 
 def find_hidden_sign(text: str) -> str:
@@ -129,9 +154,13 @@ def read_command_line(text: str) -> CommandLine:
     if len(text) > MOST_READ or "\0" in text:
         return CommandLine(doubts={f"more than {MOST_READ:,} characters or a NUL": None}, is_unclear=True)
     source = text.encode("utf-8", "replace")
+    tree = _parse(source)
+    if tree is None:
+        return CommandLine(doubts={"a part that does not parse": None}, is_unclear=True)
     reader = _Reader(source)
-    reader.read(_parser().parse(source).root_node)
+    reader.read(tree.root_node)
     if len(text) > LONGEST:
+        reader.line.is_long = True
         reader.line.doubts[f"more than {LONGEST:,} characters"] = None
     return reader.line
 
@@ -243,8 +272,8 @@ class _Reader:
             words = [Word(children[0].type if children else "["), Word("...", False)]
         self.line.commands.append(SimpleCommand(tuple(words)))
 
-    def _text(self, node: Node) -> str:
-        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+    def _text(self, node: Node, most: int = MOST_READ * 4) -> str:
+        return self.source[node.start_byte : min(node.end_byte, node.start_byte + most)].decode("utf-8", "replace")
 
     def _word(self, node: Node) -> Word:
         """Return the word of `node`, which may be a concatenation."""
@@ -256,18 +285,22 @@ class _Reader:
             read = self._piece(piece) if piece.start_byte == end else None
             end = piece.end_byte
             if read is None:
-                return Word(self._text(node), False)
+                return Word(self._text(node, _LONGEST_UNKNOWN), False)
             value.append(read[0])
             bare.append(read[1])
         text, shape = "".join(value), "".join(bare)
         inside = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
         if "," in inside or ".." in inside:
             self.line.doubts["a brace expansion"] = None
-            return Word(self._text(node), False)
+            return Word(self._text(node, _LONGEST_UNKNOWN), False)
+        if _LATE_TILDE.match(shape):
+            return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
 
     def _piece(self, node: Node) -> tuple[str, str] | None:
         """Return value and unquoted signs of one piece (quoted ones are NUL), or None if bash computes it."""
+        if node.type not in _PIECES:
+            return None
         text = self._text(node)
         match node.type:
             case "word" | "number" | "test_operator" | "file_descriptor":

@@ -230,4 +230,4 @@ def _add_text(words: tuple[Word, ...], inner: InnerCommands) -> None:
         inner.texts.append(" ".join(word.text for word in words))
     else:
         inner.is_hidden = True
-        inner.texts += [word.text for word in words]
+        inner.texts.append(" ".join(word.text if word.is_known else word.text.strip('"') for word in words))
