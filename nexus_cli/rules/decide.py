@@ -101,7 +101,9 @@ def decide_command(
     further = [*line.codes, *([command.replace("\\\n", "")] if "\\\n" in command else [])]
     line.is_unclear = line.is_unclear or len(further) > MOST_INNER
     for text in further[:MOST_INNER]:
-        found = _restricted_parts(read_command_line(text), search)
+        nested = read_command_line(text)
+        line.is_unclear = line.is_unclear or nested.is_unclear
+        found = _restricted_parts(nested, search)
         parts += [part for part in found if part.decision == "deny" or level != "all"]
     doubts = [*line.doubts, *_check_redirects(line, folders)]
     doubts += ["an empty command"] * (not parts and not doubts)
@@ -211,7 +213,8 @@ class _Search:
             queue += [(SimpleCommand(words), depth + 1, texts_in, is_sure) for words in inner.commands]
             queue += [(SimpleCommand(words), depth + 1, [], False) for words in inner.guesses]
             shell_input = texts_in if program_name(one.words[0]) in SHELLS else []
-            for text in [*inner.texts, *shell_input]:
+            texts = [*inner.texts, *shell_input]
+            for text in [*texts, *(text.replace("\\\n", "") for text in texts if "\\\n" in text)]:
                 line = read_command_line(text)
                 is_hidden = is_hidden or line.is_unclear
                 queue += [(part, depth + 1, line.inputs, is_sure) for part in line.commands]
