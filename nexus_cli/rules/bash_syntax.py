@@ -11,16 +11,21 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
+from time import thread_time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node, Parser, Tree
 
 LONGEST = 10_000
 """Characters of a line that may run unasked."""
 MOST_READ = 64_000
 """Characters that are parsed at all; a longer line is unclear."""
 MOST_NODES = 150_000
+MOST_SECONDS = 0.3
+"""Of CPU, for the parser."""
+_PIECE = 8192
+_LONGEST_UNKNOWN = 2_000
 
 _KINDS = frozenset({
     "program", "command", "command_name", "word", "string", "string_content", "raw_string", "ansi_c_string",
@@ -40,6 +45,10 @@ _NAMES = {
 }  # fmt: skip
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and signs that look like nothing."""
+_PIECES = frozenset({
+    "word", "number", "test_operator", "file_descriptor", "raw_string", "ansi_c_string", "string", "translated_string",
+})  # fmt: skip
+"""Nodes whose value may stand in the text."""
 _META = frozenset(" \t\n|&;()<>$`\"'")
 _GLOB = frozenset("*?[")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "E": "\x1b"}
@@ -48,7 +57,16 @@ _ANSI = re.compile(
 )
 _LIVE = re.compile(r"(?:[^\\]|\\.)*?(?:`|\"|\$[\w({\[@*#?$!'-])", re.DOTALL)
 """The first sign in a double-quoted text that bash expands."""
+_LATE_TILDE = re.compile(r"[A-Za-z_]\w*\+?=(?:.*:)?~", re.DOTALL)
+"""A word of this form has its tilde expanded, as in an assignment."""
+_DATA = frozenset({"raw_string", "ansi_c_string", "comment", "heredoc_body", "heredoc_content", "heredoc_start"})
+_BACKTICK = re.compile(rb"(?:^|[^\\])(?:\\\\)*`")
 _GAP = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_RUN_VARIABLES = frozenset({"BASH_ENV", "ENV", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND"})
+_NO_TARGETS = frozenset({
+    "file_descriptor", "heredoc_body", "heredoc_end", "pipeline", "list", "command", "file_redirect",
+    "herestring_redirect", "heredoc_redirect",
+})  # fmt: skip
 _BLANKS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _REDIRECT = re.compile(rb"[<>]")
 _WALKED_FIRST = frozenset({"program", "list", "redirected_statement"})
@@ -102,15 +120,29 @@ class CommandLine:
     """Constructs beyond plain commands, in words, in order."""
     is_unclear: bool = False
     """True: it does not parse, so a command may have been overlooked."""
+    is_long: bool = False
+    """True: above `LONGEST`."""
 
 
 @cache
-def _parser() -> Parser:
+def _grammar() -> tuple[type[Parser], Language]:
     # Both libraries take 40 ms: only a session that decides on a command pays for them.
     import tree_sitter  # noqa: PLC0415
     import tree_sitter_bash  # noqa: PLC0415
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Parser, tree_sitter.Language(tree_sitter_bash.language())
+
+
+def _parse(source: bytes) -> Tree | None:
+    """Return the tree, or None if it takes too long: some nonsense takes quadratic time."""
+    parser, language = _grammar()
+    end = thread_time() + MOST_SECONDS
+    try:
+        return parser(language).parse(
+            lambda start, point: source[start : start + _PIECE], progress_callback=lambda *_: thread_time() > end
+        )
+    except ValueError:
+        return None
 
 
 def find_hidden_sign(text: str) -> str:
@@ -129,9 +161,13 @@ def read_command_line(text: str) -> CommandLine:
     if len(text) > MOST_READ or "\0" in text:
         return CommandLine(doubts={f"more than {MOST_READ:,} characters or a NUL": None}, is_unclear=True)
     source = text.encode("utf-8", "replace")
+    tree = _parse(source)
+    if tree is None:
+        return CommandLine(doubts={"a part that does not parse": None}, is_unclear=True)
     reader = _Reader(source)
-    reader.read(_parser().parse(source).root_node)
+    reader.read(tree.root_node)
     if len(text) > LONGEST:
+        reader.line.is_long = True
         reader.line.doubts[f"more than {LONGEST:,} characters"] = None
     return reader.line
 
@@ -183,6 +219,8 @@ class _Reader:
     def _check_gap(self, leaf: Node) -> None:
         """Doubt text between two leaves that is no blank: the parser skipped it."""
         start, end = leaf.start_byte, leaf.end_byte
+        if leaf.type not in _DATA and leaf.is_named and _BACKTICK.search(self.source[start:end]):
+            self._mark_unclear("a backtick in a word")
         if start > self.end and _GAP.fullmatch(self.source[self.end : start]) is None:
             self._mark_unclear("a part that is not parsed")
         self.end = max(self.end, end)
@@ -195,22 +233,52 @@ class _Reader:
             words = [Word(children[0].type)] + [self._word(one) for one in children[1:] if one.is_named]
             self.line.commands.append(SimpleCommand(tuple(words)))
         elif kind == "test_command":
-            self._add_test(children)
+            self._add_test(node, children)
         elif kind == "file_redirect":
             operator = next((one.type for one in children if not one.is_named), "")
             targets = _targets(node)
             self.line.redirects.append((operator, self._word(targets[0]) if targets else Word("", False)))
         elif kind == "redirected_statement":
-            self.extras[children[0].id] = [one for child in children[1:] for one in _targets(child)[1:]]
-        elif kind == "heredoc_body":
-            self.line.inputs.append(self._text(node))
-            self.line.codes += re.findall(r"`((?:[^`\\]|\\.)*)`", self.line.inputs[-1], re.DOTALL)
+            self._find_extras(children)
+        elif kind == "heredoc_redirect":
+            self._add_heredoc(node, children)
         elif kind == "herestring_redirect" and children:
             self.line.inputs.append(self._word(children[-1]).text)
+        elif kind == "variable_assignment" and children and self._stores_code(children):
+            self._mark_unclear("code in a variable")
         if kind not in ("command", "declaration_command") and any(c.type == "variable_assignment" for c in children):
             self.line.doubts["a variable is set"] = None
         if kind != "case_item" and any(child.type in (";;", ";&", ";;&") for child in children):
             self._mark_unclear("`;;` outside of a case")
+
+    def _find_extras(self, children: list[Node]) -> None:
+        """Note the words of a command that stand behind its redirects, where the parser leaves them."""
+        extras = [one for child in children[1:] for one in _targets(child)[1:]]
+        owner: Node | None = children[0]
+        while extras and owner is not None and owner.type != "command":
+            owner = owner.named_children[-1] if owner.named_children else None
+        if owner is not None and extras:
+            self.extras[owner.id] = extras
+        elif extras:
+            self._mark_unclear("words behind a redirect")
+
+    def _add_heredoc(self, node: Node, children: list[Node]) -> None:
+        """Add the text of a here-document; not the parser's, which loses blanks and a backslash at its beginning."""
+        _, _, body = self._text(node).partition("\n")
+        self.line.inputs.append(body)
+        start = next((self._text(one) for one in children if one.type == "heredoc_start"), "")
+        if not {"'", '"', "\\"} & set(start):
+            found = re.findall(r"`((?:[^`\\]|\\.)*)`", body, re.DOTALL)
+            self.line.codes += [code.replace("\\\n", "") for code in found]
+
+    def _stores_code(self, children: list[Node]) -> bool:
+        """Return True if the value of a variable may be run: by its name, or by an expansion later."""
+        if self._text(children[0]) in _RUN_VARIABLES:
+            return True
+        value = children[-1]
+        pieces = value.children if value.type == "concatenation" else [value]
+        words = [self._word(piece) for piece in pieces]
+        return any(word.is_known and {"$", "`"} & set(word.text) for word in words)
 
     def _add_command(self, children: list[Node], certain: bool, piped: bool, extras: list[Node]) -> None:
         words: list[Word] = []
@@ -221,9 +289,9 @@ class _Reader:
                 names.append(self._text(child.children[0]) if child.children else "?")
                 if len(child.children) > 2 and not self._word(child.children[-1]).is_plain:
                     names.append("?")
-            elif child.type == "file_redirect":
+            elif child.type.endswith("_redirect"):
                 nodes += _targets(child)[1:]
-            elif child.is_named and not child.type.endswith("_redirect"):
+            elif child.is_named:
                 nodes.append(child)
         nodes += extras
         for before, after in pairwise(nodes):
@@ -234,17 +302,17 @@ class _Reader:
             words.append(self._word(node.children[0] if node.type == "command_name" and node.children else node))
         self.line.commands.append(SimpleCommand(tuple(words), tuple(names), certain, piped))
 
-    def _add_test(self, children: list[Node]) -> None:
+    def _add_test(self, node: Node, children: list[Node]) -> None:
         """Add `[ -f x ]` as `test -f x`; any other test is a command of unknown words."""
         inner = children[1] if len(children) == 3 and children[0].type == "[" else None
         if inner is not None and inner.type == "unary_expression" and len(inner.children) == 2:
             words = [Word("test"), Word(self._text(inner.children[0])), self._word(inner.children[1])]
         else:
-            words = [Word(children[0].type if children else "["), Word("...", False)]
+            words = [Word(children[0].type if children else "["), Word(self._text(node, _LONGEST_UNKNOWN), False)]
         self.line.commands.append(SimpleCommand(tuple(words)))
 
-    def _text(self, node: Node) -> str:
-        return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+    def _text(self, node: Node, most: int = MOST_READ * 4) -> str:
+        return self.source[node.start_byte : min(node.end_byte, node.start_byte + most)].decode("utf-8", "replace")
 
     def _word(self, node: Node) -> Word:
         """Return the word of `node`, which may be a concatenation."""
@@ -253,21 +321,27 @@ class _Reader:
         bare: list[str] = []
         end = node.start_byte
         for piece in pieces:
-            read = self._piece(piece) if piece.start_byte == end else None
+            if piece.start_byte != end:
+                self._mark_unclear("words that bash may join or split")
+            read = self._piece(piece)
             end = piece.end_byte
             if read is None:
-                return Word(self._text(node), False)
+                return Word(self._text(node, _LONGEST_UNKNOWN), False)
             value.append(read[0])
             bare.append(read[1])
         text, shape = "".join(value), "".join(bare)
         inside = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
         if "," in inside or ".." in inside:
             self.line.doubts["a brace expansion"] = None
-            return Word(self._text(node), False)
+            return Word(self._text(node, _LONGEST_UNKNOWN), False)
+        if _LATE_TILDE.match(shape):
+            return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
 
     def _piece(self, node: Node) -> tuple[str, str] | None:
         """Return value and unquoted signs of one piece (quoted ones are NUL), or None if bash computes it."""
+        if node.type not in _PIECES:
+            return None
         text = self._text(node)
         match node.type:
             case "word" | "number" | "test_operator" | "file_descriptor":
@@ -290,9 +364,9 @@ class _Reader:
 
 def _targets(redirect: Node) -> list[Node]:
     """Return the words of a redirect: its target, and what the parser took for a second one."""
-    if redirect.type != "file_redirect":
+    if not redirect.type.endswith("_redirect"):
         return []
-    return [one for one in redirect.children if one.is_named and one.type != "file_descriptor"]
+    return [one for one in redirect.children if one.is_named and one.type not in _NO_TARGETS]
 
 
 def _unescape(text: str) -> tuple[str, str] | None:

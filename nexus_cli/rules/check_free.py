@@ -7,8 +7,11 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import credential_paths, own_paths
 from nexus_cli.rules.bash_syntax import SimpleCommand, Word
 from nexus_cli.rules.free_commands import (
     FIND_FLAGS,
@@ -24,10 +27,6 @@ MOST_FOLDERS = 8
 """Folders that a line may be in at once, by what its `cd` did."""
 MOST_LISTED = 5_000
 """Names that are read to see where a glob leads."""
-CREDENTIALS = frozenset({
-    ".ssh", ".aws", ".gnupg", ".kube", ".azure", ".netrc", ".pgpass", ".git-credentials", ".password-store", ".pypirc",
-})  # fmt: skip
-"""Never free, also where the project is the home folder."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
@@ -48,20 +47,20 @@ class Folders:
     """The folder if every `cd` succeeds."""
     others: list[str]
     """The folders if one does not."""
+    secrets: tuple[str, ...] = ()
+    """Credentials and nexus's own folders that lie in the project."""
     is_lost: bool = False
     """A command before has changed the shell: nothing is free any more."""
 
     @classmethod
     def of(cls, cwd: Path, project: Path) -> Folders:
         """Return the folders of a line that begins in `cwd`."""
-        start = os.path.realpath(cwd)
-        return cls(os.path.realpath(project), start, start, [])
+        start, root = os.path.realpath(cwd), os.path.realpath(project)
+        return cls(root, start, start, [], _find_secrets(root, os.environ.get("HOME", "")))
 
     def holds(self, path: str) -> bool:
         """Return True if the real `path` lies in the project and is no place of credentials."""
-        inside = path == self.project or path.startswith(self.project.rstrip("/") + "/")
-        below = path[len(self.project) :].split("/")
-        return inside and not CREDENTIALS.intersection(below)
+        return _is_below(path, self.project) and not any(_is_below(path, secret) for secret in self.secrets)
 
     def enter(self, command: SimpleCommand) -> None:
         """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
@@ -81,6 +80,13 @@ class Folders:
         self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
         if len(self.others) > MOST_FOLDERS:
             raise NotFree("the folder changes too often")
+
+
+@lru_cache(8)
+def _find_secrets(root: str, home: str) -> tuple[str, ...]:
+    """Return credentials and nexus's own folders in `root`; `home` is what they are looked up by."""
+    secrets = (os.path.realpath(path) for path in (*credential_paths(), *own_paths(places())))
+    return tuple(path for path in secrets if _is_below(path, root))
 
 
 def check_free(command: SimpleCommand, folders: Folders) -> str:
@@ -113,7 +119,7 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
         _check_operands(list(words[2:]), FreeCommand("text"), "command", folders)
         return
     wrapper, head = find_wrapper(words)
-    if wrapper is not None and wrapper.is_transparent:
+    if wrapper is not None and wrapper.is_transparent and name:
         _check_wrapped(command, name, head, folders)
         return
     if name == "find":
@@ -420,7 +426,11 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
         _check_operands([word], FreeCommand(), "git", folders)
 
 
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 def _short(text: str) -> str:
     """Return `text` for a message: on one line, at most 40 characters."""
-    line = "".join(char if char.isprintable() else "?" for char in text)
+    line = "".join(char if char.isprintable() else "?" for char in text[:41])
     return line if len(line) <= 40 else line[:37] + "..."

@@ -16,14 +16,16 @@ from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_h
 from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings
 from nexus_cli.rules.stored_prefix import find_prefix
-from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options
+from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
 
 Level = Literal["read", "edit", "run", "all"]
 Profile = Literal["read", "write", "net", "none"]
 
 MOST_INNER = 500
 """Commands inside one command that are looked at; with more it hides something."""
-DEEPEST = 8
+MOST_INNER_OF_LINE = 5_000
+"""The same for the whole line, beyond one for each command."""
+DEEPEST = 5
 _SHELL_STATE = frozenset({
     "cd", "pushd", "popd", "source", ".", "eval", "builtin", "exec", "set", "shopt", "alias", "unalias", "export",
     "declare", "typeset", "local", "readonly", "unset", "enable", "hash", "trap", "ulimit", "umask", "read", "mapfile",
@@ -97,8 +99,11 @@ def decide_command(
         is_free = is_free and free
     # Bash joins lines that the parser may have split.
     further = [*line.codes, *([command.replace("\\\n", "")] if "\\\n" in command else [])]
+    line.is_unclear = line.is_unclear or len(further) > MOST_INNER
     for text in further[:MOST_INNER]:
-        found = _restricted_parts(read_command_line(text), search)
+        nested = read_command_line(text)
+        line.is_unclear = line.is_unclear or nested.is_unclear
+        found = _restricted_parts(nested, search)
         parts += [part for part in found if part.decision == "deny" or level != "all"]
     doubts = [*line.doubts, *_check_redirects(line, folders)]
     doubts += ["an empty command"] * (not parts and not doubts)
@@ -121,7 +126,10 @@ def _decide_part(
 ) -> tuple[CommandPart, bool]:
     """Return one part, and True if it is free."""
     shown = tuple(word.text for word in command.words)
-    reason = check_free(command, folders) if level != "all" else "level all"
+    if level == "all" or line.is_long:
+        reason = "a line of this length is never free"
+    else:
+        reason = check_free(command, folders)
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
     found = search.find(command, line.inputs)
@@ -150,7 +158,7 @@ def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
         if rule is not None or not words:
             return rule
         wrapper, head = find_wrapper(words)
-        if wrapper is None or not wrapper.is_transparent:
+        if wrapper is None or not wrapper.is_transparent or not system_name(words[0]):
             return None
         words, sure = skip_options(words, wrapper, head)
         if not sure:
@@ -164,6 +172,7 @@ class _Search:
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
         self.strict = [*rules.of("deny"), *rules.of("ask")]
+        self.left = MOST_INNER_OF_LINE
 
     def find(self, command: SimpleCommand, inputs: Iterable[str]) -> tuple[Decision, PermissionRule, str] | None:
         """Return the strictest decision with its rule and one line, or None."""
@@ -194,7 +203,8 @@ class _Search:
             one, depth, texts_in, is_sure = queue.pop()
             if not one.words:
                 continue
-            if depth > DEEPEST or len(sure) + len(unsure) > MOST_INNER:
+            self.left -= depth > 0
+            if depth > DEEPEST or len(sure) + len(unsure) > MOST_INNER or self.left < 0:
                 return sure, unsure, True
             for words, known in readings(one.words):
                 (sure if known and is_sure else unsure).append(words)
@@ -203,7 +213,8 @@ class _Search:
             queue += [(SimpleCommand(words), depth + 1, texts_in, is_sure) for words in inner.commands]
             queue += [(SimpleCommand(words), depth + 1, [], False) for words in inner.guesses]
             shell_input = texts_in if program_name(one.words[0]) in SHELLS else []
-            for text in [*inner.texts, *shell_input]:
+            texts = [*inner.texts, *shell_input]
+            for text in [*texts, *(text.replace("\\\n", "") for text in texts if "\\\n" in text)]:
                 line = read_command_line(text)
                 is_hidden = is_hidden or line.is_unclear
                 queue += [(part, depth + 1, line.inputs, is_sure) for part in line.commands]

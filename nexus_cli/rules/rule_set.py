@@ -29,6 +29,8 @@ DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
 Match = Literal["yes", "no", "maybe"]
 FILE_TOOLS = frozenset({"read_file", "write_file", "edit_file", "glob", "grep"})
 """Tools whose pattern is a path."""
+MOST_OPTIONS = 30
+"""Options before a subcommand of which each may have a value or none."""
 _FORM = re.compile(r"([A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
@@ -127,7 +129,7 @@ def readings(words: tuple[Word, ...]) -> list[tuple[tuple[Word, ...], bool]]:
         place += 1
         if is_git and text in GIT_VALUED:
             place += 1
-        elif not is_git or (text not in GIT_FLAGS and "=" not in text):
+        elif (not is_git or (text not in GIT_FLAGS and "=" not in text)) and place <= MOST_OPTIONS:
             found.append(((words[0], *words[place + 1 :]), False))
     found.append(((words[0], *words[place:]), True))
     return found

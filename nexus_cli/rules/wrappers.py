@@ -78,6 +78,18 @@ SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/
 _TEXT_AFTER_C = frozenset({"su", "runuser", "script", "flock", "sg"})
 """They run the text behind `-c` in a shell."""
 _FIND_RUNS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_KEYWORDS = frozenset({"!", "{", "(", "function", "if", "then", "else", "elif", "while", "until", "do"})
+_RUNS_LATER: Mapping[str, str] = {
+    "alias": "", "trap": "", "bind": "", "compgen": "", "complete": "", "enable": "-f", "hash": "-p", "mapfile": "-C",
+    "readarray": "-C",
+}  # fmt: skip
+"""Builtins that store or call code, with the option that makes them ("": any argument)."""
+_EVALUATES = frozenset({
+    "let", "declare", "typeset", "local", "export", "readonly", "read", "printf", "test", "[", "[[", "unset", "wait",
+    "getopts", "mapfile", "readarray",
+})  # fmt: skip
+"""Builtins that evaluate the subscript of a variable's name, also a quoted one."""
+_SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|`|\$\{)")
 _SPLIT = re.compile(r"-[^-uCS]*S|--split-string=?|--split-s\w*=?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
@@ -114,12 +126,14 @@ def find_inner(words: tuple[Word, ...], reads_pipe: bool = False) -> InnerComman
     if not words or not words[0].is_known:
         return inner
     name = program_name(words[0])
-    if name in SHELLS:
+    inner.is_hidden = _hides_code(name, words)
+    if name in _KEYWORDS or _VARIABLE.match(words[0].text):  # the parser took it for a word
+        inner.commands.append(words[1:])
+        inner.commands += [words[place + 1 :] for place, word in enumerate(words) if word.text == "{"][:1]
+    elif name in SHELLS:
         _read_shell(words, reads_pipe, inner)
     elif name == "eval":
         _add_text(words[1:], inner)
-    elif name in ("alias", "trap"):  # it runs later, and perhaps never
-        inner.is_hidden = len(words) > 1
     elif name == "ssh":
         _read_ssh(words, inner)
     elif name == "watch":
@@ -135,6 +149,19 @@ def find_inner(words: tuple[Word, ...], reads_pipe: bool = False) -> InnerComman
     if wrapper is not None:
         _unwrap(words, wrapper, head, inner)
     return inner
+
+
+def _hides_code(name: str, words: tuple[Word, ...]) -> bool:
+    """Return True if a builtin runs what is stored elsewhere, or text that looks like data."""
+    texts = [word.text for word in words[1:]]
+    if _VARIABLE.match(words[0].text):
+        return True
+    if name in _RUNS_LATER:
+        wanted = _RUNS_LATER[name]
+        return any(text.startswith(wanted) for text in texts) if wanted else bool(texts)
+    if name in ("source", "."):
+        return not words[1:2] or not words[1].is_known or texts[0].startswith("/dev/")
+    return name in _EVALUATES and any(_SUBSCRIPT.search(text.removeprefix("[")) for text in texts)
 
 
 def find_wrapper(words: tuple[Word, ...]) -> tuple[Wrapper | None, int]:
@@ -172,8 +199,7 @@ def skip_options(words: tuple[Word, ...], wrapper: Wrapper, head: int = 1) -> tu
 
 
 def _unwrap(words: tuple[Word, ...], wrapper: Wrapper, head: int, inner: InnerCommands) -> None:
-    options = {word.text for word in words[head:]}
-    if words[0].text == "command" and options & {"-v", "-V", "-pv", "-pV"}:
+    if words[0].text == "command" and words[1:2] and re.fullmatch(r"-p?[vV]", words[1].text):
         return
     if program_name(words[0]) == "env":
         for place, word in enumerate(words[1:], 1):
@@ -183,6 +209,10 @@ def _unwrap(words: tuple[Word, ...], wrapper: Wrapper, head: int, inner: InnerCo
     rest, sure = skip_options(words, wrapper, head)
     if rest:
         inner.commands.append(rest)
+        feeds = program_name(words[0]) in ("xargs", "parallel")
+        inner.is_hidden = inner.is_hidden or (feeds and program_name(rest[0]) in SHELLS and len(rest) == 1)
+    if words[0].text == "coproc":  # a name may stand before a group
+        inner.commands += [words[place + 1 :] for place, word in enumerate(words) if word.text == "{"][:1]
     if not sure:
         inner.guesses += [words[place:] for place in range(head, min(len(words), 40))]
 
@@ -205,6 +235,7 @@ def _read_shell(words: tuple[Word, ...], reads_pipe: bool, inner: InnerCommands)
             break
     if has_text:
         _add_text(words[place : place + 1], inner)
+        inner.is_hidden = inner.is_hidden or place >= len(words)
     elif (place >= len(words) and reads_pipe) or (place < len(words) and words[place].text in ("-", "/dev/stdin")):
         inner.is_hidden = True
 
@@ -230,4 +261,4 @@ def _add_text(words: tuple[Word, ...], inner: InnerCommands) -> None:
         inner.texts.append(" ".join(word.text for word in words))
     else:
         inner.is_hidden = True
-        inner.texts += [word.text for word in words]
+        inner.texts.append(" ".join(word.text if word.is_known else word.text.strip('"') for word in words))
