@@ -46,7 +46,7 @@ LAZY = {
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/trust_items.py": {"tomllib", "tomlkit"},
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
-    "config/settings_file.py": {"tomlkit"},  # only for writing
+    "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},

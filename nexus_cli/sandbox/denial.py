@@ -21,7 +21,7 @@ _NETWORK = re.compile(
 )
 _REFUSED = r"(?:permission denied|read-only file system|operation not permitted)"
 _WRITE = re.compile(
-    rf"[\"'`\u2018(]?(?P<before>/[^\s\"'`\u2019:]+)[\"'`\u2019)]?:? *{_REFUSED}"
+    rf"(?<![\w.~-])(?P<before>/[^\s\"'`\u2019:]+)[\"'`\u2019)]?:? *{_REFUSED}"
     rf"|{_REFUSED}[^\n]{{0,60}}?[\"'`: ](?P<after>/[^\s\"'`:]+)"
     r"|(?:EACCES|EROFS|EPERM)[^\n]{0,60}?[\"'](?P<node>/[^\"'\n]+)[\"']",
     re.IGNORECASE,

@@ -21,7 +21,7 @@ from session.played import MODEL, Played, say
 from nexus_cli.config import trust
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.setting_rules import MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
+from nexus_cli.config.setting_rules import MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
 from nexus_cli.config.settings import LoadedSettings, load_settings
 from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
@@ -33,7 +33,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import project_recipes
 
-VALUES: tuple[Scalar, ...] = (
+VALUES: tuple[SettingValue, ...] = (
     "all", "edit", "run", "read", "openai/theirs", "middle_out", "oldest_first", *MODES, "dark", "light",
     "vi", "emacs", True, False, 1, 2, 7, 5000, 10**6, 0.11, 0.29, 0.35, 0.5, 0.9, 1.0, 99.5, 10_000.0,
 )  # fmt: skip
@@ -43,11 +43,11 @@ MAY_SET -= {"compact.model"}
 """All that a project may set, once it is trusted."""
 
 
-def accepted(rule: Rule) -> list[Scalar]:
+def accepted(rule: Rule) -> list[SettingValue]:
     return [value for value in VALUES if rule.read(value) is not None]
 
 
-def write_settings(project: Path, key: str, value: Scalar) -> None:
+def write_settings(project: Path, key: str, value: SettingValue) -> None:
     *tables, name = key.split(".")
     text = f"{name} = {json.dumps(value)}\n"
     (project / ".nexus").mkdir(exist_ok=True)
