@@ -23,7 +23,7 @@ class KeyShape:
     starts: tuple[str, ...]
     """How a key begins; none where that varies."""
     page: str
-    """Where a person makes one."""
+    """Address at which a person makes one."""
 
 
 SHAPES: Mapping[str, KeyShape] = {

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ def counted(place: Stage, number: int) -> Iterator[None]:
     assert place.warm.known()["calls"] - before == number
 
 
-def cold(place: Stage, *arguments: str, **more: Any) -> Done:
-    return place.ask(*arguments, env={"NEXUS_WARM": "0"}, **more)
+def cold(place: Stage, *arguments: str) -> Done:
+    return replace(place, warm=None).ask(*arguments, env={"NEXUS_WARM": "0"})
 
 
 def looked(place: Stage, *arguments: str, before: str = "", env: str = "") -> list[str]:
@@ -256,7 +257,11 @@ def command_of(pid: int) -> bytes:
 
 
 def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    """The letter that the kernel has for what a process does; "" for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
 
 
 def descendants(place: Stage) -> list[int]:

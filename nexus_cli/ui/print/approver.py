@@ -25,7 +25,7 @@ SHORTEST = 4
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """What a typed line means."""
+    """The meaning of a typed line."""
 
     answer: Answer
     everything: bool = False
@@ -54,7 +54,7 @@ def parse_answer(line: str, listed: bool = False) -> ParsedAnswer | None:
 
 
 class AnswerSource(Protocol):
-    """Where the person reads a question and types the answer: a `ReplView`, or a terminal."""
+    """The place where the person reads a question and types the answer: a `ReplView`, or a terminal."""
 
     @property
     def width(self) -> int:

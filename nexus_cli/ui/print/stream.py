@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 
 class ReaderClosed(Exception):
@@ -33,6 +34,15 @@ def write_all(descriptor: int, data: bytes) -> None:
             rest = rest[os.write(descriptor, rest) :]
         except BlockingIOError:
             select.select([], [descriptor], [])
+
+
+def write_stderr_line(line: str) -> None:
+    """Write `line` to stderr as one sanitized line; a closed stderr is no error."""
+    text = sanitize(" ".join(line.split())) + "\n"
+    try:
+        os.write(2, text.encode("utf-8", "replace"))
+    except OSError:
+        pass
 
 
 class Stream:

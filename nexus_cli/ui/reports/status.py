@@ -232,7 +232,7 @@ def settings_text(value: Value, width: int) -> str:
     for setting in value["settings"]:
         origin = "" if setting["origin"] == "default" else f"  # {setting['origin']}"
         lines += filled(f"{setting['key']} = {toml_literal(setting['value'])}{origin}", width, "    ", "  ")
-    foot = f"Your file: {value['path']}. In a shell: nexus config set KEY VALUE, nexus config edit; then /reload."
+    foot = f"Your file: {value['path']}. /config KEY VALUE changes a setting, then /reload applies it."
     return "\n".join([*lines, "", *filled(foot, width)])
 
 
