@@ -193,7 +193,7 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
-            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check where it goes").line)
+            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check its destination").line)
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (what it still holds would fail once more)
         else:
             write_stderr_line(_bug(error).line)

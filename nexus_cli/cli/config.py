@@ -92,7 +92,7 @@ def set_setting(
 ) -> int:
     """Write one setting into the personal config.toml; its comments stay."""
     if unset == (value is not None):
-        why = "a value and --unset cannot be combined" if unset else "no value was given"
+        why = "a value and --unset cannot be combined" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
     from nexus_cli.config.settings_file import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 

@@ -102,7 +102,7 @@ class FirstRun:
         """Ask for a provider and its key, and store it; without one raise the error of `choose_model`."""
         known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         if known:
-            self._say("nexus needs an API key, and there is none yet. Which provider is your key from?")
+            self._say("nexus needs an API key, and none is set. Which provider is your key from?")
             rows = [(str(place), SHAPES[name].title, SHAPES[name].page) for place, name in enumerate(known, 1)]
             self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
             self._say("Without a key:")

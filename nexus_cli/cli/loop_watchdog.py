@@ -153,7 +153,7 @@ class LoopWatchdog:
         assert self._loop is not None, "set when the watchdog is entered"
         seconds = overdue_wait(asyncio.current_task(self._loop))
         if seconds is not None:
-            return NexusError("network", "the model request failed", f"no data for {seconds:g} seconds", "Try again")
+            return NexusError("network", "request failed", f"no data for {seconds:g} seconds", "Try again")
         return None
 
     def _break_in(self, number: int, frame: FrameType | None) -> None:

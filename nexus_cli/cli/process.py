@@ -151,7 +151,7 @@ def exit_process(status: int, text: str = "", before_exit: Callable[[], object] 
         why = getattr(error, "strerror", None) or str(error)
         status = status or 1
         try:
-            os.write(2, f"nexus: stdout cannot be written: {why}. Check where it goes.\n".encode())
+            os.write(2, f"nexus: stdout cannot be written: {why}. Check its destination.\n".encode())
         except OSError:
             pass
     try:

@@ -64,7 +64,7 @@ def run_repl(shared: SharedOptions) -> int:
     folder = shared.folder
     process.block_imports_from(str(folder))
     if not os.isatty(1):
-        raise NexusError("usage", "no terminal", "stdout is not one, so nobody can be shown a prompt", "Use nexus ask")
+        raise NexusError("usage", "no terminal", "stdout is not a terminal", "Use nexus ask")
     settings = _load_settings(shared)
     chosen = _choose_model(shared, settings)
     if chosen.announce and not shared.quiet:

@@ -67,7 +67,7 @@ class ProviderError(NexusError):
         why: str,
         hint: str = "",
         *,
-        what: str = "the model request failed",
+        what: str = "request failed",
         retry_after: float | None = None,
         started: bool = False,
         transient: bool = False,

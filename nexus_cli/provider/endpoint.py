@@ -172,7 +172,7 @@ def resolve_endpoint(
     """
     provider = provider_of(model)
     if not provider:
-        raise ProviderError("usage", f"no provider is known for the model {model!r}", HOW_TO_NAME)
+        raise ProviderError("usage", f"{model!r} names no known provider", HOW_TO_NAME)
     name = f"ollama_chat/{split_model_name(model)[1]}" if provider == "ollama_chat" else model
     there = None if base else read_env_address(provider, environ)
     own = None if key else read_env_key(provider, environ)

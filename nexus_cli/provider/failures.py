@@ -162,7 +162,7 @@ OVERLOADED = re.compile(r"overloaded|at capacity|over capacity", re.I)
 TIMEOUT = re.compile(r"time[d]? ?-?out", re.I)
 RETRY_DELAY = re.compile(r'retryDelay"?:\s*"?(\d+(?:\.\d+)?)s|try again in (\d+(?:\.\d+)?)s', re.I)
 BROKEN_ANSWERS = (
-    (json.JSONDecodeError, "the provider sent an event that is no JSON"),
+    (json.JSONDecodeError, "the provider sent an event that is not JSON"),
     (UnicodeDecodeError, "the provider sent bytes that are no UTF-8"),
 )
 

@@ -163,15 +163,15 @@ def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signa
 
 
 def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage) -> None:
-    place.script(SLOW)
+    place.script({"default": {**SLOW["default"], "pace": 0.01}})  # not over before it is looked at
     child = place.begin("ask", "hi")
     try:
         assert place.server.wait_for(lambda server: bool(server.requests), 20)
         run = descendants(place)[-1]
         child.send_signal(signal.SIGTSTP)
-        assert until(lambda: state(run) == state(child.pid) == "T", 5)
+        assert until(lambda: state(run) == state(child.pid) == "T", 20)
         child.send_signal(signal.SIGCONT)
-        assert until(lambda: "T" not in state(run) + state(child.pid), 5)
+        assert until(lambda: "T" not in state(run) + state(child.pid), 20)
         stdout, _ = child.communicate(timeout=30)
         assert (
             child.returncode == 0 and stdout == b"word " * 300 + b"\n"

@@ -39,7 +39,11 @@ def heard() -> dict[str, Heard]:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
             base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-            return await hear(LitellmBackend(api_base=base, api_key="k"), request(model, stall_seconds=1.5))
+            backend = LitellmBackend(api_base=base, api_key="k")
+            try:
+                return await hear(backend, request(model, stall_seconds=1.5))
+            finally:
+                await backend.aclose()
 
     async def run_all() -> list[Heard]:
         return await asyncio.gather(*map(run, SPOKEN))

@@ -37,7 +37,7 @@ def test_from_claude_code(repl: Opens) -> None:
     made.wait_for("esc to stop")
     habit(made, ESCAPE, "stopped")
     time.sleep(0.2)  # sooner it is the same key, held down
-    habit(made, ESCAPE, "press Esc again to edit")
+    habit(made, ESCAPE, "Esc again edits")
     time.sleep(0.2)
     habit(made, ESCAPE, "Edit and send again.")
     made.say(" today")

@@ -122,7 +122,7 @@ def test_escape_stops_the_turn_then_enter_sends_and_twice_edits_the_last_message
     made.say("")
     made.wait_for("second")
     made.send(ESCAPE)
-    made.wait_for("press Esc again to edit your last message")
+    made.wait_for("Esc again edits your last message")
     time.sleep(0.2)
     made.send(ESCAPE)
     made.wait_for("> typed meanwhile")

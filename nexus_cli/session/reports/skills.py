@@ -44,4 +44,4 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
         hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
     if hidden:
         hint += f"; this project has {hidden} more, which count after `nexus trust`"
-    return NexusError("usage", f"no skill '{one_line(name)}'", "there is none of this name", hint)
+    return NexusError("usage", f"no skill '{one_line(name)}'", "no skill has this name", hint)

@@ -16,7 +16,7 @@ from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer, list_prompt
 
 TRIES = 5
-NO_ANSWER, CLOSED = "no clear answer was given", "the question was closed without an answer"
+NO_ANSWER, CLOSED = "no clear answer", "the question was closed without an answer"
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah"})
 """Words that mean yes perhaps, and are no instruction."""
 SHORTEST = 4

@@ -135,8 +135,10 @@ class Repl:
             text = f"{self.theme.signs.running} {brief(work.what)}  {work.seconds:.0f} s"
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
-        added = "  stopping" if work.stopped else f" {self.theme.signs.dot} {STOP_KEY}"
-        return text + added if cells(without_codes(text + added)) < self.view.width else text
+        dot = f" {self.theme.signs.dot} "
+        added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
+        room = self.view.width - cells(without_codes(text))
+        return text + next((one for one in added if cells(one) < room), "")
 
     def queued(self) -> list[str]:
         return self.input_queue.lines(self.session.undelivered)
@@ -198,7 +200,7 @@ class Repl:
         """Take back what was attached last; False if nothing is."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"taken back for editing: {self.input_queue.attached.pop().what}")
+        self.show_note(f"back in the input box: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True

@@ -103,7 +103,7 @@ def _wire(value: Value) -> list[str]:
     if not compared:
         parts = [f"No body could be compared ({value['library']})."]
     else:
-        parts = [f"{equal} of {compared} bodies, made by {value['library']}, equal what was sent."]
+        parts = [f"{equal} of {compared} bodies, made by {value['library']}, match what was sent."]
     parts += [f"Different: {_steps(one['differ'])}{whose}." for whose, one in lanes if one["differ"]]
     for whose, one in lanes:
         parts += [f"Not compared: {_steps(steps)}{whose}, because {why}." for why, steps in one["skipped"].items()]

@@ -168,14 +168,14 @@ def models_text(value: Value, width: int) -> str:
         mark = "*" if m["name"] == value.get("chosen") else ""
         prices = (number(m["input_price"]), number(m["output_price"]), "yes" if m["cache"] else "no")
         rows.append((mark, m["name"], _window(m), *prices, ", ".join(m["because"])))
-    foot = "$ per million tokens, - is unknown. * is used when none is named."
+    foot = "$ per million tokens, - is unknown. * is the default."
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
 
 
 def model_text(value: Value, width: int) -> str:
     """Return one model: where it goes, its window, its prices."""
     rows = [
-        ("model", value["name"] + (" (used when none is named)" if value.get("chosen") else "")),
+        ("model", value["name"] + (" (the default)" if value.get("chosen") else "")),
         ("provider", value.get("provider") or "unknown"),
         ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),

@@ -5,6 +5,7 @@ Bindings only; what they cause is in `Screen` (through `ScreenActions`) and behi
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -96,7 +97,7 @@ class HeldKey:
 
     def repeats(self) -> bool:
         """Note that the key has come; True if it is held down."""
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         self._held = now - self._at < (RELEASED if self._held else REPEAT)
         self._at = now
         return self._held

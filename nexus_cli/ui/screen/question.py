@@ -8,7 +8,6 @@ stop the turn is decided elsewhere.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 
 from prompt_toolkit.buffer import Buffer
@@ -88,7 +87,7 @@ class QuestionPanel:
 
     def enter(self) -> None:
         """Give what is typed, else the chosen key; nothing where none is chosen, and at the end of a paste."""
-        if time.monotonic() - self._pasted_at < PASTED:
+        if asyncio.get_running_loop().time() - self._pasted_at < PASTED:
             return
         if not self.choosing:
             self.give(self.buffer.text)
@@ -97,7 +96,7 @@ class QuestionPanel:
 
     def continue_line(self) -> None:
         """Go on with the words: several lines at once are a paste, and no answer."""
-        self._pasted_at = time.monotonic()
+        self._pasted_at = asyncio.get_running_loop().time()
         if self.buffer.text:
             self.buffer.insert_text(" ")
         self.hold()

@@ -260,7 +260,7 @@ class Screen:
 
     def editing_last(self) -> None:
         """An Esc that has nothing to do: say what a second one does, and the second time do it."""
-        self._act_the_second_time("press Esc again to edit your last message", self.controller.edit_last)
+        self._act_the_second_time("Esc again edits your last message", self.controller.edit_last)
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
         now = asyncio.get_running_loop().time()

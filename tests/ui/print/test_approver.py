@@ -164,7 +164,7 @@ def test_several_are_answered_together(line: str, rest: Answer) -> None:
 
 def test_an_unclear_answer_asks_again_five_times_and_is_no_yes() -> None:
     source = Lines("", "ok", "yes please", "x", "")
-    assert answers(source, bash("ls")) == [Deny("no clear answer was given", said=False)]
+    assert answers(source, bash("ls")) == [Deny("no clear answer", said=False)]
     assert "An empty line is not an answer. Please answer y, a, n" in source.asked[1][0]
 
 

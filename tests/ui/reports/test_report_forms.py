@@ -153,7 +153,7 @@ def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -
     wire = {"library": "litellm 1", "equal": 3, "differ": [2], "skipped": {"its body was not recorded": [4]}}
     text = replay_text({**good, "wire": {**wire, "beside": beside}}).splitlines()
     assert text[1:] == [
-        "5 of 7 bodies, made by litellm 1, equal what was sent.",
+        "5 of 7 bodies, made by litellm 1, match what was sent.",
         "Different: request 2.",
         "Different: request 1 of side lane 7 (compact).",
         "Not compared: request 4, because its body was not recorded.",

@@ -218,7 +218,7 @@ def test_escape_twice_on_an_empty_box_edits_the_last_message_also_right_after_on
             on.controller.said.clear()
             await asyncio.sleep(key_bindings.REPEAT)
             on.type("\x1b")
-            await on.until("press Esc again to edit your last message")
+            await on.until("Esc again edits your last message")
             first = list(on.controller.said)
             await asyncio.sleep(key_bindings.REPEAT)
             on.type("\x1b")
@@ -692,7 +692,7 @@ def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_af
             await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
             assert (await on.still())[1] == STATUS
             on.type("\x1b")
-            await on.until("press Esc again")
+            await on.until("Esc again edits")
             on.type("\x1b")
             await on.until(lambda: len(on.controller.said) == 2)
             return on.controller.said
