@@ -278,6 +278,7 @@ def test_the_policy_for_macos_denies_last_and_takes_paths_as_parameters(tmp_path
     assert "(allow network*)" in seatbelt_arguments(net, ["x"], [])[2]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_no_walls_means_the_command_as_it_is() -> None:
     ground = Ground("root" if os.getuid() == 0 else "ordinary", Backend.NONE)
     text = in_scene(ground, lambda scene: scene.text("echo $0; cat $HOME/.netrc", scene.profile("none")))
