@@ -21,12 +21,12 @@ def main() -> NoReturn:
     process.take_in_hand(sys.argv[1:])
     if sys.argv[1:] == ["--version"]:
         process.exit_process(0, f"nexus {__version__}\n")
-    if not signal_result.is_one_shot(sys.argv[1:]):
-        _run_app()
-    from nexus_cli.warm import caller  # noqa: PLC0415  (only a one-shot needs it)
+    if signal_result.is_one_shot(sys.argv[1:]):
+        from nexus_cli.warm import place  # noqa: PLC0415  (only a one-shot needs it)
 
-    why = caller.try_warm(sys.argv[1:])
-    process.exit_process(_app_status(), before_exit=lambda: caller.leave_warm_process(why))
+        if place.is_wanted():
+            _run_warm()
+    _run_app()
 
 
 def serve_warm() -> None:
@@ -35,6 +35,14 @@ def serve_warm() -> None:
     from nexus_cli.warm import server  # noqa: PLC0415  (as above)
 
     server.serve(sys.argv[1], float(sys.argv[2]), import_run, lambda: process.take_in_hand(sys.argv[1:]), _run_app)
+
+
+def _run_warm() -> NoReturn:
+    """Run in the warm process; where that is not possible, run here and start one for the next run."""
+    from nexus_cli.warm import caller  # noqa: PLC0415  (most people have no warm process)
+
+    why = caller.try_warm(sys.argv[1:])
+    process.exit_process(_app_status(), before_exit=lambda: caller.leave_warm_process(why))
 
 
 def _run_app() -> NoReturn:

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -34,7 +34,8 @@ gc.set_threshold(50_000, 20, 20)
 TEST_SECONDS = 300
 """After so long a test fails with the stacks of all threads."""
 
-settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True)
+# Always the same examples: more of them every time find nothing that `search` would not find.
+settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=50)
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -148,30 +149,46 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-FIRST = (
-    "laws/test_sessions",
+WAITING = (
+    "terminal/test_turns",
     "program/test_blocked_loop",
-    "cli/test_tour",
     "terminal/",
+    "cli/test_tour",
     "program/",
-    "laws/",
-    "ui/screen/test_screen",
-    "ui/repl/test_outside",
-    "tools/test_search",
+    "ui/screen/test_screen_terminal",
+    "ui/print/",
+    "screens/",
+    "ledger/test_crash",
+    "test_package",
     "tools/test_bash",
-    "provider/",
-    "session/",
+    "ui/repl/test_outside",
+    "warm/",
+    "cli/",
 )
-"""Files that wait for terminals and processes, or are long: what begins last ends last."""
+"""Long files that wait for terminals and processes."""
+COMPUTING = (
+    "laws/test_sessions",
+    "laws/",
+    "tools/test_search",
+    "provider/",
+    "context/tokens/",
+    "session/",
+    "context/",
+)
+"""Long files that compute."""
+
+
+def _starting(files: Iterable[Path], starts: Iterable[str]) -> list[Path]:
+    """Return the files whose names below `tests/` start so, in the order of `starts`."""
+    folder = Path(__file__).parent
+    names = {path: path.relative_to(folder).as_posix() for path in files if path.is_relative_to(folder)}
+    return list(dict.fromkeys(path for start in starts for path, name in names.items() if name.startswith(start)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first, so that several processes end together."""
-    folder = Path(__file__).parent
-
-    def rank(item: pytest.Item) -> int:
-        name = item.path.relative_to(folder).as_posix() if item.path.is_relative_to(folder) else ""
-        return next((place for place, start in enumerate(FIRST) if name.startswith(start)), len(FIRST))
-
-    items.sort(key=rank)
+    """Long files come first, one that waits and one that computes in turns: several processes keep every core busy from
+    the beginning, and end together."""
+    files = dict.fromkeys(item.path for item in items)
+    places = {path: place for starts in (WAITING, COMPUTING) for place, path in enumerate(_starting(files, starts))}
+    items.sort(key=lambda item: places.get(item.path, len(files)))
     gc.freeze()

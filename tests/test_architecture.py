@@ -39,11 +39,13 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 """Libraries that one file alone may import, and only when it must."""
 
 LAZY = {
+    "core/errors.py": {"difflib"},
     "core/decode.py": {"charset_normalizer"},
     "config/paths.py": {"platformdirs"},
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
-    "config/settings.py": {"tomllib", "tomlkit", "difflib", "nexus_cli"},
+    "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
+    "config/settings.py": {"tomllib", "tomlkit", "nexus_cli"},
     "provider/litellm_backend.py": {"litellm"},
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
@@ -103,6 +105,12 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes(), str(path))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a file, in the order of `ast.walk`."""
+    return tuple(ast.walk(tree(path)))
+
+
 def lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
@@ -120,13 +128,13 @@ def modules_of(path: Path, node: ast.AST) -> list[str]:
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         for module in modules_of(path, node):
             yield getattr(node, "lineno", 0), module
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -243,7 +251,7 @@ def test_nothing_below_ui_touches_the_terminal() -> None:
         f"{name(path)}:{getattr(node, 'lineno', 0)} {what}"
         for path in product()
         if FLOOR.get(room(path), 0) < FLOOR["ui"] and name(path) not in PROGRAMS
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if (what := _writes_to_terminal(node))
     ]
     assert not wrong, "\n".join(wrong)
@@ -305,7 +313,7 @@ def test_files_have_names_of_their_own() -> None:
 def test_public_classes_have_names_of_their_own() -> None:
     homes: dict[str, list[str]] = {}
     for path in product():
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(name(path))
     shared = {class_name: files for class_name, files in homes.items() if len(files) > 1}
@@ -337,7 +345,7 @@ def test_broad_excepts_give_their_reason() -> None:
     wrong = []
     for path in product():
         source = path.read_text(encoding="utf-8").splitlines()
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if not _catches_all(node):
                 continue
             line = getattr(node, "lineno", 0)
@@ -356,7 +364,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
         f"{name(path)}:{node.lineno} asks for {node.attr}"
         for path in product()
         if room(path) != "context" and not name(path).startswith("session/next_request/")
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
     ]
     assert not wrong, "read it off `next_request` or `window_request`:\n" + "\n".join(wrong)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -35,9 +36,9 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     Verbose,
 )
-from nexus_cli.cli.stderr_line import nearest, write_stderr_line
-from nexus_cli.core.errors import REDACTED, NexusError
-from nexus_cli.ui.print.stream import ReaderClosed, Stream
+from nexus_cli.cli.signal_result import json_form, plain_words
+from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
+from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 COMMANDS = {
     "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
@@ -61,9 +62,6 @@ COMMANDS = {
     "skill": "Guides that are read on demand: list them, print one.",
 }
 """Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
-
-WITHOUT_MODEL = next(name for name, line in COMMANDS.items() if "without a key" in line)
-"""The command that a person without a model can try."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """Errors of printing the help; all other output goes through `Stream`."""
@@ -98,7 +96,7 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = nearest(args[0], COMMANDS)
+            near = nearest_name(args[0], COMMANDS)
             hint = f"The nearest is `nexus {near}`" if near else 'To ask something: nexus ask "..."'
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)
         return super().resolve_command(ctx, args)
@@ -178,7 +176,7 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit status; every error is printed by then."""
     completion = "_NEXUS_COMPLETE" in os.environ or any(a.endswith("-completion") for a in arguments[:1])
     usage_error: Any = typer.BadParameter.__mro__[1]
-    if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(_words(arguments)) & set(COMMANDS):
+    if arguments[-1:] in (["-r"], ["--resume"]) and os.isatty(0) and not set(plain_words(arguments)) & set(COMMANDS):
         arguments = [*arguments, PICK]
     try:
         status = build(completion).main(arguments, prog_name="nexus", standalone_mode=False)
@@ -196,7 +194,7 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
-            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check where it goes").line)
+            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check its destination").line)
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (what it still holds would fail once more)
         else:
             write_stderr_line(_bug(error).line)
@@ -218,18 +216,15 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
     if any(len(word) >= _SHORTEST_KEY and " " not in word for word in arguments):
         error = _without_keys(error, arguments)
     if error.what == "no model":
-        hint = f"{error.hint}; `nexus {WITHOUT_MODEL}` works without one"
+        hint = f"{error.hint}; `nexus tour` works without one"
         error = NexusError(error.kind, error.what, error.why, hint)
-    words = _words(arguments)
-    lines = "--stream-json" in words
-    try:
-        if [word for word in words if word[:1] != "-"][:1] == ["ask"] and ("--json" in words) != lines:
-            from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
+    if option := json_form(arguments):
+        from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
 
-            process.drop_signal_result()
-            (form.JsonLinesRenderer if lines else form.JsonRenderer)(Stream(1)).end(form.failure_result(error))
-    except (ReaderClosed, NexusError):
-        pass
+        process.drop_signal_result()
+        kind = form.JsonLinesRenderer if option == "--stream-json" else form.JsonRenderer
+        with suppress(ReaderClosed, NexusError):
+            kind(Stream(1)).end(form.failure_result(error))
     write_stderr_line(error.line)
     return error.exit_status
 
@@ -245,25 +240,6 @@ def _without_keys(error: NexusError, arguments: list[str]) -> NexusError:
     return NexusError(error.kind, what, why, hint, exit_status=error.exit_status)
 
 
-def _words(arguments: list[str]) -> list[str]:
-    """Return `arguments` without the values of options and without what follows `--`.
-
-    Used for errors: click itself may have stopped at the first wrong word.
-    """
-    group = build(completion=False)
-    known = [*group.params, *(group.get_command(None, "ask").params if "ask" in arguments else ())]
-    valued = {name for one in known if one.param_type_name == "option" and not one.is_flag for name in one.opts}
-    words = []
-    rest = iter(arguments)
-    for word in rest:
-        if word == "--":
-            break
-        words.append(word)
-        if word in valued:
-            next(rest, None)
-    return words
-
-
 def _usage(error: Any) -> NexusError:
     path = error.ctx.command_path if error.ctx else "nexus"
     hint = f"See {path} --help"
@@ -271,7 +247,7 @@ def _usage(error: Any) -> NexusError:
     why = error.format_message()
     if hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
-        near = nearest(option, known)
+        near = nearest_name(option, known)
         hint = f"The nearest is {near}; see {path} --help" if near else hint
         hint = CD_HINT if option in ("-C", "--cd") else hint
         why = f"no such option: {option}"
@@ -280,6 +256,6 @@ def _usage(error: Any) -> NexusError:
         why, hint = "the command is missing", f"There are: {', '.join(f'{path} {name}' for name in commands)}"
     if commands and why.startswith("No such command '"):
         name = why.partition("'")[2].partition("'")[0]
-        why, near = f"no such command '{name}'", nearest(name, commands)
+        why, near = f"no such command '{name}'", nearest_name(name, commands)
         hint = f"The nearest is `{path} {near}`" if near else f"There are: {', '.join(commands)}"
     return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

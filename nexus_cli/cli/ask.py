@@ -31,13 +31,13 @@ from nexus_cli.cli.command_options import (
     Verbose,
 )
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.attachment import Part, Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.ui.input.piped import Reader
+from nexus_cli.ui.print.stream import write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -75,7 +75,7 @@ def choose_model(
     raise NexusError(
         "config",
         "no model",
-        "none is configured, there is no API key, and no local server is running",
+        "none is configured, no API key is set, and no local server is running",
         f"`nexus login PROVIDER` stores a key (or export {first}=...); or name a model (--model NAME, NEXUS_MODEL), or "
         "start a local server such as Ollama; `nexus doctor` shows what is missing",
     )

@@ -12,13 +12,12 @@ from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, print_value
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES, TABLES
 from nexus_cli.config.settings import LoadedSettings, hide_keys_in, quote_part, rule_for, split_key, unknown_key_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.reports.status import toml_literal
 
 NEGATIVE = re.compile(r"-[\d.][\w.]*")
@@ -92,9 +91,9 @@ def set_setting(
 ) -> int:
     """Write one setting into the personal config.toml; its comments stay."""
     if unset == (value is not None):
-        why = "a value and --unset cannot be combined" if unset else "no value was given"
+        why = "a value and --unset cannot be combined" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
-    from nexus_cli.cli.edit_config import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
+    from nexus_cli.config.settings_file import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 
     write_setting(places(), defaults_dir(), key, value)
     return 0

@@ -62,7 +62,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
 
 async def _follow(session: Session, done: Consolidation) -> None:
     remarks = ProgressLines(QuietStream(Stream(2)))
-    remarks.belong_to(session)
+    remarks.session = session
     interrupt = Interrupt()
     watchdog = LoopWatchdog(lambda: session)
     interrupt.install(session.cancel, on_arrival=watchdog.note_signal)

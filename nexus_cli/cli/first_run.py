@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.cli.login import ReadKey, ask_key, read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import Places, defaults_dir, places
-from nexus_cli.config.settings import LoadedSettings, Settings
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
@@ -42,7 +42,7 @@ MEANINGS = {
     "edit": "also edits inside it",
     "all": "also commands, and everything else",
 }
-"""What runs without asking at each level."""
+"""Calls that run without asking, by level."""
 
 Meant = Callable[[str], str]
 """Returns the meaning of a typed answer; raises `NexusError` if it has none."""
@@ -53,47 +53,20 @@ def is_first_run(found: Places) -> bool:
     return not found.settings.exists()
 
 
-def first_run(
-    loaded: LoadedSettings,
-    environ: Mapping[str, str],
-    stream: Writable,
-    read_line: Callable[[], str],
-    read_key: ReadKey = read_hidden_line,
-) -> None:
-    """Print what was found, ask for a model and a permission level, and write both to the settings.
+class FirstRun:
+    """A dialogue with a person who has no settings yet, or no model.
 
-    If no model is usable it asks first for a provider and its key, and stores that.
-
-    The first question is omitted if only one model is usable, unless a local server has it, which is never taken
-    unasked. Enter takes the first answer. Raises the `NexusError("config", ...)` of `choose_model` if no model is
-    usable, `NexusError("usage", ...)` after three invalid answers, and `SystemExit(0)` at the end of input; nothing is
-    written then. Settings that cannot be written are reported and are no error.
+    Raises the `NexusError("config", ...)` of `choose_model` if no model is usable, `NexusError("usage", ...)` after
+    three invalid answers, and `SystemExit(0)` at the end of input; of what is not stored yet nothing is written then.
     """
-    _First(loaded.settings, environ, stream, read_line, read_key).run()
 
-
-def log_in(
-    settings: Settings,
-    environ: Mapping[str, str],
-    stream: Writable,
-    read_line: Callable[[], str],
-    read_key: ReadKey = read_hidden_line,
-) -> None:
-    """Ask for a provider and its key, and store it: for a start with settings, but no model.
-
-    Raises as `first_run` does; without a key the error of `choose_model`.
-    """
-    _First(settings, environ, stream, read_line, read_key).log_in(())
-
-
-class _First:
     def __init__(
         self,
         settings: Settings,
         environ: Mapping[str, str],
         stream: Writable,
         read_line: Callable[[], str],
-        read_key: ReadKey,
+        read_key: ReadKey = read_hidden_line,
     ) -> None:
         self._settings = settings
         self._environ = environ
@@ -103,7 +76,13 @@ class _First:
         self._width = min(stream.width, MOST_COLUMNS)
 
     def run(self) -> None:
-        """See `first_run`."""
+        """Print what was found, ask for a model and a permission level, and write both to the settings.
+
+        If no model is usable it asks first for a provider and its key, and stores that.
+
+        The first question is omitted if only one model is usable, unless a local server has it, which is never taken
+        unasked. Enter takes the first answer. Settings that cannot be written are reported and are no error.
+        """
         servers = local_servers()
         self._say("Welcome to nexus. Found on this machine:")
         self._print_found(servers)
@@ -119,11 +98,11 @@ class _First:
         models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
         return models
 
-    def log_in(self, servers: Sequence[LocalServer]) -> None:
+    def log_in(self, servers: Sequence[LocalServer] = ()) -> None:
         """Ask for a provider and its key, and store it; without one raise the error of `choose_model`."""
         known = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         if known:
-            self._say("nexus needs an API key, and there is none yet. Which provider is your key from?")
+            self._say("nexus needs an API key, and none is set. Which provider is your key from?")
             rows = [(str(place), SHAPES[name].title, SHAPES[name].page) for place, name in enumerate(known, 1)]
             self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
             self._say("Without a key:")

@@ -20,12 +20,11 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 
 from nexus_cli.cli import process
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.stall import StallError, is_waiting_here, overdue_wait
 from nexus_cli.session.session import Session
 from nexus_cli.tools.process_tree import kill_all
-from nexus_cli.ui.print.stream import is_writing
+from nexus_cli.ui.print.stream import is_writing, write_stderr_line
 
 TICK = 0.5
 """Seconds between two pings. Pings are counted instead of seconds: a stopped process is not a blocked one."""
@@ -154,7 +153,7 @@ class LoopWatchdog:
         assert self._loop is not None, "set when the watchdog is entered"
         seconds = overdue_wait(asyncio.current_task(self._loop))
         if seconds is not None:
-            return NexusError("network", "the model request failed", f"no data for {seconds:g} seconds", "Try again")
+            return NexusError("network", "request failed", f"no data for {seconds:g} seconds", "Try again")
         return None
 
     def _break_in(self, number: int, frame: FrameType | None) -> None:

@@ -10,10 +10,9 @@ import typer
 from nexus_cli.cli.command_options import Json, Model, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.stderr_line import nearest
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.memory import session_facts
@@ -109,7 +108,7 @@ def _print_change(ledger: Ledger, value: Mapping[str, Any], json: bool) -> int:
 def _slots(name: str) -> tuple[MemorySlot, ...]:
     """Return the slot of this name, none for ""; `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
-        near = nearest(name, SLOTS)
+        near = nearest_name(name, SLOTS)
         hint = f"The nearest is {near}" if near else "Give one of them"
         raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.command_options import Json
-from nexus_cli.cli.edit_config import write_setting
 from nexus_cli.cli.print_report import print_report, print_text
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, hide_keys_in, load_settings
+from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.session.reports import models as reports
+from nexus_cli.ui.print.stream import write_stderr_line
 from nexus_cli.ui.reports.status import model_text, models_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="The models that are usable now.")

@@ -1,15 +1,16 @@
-"""What a run of `nexus ask` imports and makes until its request is on the wire, at once: for the warm process.
+"""Import at once, for the warm process, what a run of `nexus ask` imports and makes until its request is on the wire.
 
 Nothing here may depend on a setting, a folder, or a variable that `nexus_cli.warm` does not compare.
 """
 
 from __future__ import annotations
 
+import gc
 import pkgutil
 from importlib import import_module
 from typing import Any
 
-from nexus_cli.cli import app, process
+from nexus_cli.cli import app
 from nexus_cli.provider import model_table
 from nexus_cli.provider.litellm_backend import litellm
 
@@ -42,7 +43,7 @@ REGISTRIES = ("nexus_cli.tools.builtin", "nexus_cli.context.sections.contributor
 
 def import_run() -> None:
     """Import and make everything, with garbage collection off: what is made stays."""
-    process.disable_gc()
+    gc.disable()
     for name in MODULES:
         import_module(name)
     litellm()

@@ -9,13 +9,13 @@ import typer
 
 from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_text
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule, read_rules
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.ui.print.stream import write_stderr_line
 
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show, test and change the rules for tool calls.")
@@ -144,6 +144,6 @@ def _check(decision: Decision, text: str) -> None:
 
 
 def _write(decision: Decision, text: str, *, add: bool) -> bool:
-    from nexus_cli.cli.edit_config import change_list  # noqa: PLC0415  (brings tempfile; only for writing)
+    from nexus_cli.config.settings_file import change_list  # noqa: PLC0415  (brings tempfile; only for writing)
 
     return change_list(places(), defaults_dir(), f"rules.{decision}", text, add=add)

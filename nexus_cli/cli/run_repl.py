@@ -21,12 +21,11 @@ from nexus_cli import __version__
 from nexus_cli.cli import process
 from nexus_cli.cli.choose_model import ModelChoice, choose_model
 from nexus_cli.cli.command_options import PICK, SharedOptions
-from nexus_cli.cli.first_run import first_run, is_first_run, log_in
+from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -41,7 +40,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
-from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
@@ -65,7 +64,7 @@ def run_repl(shared: SharedOptions) -> int:
     folder = shared.folder
     process.block_imports_from(str(folder))
     if not os.isatty(1):
-        raise NexusError("usage", "no terminal", "stdout is not one, so nobody can be shown a prompt", "Use nexus ask")
+        raise NexusError("usage", "no terminal", "stdout is not a terminal", "Use nexus ask")
     settings = _load_settings(shared)
     chosen = _choose_model(shared, settings)
     if chosen.announce and not shared.quiet:
@@ -85,7 +84,7 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
         keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
         if not keyless or shared.no_save or not os.isatty(0):
             raise
-    log_in(settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
+    FirstRun(settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).log_in()
     return choose_model(shared.model, os.environ, settings, resumes=resumes)
 
 
@@ -94,7 +93,7 @@ def _load_settings(shared: SharedOptions) -> Settings:
     here = project_root(shared.folder)
     loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
-        first_run(loaded, os.environ, QuietStream(Stream(1)), sys.stdin.readline)
+        FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).run()
         loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 
@@ -225,7 +224,8 @@ class _ReplRun:
         session = repl.session
         if not self._shared.quiet:
             where = str(self._options.cwd).replace(str(Path.home()), "~", 1)
-            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n/help lists the commands, Ctrl+D leaves")
+            keys = "" if self._dumb else "? keys, "
+            repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in session.take_notices():
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:

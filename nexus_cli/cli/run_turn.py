@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.session.crash_report import report_bug
@@ -29,7 +28,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
-from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream
+from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +123,7 @@ class _Turn:
     def run(self) -> int:
         """Run the turn in a loop of its own; return the exit status."""
         session = self._session
-        self._remarks.belong_to(session)
+        self._remarks.session = session
         for notice in session.notices:
             self._remarks.notice(notice)
         if self._run.options.explain and (record := session.record):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nexus_cli.cli.command_options import working_folder
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config.paths import exists, places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
+from nexus_cli.ui.print.stream import write_stderr_line
 
 
 def open_ledger(*, writes: bool = False) -> Ledger:

@@ -12,18 +12,19 @@ import typer
 from nexus_cli.cli.command_options import MAX_INT, Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.export import FORMATS, save_export, session_pieces
-from nexus_cli.ui.print.stream import QuietStream, Stream
-from nexus_cli.ui.reports.sessions import search_text, session_text, sessions_text
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.reports.sessions import describe_more_sessions, search_text, session_text, sessions_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
+LISTED = 50
+"""Sessions that are listed unless a limit is given."""
 Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one, or name.")]
 
 
@@ -32,12 +33,15 @@ def list_sessions(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder, and runs of nexus ask.")] = False,
     limit: Annotated[
         int, typer.Option(min=1, max=MAX_INT, metavar="N", help="Show at most this many, newest first.")
-    ] = 50,
+    ] = LISTED,
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
     value = reports.list_sessions(open_ledger(), None if everywhere else str(working_folder()), limit)
-    return print_report(value, sessions_text, json=json, whole=True)
+    print_report(value, sessions_text, json=json, whole=True)
+    if limit == LISTED and not json and not os.isatty(1) and (more := describe_more_sessions(value)):
+        write_stderr_line(f"nexus: {more}")
+    return 0
 
 
 @app.command("show")

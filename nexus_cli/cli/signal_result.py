@@ -1,7 +1,7 @@
 """The result object of a run that a signal ends before there is a session (interface.md sections 6 and 7).
 
-Reads the command line without the parser, which may not be imported yet. Like `process` it imports only what Python
-itself has loaded. Every other result is made elsewhere.
+Reads the command line without the parser, which may not be imported yet, or has stopped at a wrong word. Like
+`process` it imports only what Python itself has loaded. Every other result is made elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESULT = (
 
 def json_form(arguments: Sequence[str]) -> str:
     """Return the option that asks for JSON, `--json` or `--stream-json`; "" for none or both."""
-    words = _words(arguments)
+    words = plain_words(arguments)
     command = _command(words)
     wanted = [option for option in ("--json", "--stream-json") if option in words]
     return wanted[0] if command == "ask" and len(wanted) == 1 else ""
@@ -37,12 +37,12 @@ def json_form(arguments: Sequence[str]) -> str:
 
 def is_one_shot(arguments: Sequence[str]) -> bool:
     """Return True for `nexus ask`, and for plain `nexus`, which is the same when stdin is piped."""
-    words = _words(arguments)
+    words = plain_words(arguments)
     return _command(words) in ("ask", "") and not {"--help", "-h", "--version"} & set(words)
 
 
-def _words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments before `--`, without the values of options."""
+def plain_words(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments before `--`, without options that take a value and those values."""
     words = []
     rest = iter(arguments)
     for word in rest:

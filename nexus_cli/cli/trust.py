@@ -11,13 +11,12 @@ import typer
 
 from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_report, print_text, text_width
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.config import trust as record
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.settings import load_settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.trust import trust_report
-from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.reports.status import trust_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
 _SHARED = {"command", "arguments"}
@@ -70,13 +69,7 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
     named = {alias: command for command in commands.values() for alias in command.aliases} | dict(commands)
     if found := named.get(name.casefold()):
         return found
-    near = nearest(name.casefold(), named)
-    hint = PEER_COMMANDS.get(name.casefold()) or (f"The nearest is /{near}" if near else "/help lists them")
+    typed = name.casefold()
+    near = next((one for one in named if typed and one.startswith(typed)), "") or nearest_name(typed, named)
+    hint = PEER_COMMANDS.get(typed) or (f"The nearest is /{near}" if near else "/help lists them")
     raise NexusError("usage", f"/{name}", "there is no such command", hint)
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that a misspelt `name` most likely means, or ""."""
-    names = list(names)
-    starts = [one for one in names if name and one.startswith(name)]
-    return next(iter(starts or difflib.get_close_matches(name, names, 1, 0.6)), "")

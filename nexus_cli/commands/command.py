@@ -32,6 +32,10 @@ class Choice:
     """Facts about it, which stand behind the label in columns."""
 
 
+Search = Callable[[str], tuple[Sequence[Choice], int]]
+"""Takes words; returns the first choices that have each of them, and how many choices have."""
+
+
 class CommandContext(Protocol):
     """The session in which a command was typed, and the ways to reach the person."""
 
@@ -64,8 +68,11 @@ class CommandContext(Protocol):
     def feed(self, event: Event) -> None:
         """Print an event of the engine."""
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        """Return the key of the choice that the person picks; None if they pick none."""
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        """Return the key of the choice that the person picks; None if they pick none.
+
+        With `search` the choices are only the first ones, and what the person types is searched for in all.
+        """
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         """Open another session, or this one with another model or permission, and print which.

@@ -1,4 +1,4 @@
-"""`/export`, `/copy` and `/diff`: take the session, the last answer or the changes out of nexus."""
+"""`/transcript`, `/export`, `/copy` and `/diff`: take the session, the last answer or the changes out of nexus."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from nexus_cli.commands.arguments import require_ledger, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.session.reports.diff import folder_diff
 from nexus_cli.session.reports.export import FORMATS, default_file_name, save_export, session_pieces
+from nexus_cli.session.reports.transcript import session_transcript
+
+
+async def show_transcript(context: CommandContext, rest: str) -> None:
+    """Show the whole session, outputs uncut.
+
+    In your pager (`PAGER`, else less, where / searches), opened at its end. It has what a compaction took out of the
+    window too.
+    """
+    context.show("transcript", await asyncio.to_thread(session_transcript, context.session))
 
 
 async def export_session(context: CommandContext, rest: str) -> None:
@@ -71,6 +81,7 @@ async def show_diff(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
+    Command("transcript", "session", show_transcript),
     Command("export", "session", export_session, "[md|jsonl] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]"),
     Command("diff", "work", show_diff),

@@ -44,12 +44,10 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
     what only looks like a verb or an id is `NexusError("usage", ...)`."""
     ids = [name for name in names if ID.fullmatch(name)]
     if ID.fullmatch(first) and not names:
-        raise usage_error(
-            "goal", rest, "it does not say what to do with the goal", f"/goal done {first} or /goal drop {first}"
-        )
+        raise usage_error("goal", rest, "the action is missing", f"/goal done {first} or /goal drop {first}")
     if first in VERBS:
         if not names:
-            raise usage_error("goal", rest, f"it does not say which: /goal {first} ID")
+            raise usage_error("goal", rest, f"the goal is missing: /goal {first} ID")
         if len(ids) < len(names):
             hint = f"/goal lists them; put another word before {first} where it is the text of a goal"
             raise usage_error("goal", rest, f"{first} takes only ids, such as /goal {first} g1 g2", hint)
@@ -58,7 +56,7 @@ def _verb(rest: str, first: str, names: Sequence[str]) -> str:
     if near and (ids or not names):
         right = f"/goal {near} {' '.join(ids) or 'ID'}"
         raise usage_error(
-            "goal", rest, f"{first} is not one of its verbs, the nearest is {near}: {right}", "/goal lists the ids"
+            "goal", rest, f"{first} is not an action, the nearest is {near}: {right}", "/goal lists the ids"
         )
     return ""
 

@@ -55,7 +55,7 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     if act not in ACTS:
         raise usage_error("memory", rest, f"expected one of {', '.join(ACTS)}")
     if not text:
-        raise usage_error("memory", rest, f"it does not say {MISSING[act]}", f"/memory {act} {USAGE[act]}")
+        raise usage_error("memory", rest, f"the argument is missing: {MISSING[act]}", f"/memory {act} {USAGE[act]}")
     match act:
         case "add":
             slot, words = _split_slot(rest, text)

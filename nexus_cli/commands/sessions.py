@@ -14,9 +14,9 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.core.clock import format_age, format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.reports import sessions as reports
+from nexus_cli.session.reports.conversation import shown_text
 from nexus_cli.session.user_messages import read_backwards
 
 
@@ -33,7 +33,7 @@ async def list_sessions(context: CommandContext, rest: str) -> None:
 
 
 MOST = 200
-"""Sessions that are offered."""
+"""Sessions that are at hand; a search reaches the others."""
 TITLE = 100
 """Characters of a title at most."""
 
@@ -47,11 +47,19 @@ async def resume_session(context: CommandContext, rest: str) -> None:
     ledger = require_ledger(context)
     chosen = rest
     if rest in ("", "--all"):
-        others = _others(context, everywhere=bool(rest))
+        others, _ = _others(context, everywhere=bool(rest))
         if not others:
             context.say("There is no other session in this folder; /resume --all lists all, also runs of `nexus ask`.")
             return
-        chosen = await context.choose("Which session?", _choices(ledger, others)) or ""
+
+        def search(words: str) -> tuple[Sequence[Choice], int]:
+            try:
+                found, total = _others(context, words, everywhere=bool(rest))
+            except NexusError:  # a key is no place to report it; taking a choice reports it
+                return (), 0
+            return _choices(ledger, found), total
+
+        chosen = await context.choose("Which session?", _choices(ledger, others), search) or ""
         if not chosen:
             return
     found = ledger.find_session(chosen)
@@ -61,14 +69,16 @@ async def resume_session(context: CommandContext, rest: str) -> None:
     await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
 
 
-def _others(context: CommandContext, *, everywhere: bool = False) -> list[SessionInfo]:
+def _others(context: CommandContext, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
+    """Return the newest sessions but the open one that have all `words`, and how many there are."""
     folder = None if everywhere else str(context.session.folder)
-    found = require_ledger(context).sessions(folder, MOST + 1, runs=everywhere)
-    return [info for info in found if info.entries and info.id != context.session.id][:MOST]
+    return require_ledger(context).search_titles(words, folder, MOST, runs=everywhere, without=context.session.id)
 
 
 def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
     """Return the sessions to choose from: title; age, turns, cost and beginning of the id in columns."""
+    if not sessions:
+        return []
     now = local_now()
     rows = [(format_age(one.updated, now), _turns(one), _cost(one), ledger.short_id(one.id)) for one in sessions]
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -99,7 +109,7 @@ def _cost(info: SessionInfo) -> str:
 
 def _complete_resume(context: CommandContext) -> Sequence[str]:
     try:
-        return [info.name if info.name and " " not in info.name else info.id for info in _others(context)]
+        return [info.name if info.name and " " not in info.name else info.id for info in _others(context)[0]]
     except NexusError:
         return ()
 
@@ -153,9 +163,10 @@ async def edit_message(context: CommandContext, rest: str) -> None:
     last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
     if last is None:
         raise usage_error("edit", rest, "nothing has been said in this session yet", "Type your first message")
+    words = shown_text(require_record(context), last)
     context.session.refuse_to_leave()
     await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
-    context.fill(split_attachments(last.message.content)[0])
+    context.fill(words)
     context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {before}")
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.setting_rules import RULES
+from nexus_cli.config.settings import LoadedSettings, quote_part, split_key
+from nexus_cli.config.settings_file import write_setting
 from nexus_cli.session import capability_snapshot as reports
 
 
@@ -22,24 +26,60 @@ async def show_status(context: CommandContext, rest: str) -> None:
 
 
 async def show_config(context: CommandContext, rest: str) -> None:
-    """Show the settings, and where each comes from.
+    """Show the settings, or change one.
 
-    With NAME only those that have it in their names. `nexus config set KEY VALUE` or `nexus config edit` in a shell
-    changes them; /reload reads them again.
+    Each is shown with where it comes from; with NAME only those that have it in their names. KEY VALUE writes that
+    setting into your config.toml; /reload applies it to this session. In a shell `nexus config set KEY --unset` removes
+    it, and `nexus config edit` opens the file.
     """
-    folder = project_root(context.session.folder)
-    loaded = await asyncio.to_thread(load_settings_in, folder, places(), defaults_dir(), os.environ)
+    key, _, value = rest.partition(" ")
+    if value.strip():
+        await _change_setting(context, key, _value_of(value))
+        return
+    loaded = await asyncio.to_thread(_load, context)
     found = [
-        {"key": key, "value": value, "origin": loaded.origins[key]}
+        {"key": key, "value": value, "origin": _with_tilde(loaded.origins[key])}
         for key, value in loaded.values.items()
         if rest.casefold() in key
     ]
     if not found:
         raise usage_error("config", rest, "no setting with a value has this in its name", "/config lists all")
-    context.show("settings", {"version": 1, "settings": found, "path": str(places().settings)})
+    path = _with_tilde(str(places().settings))
+    context.show("settings", {"version": 1, "settings": found, "path": path})
+
+
+def _load(context: CommandContext) -> LoadedSettings:
+    return load_settings_in(project_root(context.session.folder), places(), defaults_dir(), os.environ)
+
+
+async def _change_setting(context: CommandContext, key: str, value: str) -> None:
+    """Write the setting, and name what overrides it here."""
+    await asyncio.to_thread(write_setting, places(), defaults_dir(), key, value)
+    path = str(places().settings)
+    context.say(f"Set {key} in {_with_tilde(path)}. /reload applies it to this session.")
+    loaded = await asyncio.to_thread(_load, context)
+    name = ".".join(map(quote_part, split_key(key)))
+    if (origin := loaded.origins.get(name, path)) != path:
+        context.say(f"Here {origin} overrides it: {loaded.values[name]}")
+
+
+def _value_of(text: str) -> str:
+    """Return the value as typed, also in the form in which `/config` prints it: `= "dark"`."""
+    value = text.strip().removeprefix("=").strip()
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if quoted else value
+
+
+def _with_tilde(path: str) -> str:
+    home = os.path.expanduser("~").rstrip("/")
+    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
+
+
+def _complete_key(context: CommandContext) -> Sequence[str]:
+    return list(RULES)
 
 
 COMMANDS = (
     Command("status", "nexus", show_status),
-    Command("config", "nexus", show_config, "[NAME]", aliases=("settings",)),
+    Command("config", "nexus", show_config, "[NAME | KEY VALUE]", complete=_complete_key, aliases=("settings",)),
 )

@@ -48,7 +48,7 @@ def misplaced_key_error(what: str, where: str = "") -> NexusError:
     """Return the error for a key that was given as `what`, a setting or an option; `where` ends the hint."""
     variable = what.rpartition(".")[2]
     variable = variable if _VARIABLE.fullmatch(variable) and not looks_like_key(variable) else "OPENAI_API_KEY"
-    why = "what was given looks like a key"
+    why = "the value looks like a key"
     hint = f"`nexus login PROVIDER` stores it, or it goes into the environment (export {variable}=...); here belongs a "
     hint += "model's name such as openai/gpt-5.6"
     hint = f"{hint}; {where}" if where else hint

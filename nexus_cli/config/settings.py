@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, Scalar
-from nexus_cli.core.errors import REDACTED, NexusError
+from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.core.limits import Limits
 
 STEPS = Limits(max_steps=200)
@@ -150,14 +150,12 @@ def rule_for(parts: list[str]) -> Rule | None:
 
 def unknown_key_error(key: str, where: str = "") -> NexusError:
     """Return the error for a key that does not exist, with the nearest one that does."""
-    import difflib  # noqa: PLC0415  (only on the way to an error message)
-
     key = hide_keys_in(key)
     parts = split_key(key)
     stem = f"models.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] == "models" else ""
     known = [stem + name for name in MODEL_RULES] if stem else [*RULES, *TABLES]
-    near = difflib.get_close_matches(key, known, 1, 0.5)
-    hint = f"The nearest is {near[0]}" if near else "`nexus config show` lists the settings"
+    near = nearest_name(key, known)
+    hint = f"The nearest is {near}" if near else "`nexus config show` lists the settings"
     return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
 
 

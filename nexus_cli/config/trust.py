@@ -147,7 +147,7 @@ def _find_below(name: str, path: str, root: str, above: frozenset[str]) -> Itera
         yield name, path
         return
     if real in above or len(above) > DEEPEST:
-        raise _Unfit(name, "lies in too many folders, or is a link that leads in a circle")
+        raise _Unfit(name, "has too many folders above it, or is a circular link")
     try:
         entries = sorted(os.listdir(real))
     except OSError as error:

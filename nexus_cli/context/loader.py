@@ -111,7 +111,7 @@ class LoadedContext:
     """Servers by name; the later layer wins."""
     sources: ContextSources
     notices: tuple[str, ...] = ()
-    """What is odd about instruction files, for the person: encodings, dangling links, folders, pipes."""
+    """Notes for the person on odd instruction files: encodings, dangling links, folders, pipes."""
 
 
 class ContextLoader:

@@ -305,7 +305,7 @@ class ContextManager:
 
     @property
     def truncator(self) -> LaneTruncator:
-        """What cuts a lane to its budget, as the configuration says now."""
+        """The truncator of lanes, as the configuration says now."""
         from nexus_cli.context.window.lane_truncation import LaneTruncator  # noqa: PLC0415  (the window is too full)
 
         strategy = _strategy(self.config.truncation_strategy)

@@ -71,7 +71,7 @@ class LoadedPrompt:
     project_path: Path | None
     """The project's file that was used."""
     notices: tuple[str, ...] = ()
-    """What is odd about the files, for the person: encodings, dangling links, pipes. A folder counts as absent."""
+    """Notes for the person on odd files: encodings, dangling links, pipes. A folder counts as absent."""
 
 
 class PromptLoader:

@@ -32,7 +32,7 @@ class Host:
     machine: str = ""
     """The architecture, as `uname` says: `x86_64`, `arm64`."""
     name: str = ""
-    """What the machine is called."""
+    """Name of the machine."""
 
     @classmethod
     def here(cls) -> Host:

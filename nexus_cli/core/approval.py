@@ -20,7 +20,7 @@ class Question:
     detail: str = ""
     """A diff or the whole command, for a person."""
     always: str = ""
-    """What "always" allows for the rest of the session: "this exact command"."""
+    """Scope of "always" for the rest of the session: "this exact command"."""
     kind: str = ""
     """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, or `confirm`: the level would allow it."""
 

@@ -55,3 +55,5 @@ class Trigger:
     """Bytes of input beyond the hard limit: counted, not kept."""
     pasted: tuple[str, ...] = ()
     """Parts of the text that were pasted, not typed: no fact counts at once by them."""
+    shown: str = ""
+    """What a person reads in the place of a text of ours: the command that they typed."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -34,7 +35,7 @@ class DaemonTask(Generic[T]):
     """When it started, by the monotonic clock."""
     ended: bool = False
     error: BaseException | None = None
-    """What it raised."""
+    """Its exception."""
     _value: T | None = None
 
     @property
@@ -79,7 +80,8 @@ async def run_tasks(tasks: Iterable[DaemonTask[Any]]) -> None:
             except IndexError:  # the other thread took the last one
                 return
         if all(task.ended for task in tasks):
-            _wake(loop, all_ended)
+            with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+                loop.call_soon_threadsafe(all_ended.set)
 
     if waiting:
         _start_thread(work, waiting)
@@ -106,10 +108,3 @@ def _start_thread(work: Callable[[], None], tasks: Iterable[DaemonTask[Any]]) ->
     except RuntimeError as error:  # no more threads
         for task in list(tasks):
             task.error, task.ended = error, True
-
-
-def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
-    try:
-        loop.call_soon_threadsafe(event.set)
-    except RuntimeError:
-        pass  # the loop has ended: nobody waits any more

@@ -38,7 +38,7 @@ class Entry:
     kind: Kind
     message: Message
     preamble: str = ""
-    """What we added when it was first built: before the text of a user message, after that of a tool result."""
+    """Text added when it was first built: before that of a user message, after that of a tool result."""
     tokens: int = 0
     """Message, preamble and overhead, by our counter."""
 
@@ -100,7 +100,7 @@ class Epoch:
     tool_choice: str = "auto"
     effort: str = ""
     sections: str = "[]"
-    """What the system text is made of: JSON, the `sections` of interface.md section 8."""
+    """Sections of the system text: JSON, the `sections` of interface.md section 8."""
 
 
 class Cause(StrEnum):
@@ -150,7 +150,7 @@ class Memo:
     """
 
     kind: str
-    """Who reads it: `pin`, `goal`, `plan`, `rewrite`, `stale`."""
+    """Its reader: `pin`, `goal`, `plan`, `rewrite`, `stale`."""
     at: str
     entry: int
     """The newest entry when it was written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from typing import Final
 
 EXIT_STATUS: Final = {
@@ -66,7 +67,7 @@ class ProviderError(NexusError):
         why: str,
         hint: str = "",
         *,
-        what: str = "the model request failed",
+        what: str = "request failed",
         retry_after: float | None = None,
         started: bool = False,
         transient: bool = False,
@@ -89,3 +90,10 @@ class ProviderError(NexusError):
 def write_failure_hint(error: OSError, otherwise: str) -> str:
     """Return a hint for a failed write: free space where there is none, else `otherwise`."""
     return "Free some space" if error.errno in _NO_ROOM else otherwise
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return the one of `names` that is most like a misspelt `name`, or ""."""
+    import difflib  # noqa: PLC0415  (only on the way to an error message)
+
+    return next(iter(difflib.get_close_matches(name[:80], list(names), 1, 0.5)), "")

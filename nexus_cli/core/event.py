@@ -166,7 +166,7 @@ class CompactionDone:
     why: str = ""
     """Why it was not accepted; "" when it was."""
     kept: Mapping[str, Any] | None = None
-    """What the window contains afterwards, None where none was accepted: `words`, `words_left`, `words_part`,
+    """Content of the window afterwards, None where none was accepted: `words`, `words_left`, `words_part`,
     `answers`, `answers_left`, `answers_part` (messages; `_part` of those `_left` stand in part), `files`, `commands`,
     `failing`, `record_left` (items), `summary` (tokens), `drops` (ids: all messages that went, then what the record has
     no room for), `source`, `source_why`."""

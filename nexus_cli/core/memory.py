@@ -20,7 +20,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class MemorySlot(StrEnum):
-    """Whom a fact is about."""
+    """Subject of a fact."""
 
     USER = "user"
     """The person: holds in every project."""

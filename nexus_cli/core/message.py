@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -118,6 +118,8 @@ class ToolResult:
     """Exit status of a command, for the person."""
     ran: bool = True
     """False when the call could not run (unknown tool, bad arguments, refused)."""
+    stopped: bool = False
+    """The turn was stopped before the call had ended, or before it began (`ran`)."""
     diff: str = ""
     """The file changes of the call as a unified diff; for the person, no part of the text."""
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -146,6 +148,30 @@ class ToolResult:
         if self.error and self.output:
             return f"{self.output}\n{self.error}"
         return self.error or self.output
+
+
+_PLAIN_RESULT = ToolResult()
+_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites"})
+"""Fields of a result that its entry records by itself."""
+
+
+def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:
+    """Return what a person saw of a result and its entry does not record: the entry has the text for the model alone.
+
+    `seconds` of the call, `error` (characters at the end of the text), and each field that has not its default.
+    """
+    names = (one.name for one in fields(ToolResult) if one.name not in _TEXT_FIELDS)
+    known = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}
+    return {"seconds": round(seconds, 1), "error": len(result.error), **known}
+
+
+def restore_result(text: str, note: Mapping[str, Any]) -> tuple[ToolResult, float]:
+    """Return the result with this text and its seconds; without a note nothing but the text is known."""
+    names = {one.name for one in fields(ToolResult)} - _TEXT_FIELDS
+    known = {name: found for name, found in note.items() if name in names}
+    error = text[-note["error"] :] if note.get("error") else ""
+    output = text[: len(text) - len(error)].removesuffix("\n") if error else text
+    return ToolResult(output=output, error=error, **known), float(note.get("seconds", 0.0))
 
 
 @dataclass(frozen=True, slots=True)

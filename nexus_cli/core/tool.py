@@ -64,7 +64,7 @@ class Tool:
     paths: Callable[[Mapping[str, Any]], Sequence[str]] = _no_paths
     """Paths that a call would touch, as the model wrote them, for permission."""
     preview: Callable[[Mapping[str, Any], Path], str] | None = None
-    """What a call would change in the folder it works in, as a unified diff for a person; "" where that cannot be
+    """Returns the changes that a call would make in its folder, as a unified diff for a person; "" where that cannot be
     told. Reads, never writes, raises nothing."""
     check: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult | None]] | None = None
     """Returns the error that a call would end in as things are, None if it can run: nobody is asked about a call that

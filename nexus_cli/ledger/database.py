@@ -47,9 +47,9 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
     return NexusError("ledger", what, why, hint)
 
 
-def retry_while_busy(action: Callable[[], T], seconds: float = BUSY_SECONDS) -> T:
+def retry_while_busy(action: Callable[[], T]) -> T:
     """Return what `action` returns, retried while SQLite reports that another process is busy."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + BUSY_SECONDS
     pause = 0.005
     while True:
         try:

@@ -60,7 +60,7 @@ _ROWS: Mapping[str, str] = {
         UNION ALL SELECT sections FROM epochs WHERE key IN (SELECT key FROM line)
         UNION ALL SELECT blob FROM drops WHERE {_OF_SESSION})""",
 }
-"""Which rows of a table belong to the session with the key `?1`."""
+"""By table: the rows of the session with the key `?1`."""
 
 
 @dataclass

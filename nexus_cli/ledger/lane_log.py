@@ -128,6 +128,8 @@ class LaneLog:
             entries.append(db, self.lane, entry)
             for memo in memos:
                 lanes.record_note(db, self.lane, memo)
+                if memo.kind == sessions.SHOWN:
+                    sessions.set_first_text(db, self.lane, str(memo.value["text"]))
 
         self._commit(write)
         self._last = entry.id

@@ -17,7 +17,7 @@ from nexus_cli.ledger.database import Database, ledger_error, primary_code, retr
 from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
-"""What SQLite says where it may not write, or there is no room."""
+"""Codes of SQLite where it may not write, or there is no room."""
 _NOTHING_IN_IT = ("it is empty, and cannot be initialized", "Free some space on its disk, and make its folder writable")
 _WRITABLE = "Make its folder writable, or copy it to one that is and set NEXUS_HOME"
 

@@ -139,15 +139,14 @@ def version(connection: sqlite3.Connection) -> int:
     return found
 
 
-def upgrade(connection: sqlite3.Connection, steps: tuple[tuple[str, ...], ...] | None = None) -> None:
+def upgrade(connection: sqlite3.Connection) -> None:
     """Take every missing step, each in its own transaction. Safe if several processes do it at once."""
-    steps = STEPS if steps is None else steps
-    while version(connection) < len(steps):
+    while version(connection) < len(STEPS):
         connection.execute("BEGIN IMMEDIATE")
         try:
             done = version(connection)
-            if done < len(steps):
-                for statement in steps[done]:
+            if done < len(STEPS):
+                for statement in STEPS[done]:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {done + 1}")
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")

@@ -29,6 +29,8 @@ SIDE_WORK = ("sleep_consolidate",)
 """Recipes of work that nexus does in a session of its own, in lanes beside an empty main one."""
 RUN = "ask"
 """Front of a session that only `nexus ask` worked in."""
+SHOWN = "shown"
+"""Memo: `text` that a person reads in the place of the message of its entry, which is ours."""
 SHOWN_ID = 6
 """Characters of an id that people are shown, unless another session's id begins with them."""
 _NEAREST_AMONG = 500
@@ -142,10 +144,42 @@ def list_sessions(
 
     A listing of one folder leaves out empty sessions of side work.
     """
-    where, values = _in_folder(folder)
-    where += " AND entries > 0" * only_used + f" AND front <> '{RUN}'" * (not runs)
+    where, values = _of_front(folder, runs)
+    where += " AND entries > 0" * only_used
     rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
     return [SessionInfo(*row) for row in rows]
+
+
+def count_sessions(db: Database, folder: str | None, *, runs: bool = True) -> int:
+    """Return how many sessions `list_sessions` has without a limit."""
+    where, values = _of_front(folder, runs)
+    row = db.one(f"SELECT count(*) FROM sessions WHERE {where}", *values)
+    return int(row[0]) if row else 0
+
+
+def search_titles(
+    db: Database, words: str, folder: str | None, limit: int, *, runs: bool = True, without: str = ""
+) -> tuple[list[SessionInfo], int]:
+    """Return the sessions with an entry, but session `without`, that have each of `words` in name or first message or
+    as the beginning of the id, case aside: the `limit` used last, and how many there are."""
+    where, values = _of_front(folder, runs)
+    where += " AND entries > 0 AND id <> ?"
+    rows = db.all(
+        f"SELECT key, id, name || char(10) || first_text FROM sessions WHERE {where} ORDER BY {LAST_USED}",
+        *values,
+        without,
+    )
+    wanted = replace_surrogates(words).casefold().split()
+    texts = ((key, own.casefold(), text.casefold()) for key, own, text in rows)
+    found = [key for key, own, text in texts if all(word in text or own.startswith(word) for word in wanted)]
+    infos = (db.one(f"SELECT {_COLUMNS} FROM sessions WHERE key = ?", key) for key in found[:limit])
+    return [SessionInfo(*row) for row in infos if row], len(found)
+
+
+def _of_front(folder: str | None, runs: bool) -> tuple[str, tuple[str, ...]]:
+    """Return a condition on sessions and its values, as `_in_folder`; without `runs` none of `nexus ask`."""
+    where, values = _in_folder(folder)
+    return where + f" AND front <> '{RUN}'" * (not runs), values
 
 
 def count_runs(db: Database, folder: str) -> int:
@@ -265,6 +299,11 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
     )  # fmt: skip
 
 
+def set_first_text(db: Database, lane: int, text: str) -> None:
+    """Show `text` in the place of the first message if that is the newest one; inside a transaction."""
+    db.run("UPDATE sessions SET first_text = ? WHERE main = ? AND turns = 1", text[:FIRST_TEXT], lane)
+
+
 def add_cost(db: Database, key: int, usage: Usage) -> None:
     """Add the cost of a request; inside a transaction."""
     db.run(
@@ -298,4 +337,4 @@ def _unknown_session(db: Database, key: str) -> NexusError:
     near = difflib.get_close_matches(key, [row[0] for row in rows if row[0]], 1)
     near = near or difflib.get_close_matches(key.upper(), [row[1] for row in rows], 1)
     hint = f"Did you mean `{near[0]}`? See `nexus sessions list`" if near else "See `nexus sessions list`"
-    return NexusError("usage", f'no session matches "{key}"', "no id begins with it, and no name is equal to it", hint)
+    return NexusError("usage", f'no session matches "{key}"', "no session has this id or name", hint)

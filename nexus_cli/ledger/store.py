@@ -30,11 +30,11 @@ class Ledger:
         self.db = db
         self._locks: dict[str, FileLock] = {}
         self.facts = FactTable(db)
-        """What is remembered over sessions."""
+        """Facts remembered over sessions."""
         self.path = path
         """The file; None if it is in memory."""
         self.notices = notices
-        """What a person should read about the opening, one line each."""
+        """Notes for the person on the opening, one line each."""
         self.writes = db.writes
         """False if it is only read: a session in it keeps what happens elsewhere."""
 
@@ -108,6 +108,17 @@ class Ledger:
     def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first; without `runs` none of `nexus ask`."""
         return sessions.list_sessions(self.db, folder, limit, runs=runs)
+
+    def count_sessions(self, folder: str | None = None, *, runs: bool = True) -> int:
+        """Return how many sessions one folder or all have; without `runs` those of `nexus ask` do not count."""
+        return sessions.count_sessions(self.db, folder, runs=runs)
+
+    def search_titles(
+        self, words: str, folder: str | None = None, limit: int = 50, *, runs: bool = True, without: str = ""
+    ) -> tuple[list[SessionInfo], int]:
+        """Return the sessions with an entry, but session `without`, that have each of `words` in name or first message
+        or as the beginning of the id: the `limit` used last, and how many there are."""
+        return sessions.search_titles(self.db, words, folder, limit, runs=runs, without=without)
 
     def count_runs(self, folder: str) -> int:
         """Return how many sessions of `folder` are runs of `nexus ask`."""

@@ -8,7 +8,7 @@ from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 
 _USES = ("read", "changed", "created")
-"""What a session does with a file; a later one outranks those before it."""
+"""Uses of a file by a session; a later one outranks those before it."""
 
 
 def file_digest(db: Database, session: int, path: str) -> str | None:

@@ -10,7 +10,7 @@ from nexus_cli.ledger.database import Database
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """What one session used of one model on one day."""
+    """Usage of one model by one session on one day."""
 
     day: str
     """`2026-01-31`"""

@@ -31,7 +31,7 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "groq": ("GROQ_API_KEY",),
     "ollama_chat": ("OLLAMA_API_KEY",),
 }
-"""Where litellm looks for a key, the usual place first."""
+"""Variables in which litellm looks for a key, the usual one first."""
 BASE_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
@@ -40,7 +40,7 @@ BASE_VARIABLES: dict[str, tuple[str, ...]] = {
     "llamafile": ("LLAMAFILE_API_BASE",),
     "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
 }
-"""Where litellm looks for an address, the one that wins first."""
+"""Variables in which litellm looks for an address, the one that wins first."""
 
 
 def key_variable(provider: str) -> str:
@@ -172,7 +172,7 @@ def resolve_endpoint(
     """
     provider = provider_of(model)
     if not provider:
-        raise ProviderError("usage", f"no provider is known for the model {model!r}", HOW_TO_NAME)
+        raise ProviderError("usage", f"{model!r} names no known provider", HOW_TO_NAME)
     name = f"ollama_chat/{split_model_name(model)[1]}" if provider == "ollama_chat" else model
     there = None if base else read_env_address(provider, environ)
     own = None if key else read_env_key(provider, environ)

@@ -146,15 +146,15 @@ NO_MODEL = re.compile(
 )
 PACKAGE = re.compile(r"pip install (?:-\w+ |--\w+ )*[\"']?([\w.-]+(?:\[[\w,-]+\])?)")
 PACKAGE_OF = {"google": "google-auth"}
-"""Where a module that litellm may miss comes from, if the package has another name."""
+"""Packages of modules that litellm may miss, if their names differ."""
 NO_CREDENTIALS = re.compile(r"'NoneType' object has no attribute 'access_key'|Unable to locate credentials", re.I)
-"""What comes of a request to Bedrock without any."""
+"""Matches the error of a request to Bedrock without any."""
 NO_CREDIT = re.compile(r"insufficient_quota|credit balance|insufficient balance|billing_not_active|spend limit", re.I)
 DAILY = re.compile(r"PerDay|per day", re.I)
 TOO_LARGE = re.compile(r"Request too large .{0,200}Requested", re.I | re.S)
 QUOTA = re.compile(r"exceeded your current quota", re.I)
 PLAN = (NO_CREDIT, DAILY, TOO_LARGE, QUOTA)
-"""What the plan of an account decides."""
+"""Refusals that the plan of an account decides."""
 FILTERED = re.compile(
     r"content[_ ](?:policy|filter|management)|ResponsibleAI|flagged|moderation|safety system|prohibited content", re.I
 )
@@ -162,7 +162,7 @@ OVERLOADED = re.compile(r"overloaded|at capacity|over capacity", re.I)
 TIMEOUT = re.compile(r"time[d]? ?-?out", re.I)
 RETRY_DELAY = re.compile(r'retryDelay"?:\s*"?(\d+(?:\.\d+)?)s|try again in (\d+(?:\.\d+)?)s', re.I)
 BROKEN_ANSWERS = (
-    (json.JSONDecodeError, "the provider sent an event that is no JSON"),
+    (json.JSONDecodeError, "the provider sent an event that is not JSON"),
     (UnicodeDecodeError, "the provider sent bytes that are no UTF-8"),
 )
 

@@ -23,7 +23,7 @@ class KeyShape:
     starts: tuple[str, ...]
     """How a key begins; none where that varies."""
     page: str
-    """Where a person makes one."""
+    """Address at which a person makes one."""
 
 
 SHAPES: Mapping[str, KeyShape] = {
@@ -65,22 +65,22 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
         key = assigned[1]
     if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
         key = key[1:-1]
-    what, again = f"a key of {shape.title}", f"Copy it again from {shape.page}"
+    what, again = f"{shape.title} key", f"Copy it again from {shape.page}"
     if not key:
-        raise NexusError("usage", what, "nothing was given", again)
+        raise NexusError("usage", what, "it is empty", again)
     if not (key.isascii() and key.isprintable()) or any(char.isspace() for char in key):
-        raise NexusError("usage", what, "what was given holds blanks or characters that no key has", again)
+        raise NexusError("usage", what, "it has blanks or characters that no key has", again)
     if len(key) < SHORTEST:
-        raise NexusError("usage", what, f"what was given has {len(key)} characters, too few for a key", again)
+        raise NexusError("usage", what, f"it has {len(key)} characters, too few for a key", again)
     if any(environ.get(name, "").strip() for name in BASE_VARIABLES.get(provider, ())):
         return key
     owner = _owner(key)
     fits = not shape.starts or key.startswith(shape.starts)
     if owner not in ("", provider) and not (fits and _start(owner, key) <= _start(provider, key)):
         title = SHAPES[owner].title
-        raise NexusError("usage", what, f"what was given looks like a key of {title}", f"nexus login {owner} stores it")
+        raise NexusError("usage", what, f"it looks like a key of {title}", f"nexus login {owner} stores it")
     if not fits:
-        why = f"it begins with {' or '.join(shape.starts)}, and what was given does not"
+        why = f"it must begin with {' or '.join(shape.starts)}"
         raise NexusError("usage", what, why, again)
     return key
 

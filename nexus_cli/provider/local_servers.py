@@ -9,6 +9,8 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
+SECONDS = 0.05
+"""Patience with one port."""
 PORTS = (
     (11434, "Ollama", "ollama_chat/"),
     (1234, "LM Studio", "lm_studio/"),
@@ -26,19 +28,16 @@ class LocalServer:
     url: str
     """Base address: what `*_API_BASE` wants."""
     prefix: str
-    """What a model's name begins with to reach it."""
+    """Prefix of a model's name that leads to it."""
 
 
-def local_servers(
-    timeout: float = 0.05, ports: tuple[tuple[int, str, str], ...] = PORTS, host: str = "127.0.0.1"
-) -> list[LocalServer]:
-    """Return the servers that accept a connection within `timeout` seconds each, in the order of `ports`. Never
-    raises."""
+def local_servers(ports: tuple[tuple[int, str, str], ...] = PORTS) -> list[LocalServer]:
+    """Return the servers that accept a connection, in the order of `ports`. Never raises."""
     found = []
     for port, name, prefix in ports:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.settimeout(timeout)
-            if probe.connect_ex((host, port)) == 0:
+            probe.settimeout(SECONDS)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
                 path = "" if prefix == "ollama_chat/" else "/v1"
-                found.append(LocalServer(name, f"http://{host}:{port}{path}", prefix))
+                found.append(LocalServer(name, f"http://127.0.0.1:{port}{path}", prefix))
     return found

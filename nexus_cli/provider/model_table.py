@@ -318,5 +318,5 @@ def check_model(name: str) -> None:
     """Raise `NexusError` of kind `usage` for a name without a known provider or without a model."""
     provider, rest = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not rest.strip("/"):
-        why = f"no provider is known for {name!r}" if not provider else f"{name!r} names a provider and no model"
+        why = f"{name!r} names no known provider" if not provider else f"{name!r} names a provider and no model"
         raise NexusError("usage", "unknown model", why, HOW_TO_NAME)

@@ -40,7 +40,7 @@ class ApprovalStep:
     calls: tuple[ToolCall, ...] = ()
     answers: dict[str, Answer | ToolResult] = field(default_factory=dict)
     """By call id; a result where the call must fail, so that nobody is asked."""
-    open: dict[str, tuple[AskedCall, asyncio.Task[None]]] = field(default_factory=dict)
+    unanswered: dict[str, tuple[AskedCall, asyncio.Task[None]]] = field(default_factory=dict)
     """Questions without an answer, by call id."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

@@ -70,8 +70,8 @@ def status(
 def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
     present = keys_to_choose_from(environ, settings)
     if present:
-        return f"none is named, and there are several keys: {', '.join(present)}"
-    return "none is named, and there is no key of a provider"
+        return f"none is configured, and several keys are set: {', '.join(present)}"
+    return "none is configured, and no API key is set"
 
 
 def _servers(cwd: Path) -> tuple[list[str], str]:

@@ -17,12 +17,11 @@ from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
-from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
+from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.tool import Tool, ToolContext
 from nexus_cli.session.approvals import CONFIRM, ApprovalStep, AskedCall, always_text, approval_scope, call_detail
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.result_note import RESULT, result_note
 from nexus_cli.session.run_limits import (
     CHANGES,
     Refusal,
@@ -50,6 +49,8 @@ SAID_NO = "person"
 """In the place of the limit that refused a call: the person was asked."""
 SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
+RESULT = "result"
+"""Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
@@ -197,11 +198,12 @@ class Dispatcher:
             began = self.here.get(call.id)
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
             given = self.given.pop(call.id, "").rstrip("\n")
-            if began is None or not given:
-                self._not_run(lane_state, call, why)
+            result = ToolResult(given, why, stopped=True, ran=began is not None)
+            seconds = 0.0 if began is None else time.monotonic() - began
+            if given:
+                await self._record(lane_state, call, result, seconds)
             else:
-                seconds = time.monotonic() - began
-                await self._record(lane_state, call, ToolResult(given, why), seconds)
+                self._append(lane_state, call, result, why, seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
@@ -305,13 +307,13 @@ class Dispatcher:
             lane_state.emit(event.ApprovalRequest(one.question))
         await lane_state.control.wait_until_shown()
         tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]
-        self._step.open = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
+        self._step.unanswered = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
         try:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
         finally:
-            self._step.open.clear()
+            self._step.unanswered.clear()
 
     async def _answer(self, lane_state: LaneState, asked: AskedCall, approver: Approver) -> None:
         call_id = asked.question.call.id
@@ -322,7 +324,7 @@ class Dispatcher:
                 raise
             answer = Allow()
         self._step.answers[call_id] = answer
-        self._step.open.pop(call_id, None)
+        self._step.unanswered.pop(call_id, None)
         lane_state.emit(event.ApprovalAnswer(call_id, answer))
         if isinstance(answer, Allow) and answer.always:
             self.always.add(asked.scope)
@@ -330,7 +332,7 @@ class Dispatcher:
 
     def withdraw_questions(self) -> None:
         """Allow the calls that are asked about and need no answer any more: level or scopes have changed."""
-        for call_id, (asked, task) in self._step.open.items():
+        for call_id, (asked, task) in self._step.unanswered.items():
             if call_id not in self._step.answers and self._approval_need(asked.tool, asked.checked) is None:
                 self._step.answers[call_id] = Allow()
                 # Not at once: a task that is cancelled before its first step would emit no answer.

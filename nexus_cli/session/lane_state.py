@@ -58,9 +58,9 @@ class NextEpoch:
 
     epoch: Epoch
     drops: tuple[Drop, ...] = ()
-    """What its system text leaves out, without the texts."""
+    """Drops of its system text, without the texts."""
     notices: tuple[str, ...] = ()
-    """Which contributor was skipped, and what is odd about a file that was read."""
+    """Lines on contributors that were skipped, and on odd files."""
 
 
 class PromptAssembler(Protocol):
@@ -105,7 +105,7 @@ class LaneState:
     settings: Settings
     prompt: PromptAssembler
     calibrations: Calibrations | None = None
-    """Where what is learned of a model's tokenizer is stored; None: it is forgotten with the lane."""
+    """Store of what is learned of a model's tokenizer; None: it is forgotten with the lane."""
     limits: LimitsSource | None = None
     """None: what `spending` keeps to."""
     before_summary: Callable[[LaneState], Awaitable[None]] | None = None
@@ -121,13 +121,13 @@ class LaneState:
     foreseen: tuple[tuple[object, ...], NextRequest] | None = None
     """The same with what waits, and under the epoch that is drafted."""
     last_usage: Usage | None = None
-    """What the lane's newest answered request used."""
+    """Usage of the lane's newest answered request."""
     said: str = ""
-    """What the lane's newest request was answered with, as far as it came; without the marks that the window has."""
+    """Answer to the lane's newest request, as far as it came; without the marks that the window has."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
     cache: CacheHistory = field(default_factory=CacheHistory)
-    """What was sent before, as far as a cache may hold it."""
+    """Earlier requests, as far as a cache may hold them."""
     doubted: int = 0
     """The window that a refusal in an earlier session named, while this one goes beyond it; else 0."""
     confirmed: bool = False
@@ -137,7 +137,7 @@ class LaneState:
     facts: Sequence[Mapping[str, Any]] = ()
     """The remembered facts among them: `id`, `slot` and `text` of each."""
     work: WorkLog = field(default_factory=WorkLog)
-    """What the log of the lane says of commands and turns, as far as it was read."""
+    """Record of commands and turns, as far as the lane's log was read."""
 
     def __post_init__(self) -> None:
         self.lane = self.context.lane

@@ -1,7 +1,8 @@
 """Record the limits and the window of each request as a memo of the lane, once per change, and read them back.
 
-Also finds the limits of the next request of a session that does not run here. A report on an old request reads the
-memo: settings and recipes may have changed since. If the state of a run binds limits they can differ by request.
+Also changes the permission level of an open session, and finds the limits of the next request of a session that does
+not run here. A report on an old request reads the memo: settings and recipes may have changed since. If the state of a
+run binds limits they can differ by request.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from nexus_cli.session.next_request.next_request import LimitsInForce
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.run_limits import SIGNALS, Signals, tighten_by_signals
+from nexus_cli.session.session_state import SessionState
 
 T = TypeVar("T")
 CHANGED = "the limits have changed"
@@ -30,6 +32,9 @@ CHANGED = "the limits have changed"
 LIMITS = "limits"
 """Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
 model in tokens, as then known. It holds for the requests that were sent from then on."""
+
+LEVEL_LAYER = "/permissions"
+"""Layer of the limits that names a permission level chosen during the session."""
 
 
 @dataclass
@@ -61,6 +66,26 @@ class SessionLimits:
         if last != [now]:
             timeline.memo(LIMITS, now)
         self._recorded = now
+
+
+def at_level(state: SessionState, level: str) -> SessionState:
+    """Return the state with permission `level` in force for its next call, as far as the other layers allow.
+
+    The model is told with its next request if that changes what it was told last.
+    """
+    lane_state, dispatcher = state.lane_state, state.dispatcher
+    if state.options is None:  # a bare session has one layer
+        dispatcher.limits = replace(state.limits, allow=level)
+        return replace(state, limits=dispatcher.limits)
+    options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
+    layers = limit_layers(lane_state.settings, state.recipe, options, state.resumed)
+    dispatcher.limits, bounds = compose_limits(layers)
+    lane_state.limits = SessionLimits(dispatcher, bounds, state.recipe)
+    lane_state.made = lane_state.foreseen = None
+    lane_state.notices[:] = [line for line in lane_state.notices if not line.startswith(CHANGED)]
+    if changed := describe_changed_limits(lane_state.lane.timeline.memos(LIMITS), bounds):
+        lane_state.notices.append(changed)
+    return replace(state, limits=dispatcher.limits, bounds=bounds, options=options)
 
 
 def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
@@ -123,9 +148,7 @@ class NextLimits:
         return [bound.to_json() for bound in self.bounds]
 
 
-def load_next_limits(
-    log: LaneLog, found: SessionInfo, options: Options, settings: Settings
-) -> NextLimits:
+def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, settings: Settings) -> NextLimits:
     """Return what holds for the session `found`. Raises as `load_recipe` does for a recipe
     that was named; where the session's own is gone or broken it is what its last request had."""
     try:

@@ -12,7 +12,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Where a new session is written, and its initial fields."""
+    """Place of a new session, and its initial fields."""
 
     path: Path | None = None
     """The ledger's file; None means the person's own."""

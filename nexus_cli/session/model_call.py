@@ -30,7 +30,7 @@ CUT_OFF = "[cut off: the output limit was reached]"
 KEPT = "What arrived is kept"
 """Beginning of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
-"""What a provider is given beside the lines of a request, as its manifest has it."""
+"""Arguments of a request beside its lines, as its manifest has them."""
 GO_ON = "Go on from where you broke off."
 """Message that a resumed session without a prompt sends after one of these."""
 

@@ -33,7 +33,7 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Footprint, Goal, Log, SeenFile
+from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.lane_state import newest_words
@@ -67,21 +67,13 @@ class SessionSources:
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of `Sources` that this object fills."""
         return {
-            "files": self.files, "footprint": self.footprint, "trigger": self.trigger, "notices": self.notices,
-            "about": self.about, "goals": self.goals,
-        }  # fmt: skip
-
-    def notices(self) -> Sequence[str]:
-        """Return the lines for the model that wait for the next request."""
-        return self.waiting
-
-    def about(self) -> str:
-        """Return what the person said last."""
-        return newest_words(self.context.lane)
-
-    def goals(self) -> Sequence[Goal]:
-        """Return the session's goals."""
-        return list_goals(self.context.lane.timeline)
+            "files": self.files,
+            "footprint": self.footprint,
+            "trigger": self.trigger,
+            "notices": lambda: self.waiting,
+            "about": lambda: newest_words(self.context.lane),
+            "goals": lambda: list_goals(self.context.lane.timeline),
+        }
 
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files as they are on disk now; none if the ledger fails."""
@@ -217,13 +209,13 @@ def make_collector(
     `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if a command may run or
     the person can be asked, `seams` are the session's fields of `Sources`.
     """
+    # The guide of a skill is printed by a command.
+    hidden: Mapping[str, Any] = {} if runs and "bash" in tools else {"skills": []}
     own = {
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,
-        "capabilities": lambda: _usable_capabilities(
-            snapshot(options.cwd, settings, os.environ, info.name, tools), runs and "bash" in tools
-        ),
+        "capabilities": lambda: {**snapshot(options.cwd, settings, os.environ, info.name, tools), **hidden},
     }
     return SectionCollector(
         {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
@@ -234,8 +226,3 @@ def make_collector(
         recipe,
         section_budget(budget.available, recipe.section_budget),
     )
-
-
-def _usable_capabilities(value: Mapping[str, Any], runs: bool) -> Mapping[str, Any]:
-    """Return the usable capabilities: a skill's guide is printed by a command."""
-    return value if runs else {**value, "skills": []}

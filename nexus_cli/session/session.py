@@ -33,7 +33,7 @@ from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.dispatch import ApprovalDeferred
 from nexus_cli.session.lane_state import LaneState
-from nexus_cli.session.level import at_level
+from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import outcome, result_object
@@ -414,8 +414,9 @@ class Session:
         if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
             timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
         await record_user_message(
-            lane_state, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted, pasted=trigger.pasted
-        )
+            lane_state, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted,
+            pasted=trigger.pasted, shown=trigger.shown,
+        )  # fmt: skip
 
     async def _go_on(self, lane_state: LaneState) -> None:
         """Resume without a message: open work continues by itself, a reply that broke off is requested again."""

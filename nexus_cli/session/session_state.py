@@ -1,4 +1,4 @@
-"""What a `Session` is made of; the factory makes the full set, `bare_state` seed A's small one."""
+"""The members of a `Session`; the factory makes the full set, `bare_state` seed A's small one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SessionState:
     """The log of the main lane; None for a bare session."""
     ledger: Ledger | None = None
     options: Options | None = None
-    """What the session was opened with."""
+    """Options with which the session was opened."""
 
     def drops(self) -> Sequence[Drop]:
         """Return everything left out in the session so far."""

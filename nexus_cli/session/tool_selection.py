@@ -5,13 +5,13 @@ Also finds names of tools in a recipe that do not exist, and checks whether the 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.entry import Epoch
+from nexus_cli.core.errors import nearest_name
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
@@ -43,8 +43,8 @@ def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
 
 
 def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name[:80], known, 1)
-    hint = f"; the nearest is {near[0]}" if near else ""
+    near = nearest_name(name, known)
+    hint = f"; the nearest is {near}" if near else ""
     return f"recipe {recipe} names the tool {one_line(name)[:80]!r}, which there is not{hint}"
 
 

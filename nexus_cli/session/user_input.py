@@ -10,6 +10,7 @@ from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
 from nexus_cli.core.elide import ElidedText, drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.lane_state import LaneState
 
 TRIGGER = "trigger"
@@ -81,8 +82,10 @@ async def record_user_message(
     uncounted: int = 0,
     actor: str = "person",
     pasted: Sequence[str] = (),
+    shown: str = "",
 ) -> Entry:
-    """Record a user message; what is beyond its cap is a drop of cause `input_cap`."""
+    """Record a user message; what is beyond its cap is a drop of cause `input_cap`. People read `shown` in its place
+    where that is given."""
     lane, epoch = lane_state.lane, lane_state.lane.epoch
     most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
@@ -102,7 +105,8 @@ async def record_user_message(
         )
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
-    return lane.append(kind, Message(Role.USER, content, parts=parts), actor)
+    notes = {SHOWN: {"text": shown}} if shown else None
+    return lane.append(kind, Message(Role.USER, content, parts=parts), actor, notes)
 
 
 def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:

@@ -168,7 +168,7 @@ def _shorten_line(line: str, match: re.Match[str] | None) -> str:
 
 @dataclass
 class SearchCounts:
-    """What a search has found so far."""
+    """Results of a search so far."""
 
     matches: int = 0
     files: int = 0

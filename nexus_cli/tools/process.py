@@ -143,7 +143,7 @@ class _Pipe:
     def __init__(self, file: IO[bytes], kept: BoundedOutput, show: Callable[[bytes], None] | None) -> None:
         self._file, self._kept, self._show = file, kept, show
         self._selector = selectors.DefaultSelector()
-        self.open = True
+        self.is_open = True
 
     def __enter__(self) -> _Pipe:
         os.set_blocking(self._file.fileno(), False)
@@ -156,7 +156,7 @@ class _Pipe:
 
     def pump(self, seconds: float) -> bool:
         """Wait at most so long for output and keep it; return False when none came."""
-        if not self.open:
+        if not self.is_open:
             time.sleep(seconds)
             return False
         if not self._selector.select(seconds):
@@ -166,7 +166,7 @@ class _Pipe:
         except BlockingIOError:
             return False
         if not data:
-            self.open = False
+            self.is_open = False
             self._selector.unregister(self._file)
             return False
         self._kept.add(data)
@@ -185,7 +185,7 @@ def _await_child(
             timed_out = not stop.is_pressed
             break
         patience = min(_LOOK, max(0.0, deadline - time.monotonic()))
-        if pipe.open:
+        if pipe.is_open:
             pipe.pump(patience)
         else:
             # Its output has ended, so it is about to: wait for just that.
@@ -196,7 +196,7 @@ def _await_child(
         _end_tree(child, mark, pipe, stop)
     else:
         grace = time.monotonic() + _GRACE
-        while (pipe.open or find_remaining(child.pid, mark)) and time.monotonic() < grace and not stop.is_pressed:
+        while (pipe.is_open or find_remaining(child.pid, mark)) and time.monotonic() < grace and not stop.is_pressed:
             pipe.pump(_LOOK)
         left = len(find_remaining(child.pid, mark))
         if left:

@@ -6,10 +6,11 @@ Supports the subset that tools here use: `type`, `required`, `properties`, `enum
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from typing import Any
+
+from nexus_cli.core.errors import nearest_name
 
 _NAMES = {
     "string": "a string",
@@ -135,11 +136,9 @@ def _object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], at: str)
 
 
 def _instead(name: str, known: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    parts = [key for key in known if key in name.casefold() or name.casefold() in key]
-    best = (close or parts)[:1]
-    if best:
-        return f"; did you mean `{best[0]}`?"
+    parts = (key for key in known if key in name.casefold() or name.casefold() in key)
+    if near := nearest_name(name, known) or next(parts, ""):
+        return f"; did you mean `{near}`?"
     return f"; known: {', '.join(f'`{key}`' for key in known)}" if known else ""
 
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 PATIENCE = 2.0
 """Seconds that a program has to end when it is told to."""
 _KEYS = (signal.SIGINT, signal.SIGQUIT)
-"""What a terminal sends to everybody in the foreground, and only the program there is meant by."""
+"""Signals that a terminal sends to everybody in the foreground; they are meant for the program there."""
 
 
 async def run_on_terminal(

@@ -1,4 +1,4 @@
-"""The caller's side: whether a run goes to the warm process, and the wait for its end.
+"""The caller's side: hands a run to the warm process and waits for its end; starts a warm process.
 
 `try_warm` returns only if the run has to be a cold one, and then nothing of it has happened yet.
 """
@@ -45,24 +45,17 @@ class ColdRunError(Exception):
     """The run has to be a cold one; the message says why."""
 
 
-def is_switched_off() -> bool:
-    """Return True if `NEXUS_WARM` says that this call has nothing to do with a warm process."""
-    return os.environ.get("NEXUS_WARM") == "0"
-
-
 def try_warm(arguments: list[str]) -> str:
     """Run `nexus ask` with these arguments in a child of the warm process and end as it ended.
 
-    Return the reason if there is a warm process that cannot be used, otherwise "".
+    Return the reason if there is a warm process that cannot be used, otherwise "". Call it only if `place.is_wanted`.
     """
-    if is_switched_off() or os.isatty(0) or "_NEXUS_COMPLETE" in os.environ:
+    if os.isatty(0) or "_NEXUS_COMPLETE" in os.environ:
         return ""
     why = ""
     try:
-        settings, folder = place.own_folders()
+        folder = place.own_folders()[1]
         os.stat(place.socket_path(folder))
-        if not place.wanted_minutes(settings):
-            return ""
         connection = connect(folder)
         _negotiate(connection, arguments)
     except FileNotFoundError:
@@ -84,7 +77,7 @@ def leave_warm_process(why: str) -> None:
     `why` is what `try_warm` returned: one that runs, and did not fit this call, is left alone. A run of lowered
     priority leaves none: its forks could not get the priority of others.
     """
-    if is_switched_off() or "litellm" not in sys.modules or why not in ("", NOT_RUNNING, form.OUTDATED):
+    if "litellm" not in sys.modules or why not in ("", NOT_RUNNING, form.OUTDATED):
         return
     settings, folder = place.own_folders()
     if (minutes := place.wanted_minutes(settings)) and os.getpriority(os.PRIO_PROCESS, 0) <= 0:

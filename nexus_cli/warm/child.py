@@ -38,14 +38,14 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass
 class World:
-    """What a warm process was made of, and how often it was called."""
+    """The state of a warm process: what it started with, and how often it was called."""
 
     identity: bytes
     environment: dict[str, str]
     """At its start."""
     minutes: float
     take_in_hand: Callable[[], None]
-    """What the program does first, before a signal may reach it."""
+    """First step of the program, before a signal may reach it."""
     run: Callable[[], NoReturn]
     """The program, in the process that the call describes."""
     names: frozenset[str] | None = None

@@ -1,4 +1,4 @@
-"""Where the warm process listens, whether the personal settings ask for one, and what it and its callers must share.
+"""Find the socket of the warm process, whether the settings want one, and the identity that it shares with callers.
 
 Imports only what Python itself has loaded, so that the entry point can use it before anything else.
 """
@@ -61,6 +61,11 @@ def folder_problem(folder: str | int) -> str:
     if found.st_uid != os.getuid() or os.getuid() != os.geteuid():
         return "its folder belongs to another user"
     return "others can enter its folder" if found.st_mode & 0o077 else ""
+
+
+def is_wanted() -> bool:
+    """Return True if the personal settings ask for a warm process and `NEXUS_WARM` does not switch it off."""
+    return os.environ.get("NEXUS_WARM") != "0" and wanted_minutes(own_folders()[0]) > 0
 
 
 def wanted_minutes(settings: str) -> int:

@@ -2,6 +2,7 @@
 
 A program for a child process: `bare.py TURNS FILES` asks the model, answers each tool call with a file of that folder,
 and goes on for so many turns, or until the model calls no tool. The server's address comes by OPENAI_API_BASE.
+With `--print` the text is printed as it arrives.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ async def reply(acompletion: Any, messages: list[dict[str, Any]]) -> dict[str, A
     async for chunk in stream:
         for choice in chunk.choices:
             text.append(choice.delta.content or "")
+            if "--print" in sys.argv:
+                print(text[-1], end="", flush=True)
             for call in choice.delta.tool_calls or ():
                 held = calls.setdefault(call.index, {"id": "", "name": "", "arguments": ""})
                 held["id"] = held["id"] or call.id or ""

@@ -38,26 +38,32 @@ class Typed:
     def bare(self, *, answers: bool) -> Iterator[Terminal]:
         """The bare loop, with its prompt drawn; the answer has begun to come."""
         arguments = [self.url] if answers else []
-        with self._terminal([sys.executable, BARE, *arguments]) as terminal:
-            _seen(terminal, "word" if answers else ">")
+        with self.start([sys.executable, BARE, *arguments]) as terminal:
+            seen(terminal, "word" if answers else ">")
             yield terminal
 
     @contextmanager
     def nexus(self, *, answers: bool = True) -> Iterator[Terminal]:
         """The REPL in a turn: the answer has begun to come, or (without `answers`) the model is silent."""
-        with self._terminal([NEXUS]) as terminal:
-            _seen(terminal, "\x1b[?2004h")
+        with self.nexus_prompt() as terminal:
+            seen(terminal, "\x1b[?2004h")
             time.sleep(0.5)
             terminal.send("go" + ENTER)
             if answers:
-                _seen(terminal, "word")
+                seen(terminal, "word")
             yield terminal
 
-    def _terminal(self, argv: list[str]) -> Terminal:
+    def nexus_prompt(self) -> Terminal:
+        """Return the REPL from its very start."""
+        return self.start([NEXUS])
+
+    def start(self, argv: list[str]) -> Terminal:
+        """Return `argv` in a terminal."""
         return Terminal(argv, env=self.scene.environment, cwd=self.scene.folder, emulate=False)
 
 
-def _seen(terminal: Terminal, text: str) -> None:
+def seen(terminal: Terminal, text: str) -> None:
+    """Wait until the terminal is sent `text`; `ChildFailedError` if it does not come."""
     try:
         terminal.wait_for(lambda one: text.encode() in one.raw, START_SECONDS)
     except NotSeenError as error:

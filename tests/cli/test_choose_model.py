@@ -130,7 +130,7 @@ def test_model_show_tells_all_that_is_known(nexus: Run, config: Path) -> None:
     unknown = nexus("model", "show", "openai/not-in-any-table").stdout.decode()
     assert "128,000?" in unknown and "unknown" in unknown
     nobody = nexus("model", "show", "not-a-model-at-all")
-    assert nobody.returncode == 2 and b"no provider is known" in nobody.stderr
+    assert nobody.returncode == 2 and b"names no known provider" in nobody.stderr
 
 
 def test_model_use_writes_the_personal_setting(nexus: Run, config: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.cli import first_run as module
-from nexus_cli.cli.first_run import first_run, is_first_run
+from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
 from nexus_cli.config.stored_keys import stored_key, stored_names
@@ -68,7 +68,7 @@ class Person:
     def start(self, environ: Mapping[str, str]) -> None:
         """The first start."""
         loaded = load_settings(places(), defaults_dir(), environ)
-        first_run(loaded, environ, self, self.read, self.read_key)
+        FirstRun(loaded.settings, environ, self, self.read, self.read_key).run()
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.cli import edit_config
 from nexus_cli.cli.command_options import MAX_INT
-from nexus_cli.cli.edit_config import edit_settings, parse_scalar, settings_template, write_setting
+from nexus_cli.cli.edit_config import edit_settings, settings_template
+from nexus_cli.config import settings_file
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, defaults_dir
 from nexus_cli.config.setting_rules import MODEL_RULES, RULES
@@ -33,6 +33,7 @@ from nexus_cli.config.settings import (
     read_values,
     split_key,
 )
+from nexus_cli.config.settings_file import parse_scalar, write_setting
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.model_table import model_info
 
@@ -194,7 +195,7 @@ def test_what_another_program_wrote_meanwhile_stays(here: Places, monkeypatch: p
 
 
 def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edit_config, "WAIT", 0.02)
+    monkeypatch.setattr(settings_file, "WAIT", 0.02)
     load(here, 'model = "a"\n')
     with FileLock.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
         write_setting(here, defaults_dir(), "model", "b")
@@ -236,13 +237,13 @@ def test_a_wrong_value_leaves_the_file_alone(here: Places, key: str, value: str)
 
 
 def test_settings_that_are_set_at_the_same_time_are_all_kept(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = edit_config._write
+    written = settings_file.replace_settings
 
     def slowly(path: Path, text: str, before: str, defaults_dir: Path) -> None:
         time.sleep(0.05)
         written(path, text, before, defaults_dir)
 
-    monkeypatch.setattr(edit_config, "_write", slowly)
+    monkeypatch.setattr(settings_file, "replace_settings", slowly)
     keys = [f"models.m{number}.window" for number in range(4)]
     with ThreadPoolExecutor(len(keys)) as threads:
         list(threads.map(lambda key: write_setting(here, defaults_dir(), key, "50000"), keys))
@@ -349,7 +350,7 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
         write_setting(here, defaults_dir(), "effort", "low")
         return 'model = "mine"'
 
-    monkeypatch.setattr("nexus_cli.ui.input.editor.edit_text", edit)
+    monkeypatch.setattr("nexus_cli.cli.edit_config.edit_text", edit)
     with pytest.raises(NexusError, match="another process has changed it") as caught:
         edit_settings(here, defaults_dir(), {}, lambda error: True)
     kept = here.config / "config.toml.rejected"

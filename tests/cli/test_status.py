@@ -65,7 +65,7 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
 
 
 def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> None:
-    assert reported(tmp_path)["model_why"] == "none is named, and there is no key of a provider"
+    assert reported(tmp_path)["model_why"] == "none is configured, and no API key is set"
     both = reported(tmp_path, {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": "y"})
     assert both["model"] is None
     assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in both["model_why"]
@@ -143,7 +143,7 @@ def test_an_unknown_skill_is_exit_2_with_the_nearest_name(nexus: Any) -> None:
     skill(places().config, "deploy", "Guide.")
     done = nexus("skill", "use", "deplyo")
     assert done.returncode == 2
-    assert done.stderr == b"nexus: no skill 'deplyo': there is none of this name. The nearest is deploy.\n"
+    assert done.stderr == b"nexus: no skill 'deplyo': no skill has this name. The nearest is deploy.\n"
     assert done.stdout == b""
 
 

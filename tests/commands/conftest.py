@@ -15,7 +15,7 @@ import pytest
 from session.played import MODEL, Played
 
 from nexus_cli.commands import discover, find
-from nexus_cli.commands.command import Choice, Command
+from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
@@ -40,6 +40,7 @@ class FakeContext:
         self.shown: list[tuple[str, Mapping[str, Any]]] = []
         self.fed: list[Event] = []
         self.offered: list[Choice] = []
+        self.search: Search | None = None
         self.attached: list[tuple[str, str]] = []
         self.started: list[str] = []
         self.pick: Callable[[Sequence[Choice]], str | None] = lambda choices: None
@@ -74,10 +75,10 @@ class FakeContext:
         """See `CommandContext`."""
         self.fed.append(event)
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """See `CommandContext`."""
         assert title and choices
-        self.offered = list(choices)
+        self.offered, self.search = list(choices), search
         return self.pick(choices)
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:

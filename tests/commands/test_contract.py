@@ -12,7 +12,7 @@ import pytest
 from commands.conftest import FakeContext
 
 from nexus_cli import commands
-from nexus_cli.commands import PEER_COMMANDS, discover, find, nearest, parse
+from nexus_cli.commands import PEER_COMMANDS, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.reports.forms import FORMS
@@ -108,9 +108,8 @@ def test_completions_are_words_for_what_takes_arguments(context: FakeContext) ->
 
 def test_unknown_names_suggest_the_nearest() -> None:
     assert find("quit", discover()).name == "exit"
-    assert nearest("modle", discover()) == "model" and nearest("", discover()) == ""
     assert find("Context", discover()).name == "context" and find("QUIT", discover()).name == "exit"
-    misspelt = ("CONTXT", "/context"), ("contxt", "/context")
+    misspelt = ("CONTXT", "/context"), ("contxt", "/context"), ("modle", "/model"), ("", "/help lists")
     for typed, near in (*misspelt, ("comp", "/compact"), ("zzzzzz", "/help"), ("[/bold]", "")):
         with pytest.raises(NexusError) as caught:
             find(typed, discover())

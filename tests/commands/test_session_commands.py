@@ -55,6 +55,22 @@ def test_resume_offers_the_other_sessions_of_the_folder(context: FakeContext, tm
     assert context.session.id == first
 
 
+def test_resume_searches_all_sessions_and_not_only_those_that_it_offers(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nexus_cli.commands.sessions.MOST", 2)
+    ids = []
+    for number in ("zero", "one", "two", "three"):
+        context.turn(f"topic {number}")
+        ids.append(context.session.id)
+        context.run("clear")
+    context.run("resume")
+    assert [choice.key for choice in context.offered] == [ids[3], ids[2]] and context.search
+    oldest, count = context.search("topic zero")
+    assert [choice.key for choice in oldest] == [ids[0]] and count == 1
+    assert context.search("topic")[1] == 4 and context.search("nothing of it") == ([], 0)
+
+
 def test_runs_of_ask_are_offered_only_when_all_are_asked_for(context: FakeContext, tmp_path: Path) -> None:
     context.turn("a first message that is long " * 9)
     first = context.session.id

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from commands.conftest import FakeContext
 
-from nexus_cli.commands import find
+from nexus_cli.commands import discover, find
+from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.ui.reports.forms import FORMS
@@ -39,7 +40,7 @@ def test_a_goal_is_set_listed_done_and_dropped(context: FakeContext) -> None:
     assert shown(context, "goal drop g1")["goals"] == []
     with pytest.raises(NexusError, match="has this id"):
         context.run("goal done g7")
-    with pytest.raises(NexusError, match="does not say which"):
+    with pytest.raises(NexusError, match="the goal is missing"):
         context.run("goal done")
 
 
@@ -190,13 +191,33 @@ def test_review_gives_the_model_the_uncommitted_change_or_a_range(context: FakeC
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix) == ["a.py", "new.py"]
 
 
+def test_config_writes_a_setting_and_reload_applies_it(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    for typed, value in (("config limits.max_steps 7", 7), ("config limits.max_steps = 8", 8)):
+        context.run(typed)
+        assert "/reload applies it" in context.said[-1] and context.settings.limits.max_steps != value
+        context.run("reload")
+        assert context.settings.limits.max_steps == value
+    context.run('config ui.theme = "light"')
+    assert '[ui]\ntheme = "light"\n' in places().settings.read_text()
+    text = FORMS["settings"](shown(context, "config ui.theme"), 200)
+    assert 'ui.theme = "light" # ' in text and text.count("~/nexus/config/config.toml") == 2
+    for wrong, why in (("limits.max_steps many", "whole number"), ("limits.max_stepz 3", "no setting limits")):
+        with pytest.raises(NexusError, match=why):
+            context.run(f"config {wrong}")
+    monkeypatch.setenv("NEXUS_MODEL", "openai/other")
+    context.run("config model openai/mine")
+    assert context.said[-1] == "Here environment NEXUS_MODEL overrides it: openai/other"
+    complete = discover()["config"].complete
+    assert complete is not None and "ui.theme" in complete(context)
+
+
 def test_status_names_the_model_of_the_session_and_config_the_settings(context: FakeContext) -> None:
     value = shown(context, "status")
     assert value["model"] == context.session.model and "bash" in value["tools"]
     value = shown(context, "config max_steps")
     assert [one["key"] for one in value["settings"]] == ["limits.max_steps"]
     text = FORMS["settings"](value, 80)
-    assert "limits.max_steps = 200\n" in text and "nexus config set" in text and value["path"] in "".join(text.split())
+    assert "limits.max_steps = 200\n" in text and "/config KEY VALUE" in text and value["path"] in "".join(text.split())
     assert len(shown(context, "config")["settings"]) > 5
     with pytest.raises(NexusError, match="no setting"):
         context.run("config nosuch")

@@ -24,7 +24,7 @@ from nexus_cli.config.protected_places import (
 )
 
 
-def test_credentials_are_found_in_both_homes_of_a_person():
+def test_credentials_are_found_in_both_homes_of_a_person() -> None:
     listed = Path(pwd.getpwuid(os.getuid()).pw_dir)
     found = credential_paths({"HOME": "/home/ada"})
     assert Path("/home/ada/.ssh") in found
@@ -33,7 +33,7 @@ def test_credentials_are_found_in_both_homes_of_a_person():
     assert all(path.is_absolute() for path in found)
 
 
-def test_variables_that_move_credentials_are_followed():
+def test_variables_that_move_credentials_are_followed() -> None:
     found = credential_paths(
         {
             "HOME": "/home/ada",
@@ -50,19 +50,19 @@ def test_variables_that_move_credentials_are_followed():
     assert not any("relative" in path.parts for path in found)
 
 
-def test_no_variable_makes_the_whole_disk_a_credential():
+def test_no_variable_makes_the_whole_disk_a_credential() -> None:
     assert Path("/") not in credential_paths({"HOME": "/", "GNUPGHOME": "/", "KUBECONFIG": "//"})
 
 
 @pytest.mark.parametrize("path", [*CREDENTIALS, *GIT_CONTROLS])
-def test_listed_paths_are_relative_and_plain(path: str):
+def test_listed_paths_are_relative_and_plain(path: str) -> None:
     assert not os.path.isabs(path)
     assert os.path.normpath(path) == path
     assert ".." not in path.split("/")
 
 
-@pytest.mark.parametrize("name", [*PROTECTED_FOLDERS, *PROTECTED_FILES])
-def test_listed_names_are_folded(name: str):
+@pytest.mark.parametrize("name", sorted(PROTECTED_FOLDERS | PROTECTED_FILES))
+def test_listed_names_are_folded(name: str) -> None:
     assert fold_name(name) == name
 
 
@@ -79,10 +79,10 @@ def test_listed_names_are_folded(name: str):
         ("", ""),
     ],
 )
-def test_names_are_protected_however_they_are_spelled(path: str, name: str):
+def test_names_are_protected_however_they_are_spelled(path: str, name: str) -> None:
     assert protected_name(Path(path).parts) == name
 
 
-def test_the_cache_is_not_among_our_own_secrets():
+def test_the_cache_is_not_among_our_own_secrets() -> None:
     own = Places(Path("/n/config"), Path("/n/data"), Path("/n/cache"), Path("/n/log"))
     assert own_paths(own) == (own.config, own.data, own.log)

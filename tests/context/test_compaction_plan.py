@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pytest
 from context.conversation import MARK, Letters
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nexus_cli.context.compaction_plan import (
@@ -78,7 +78,6 @@ def planned(groups: Sequence[Group], target: int = 7000, run: int = 0) -> Compac
 TURNS = st.lists(st.lists(st.integers(1, 1500), min_size=1, max_size=5), min_size=2, max_size=10)
 
 
-@settings(max_examples=150)
 @given(TURNS, st.integers(2000, 9000))
 def test_every_group_either_goes_or_stays_whole_and_in_order(turns: list[list[int]], target: int) -> None:
     groups = said(*turns)
@@ -93,7 +92,6 @@ def test_every_group_either_goes_or_stays_whole_and_in_order(turns: list[list[in
     assert newest_words in kept, "the current request"
 
 
-@settings(max_examples=150)
 @given(TURNS, st.integers(2000, 9000))
 def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
     groups = said(*turns)
@@ -143,7 +141,6 @@ def test_the_summary_yields_last_down_to_half_its_share() -> None:
     assert cap(3900) == 800, "no further than to half"
 
 
-@settings(max_examples=100)
 @given(TURNS, st.integers(1000, 9000), st.integers(1, 12_000))
 def test_a_summary_within_its_cap_always_frees_what_a_compaction_is_worth(
     turns: list[list[int]], target: int, request: int
@@ -230,7 +227,6 @@ def test_before_a_bare_request_the_answer_to_the_last_one_stays_even_above_the_s
     assert [len(s.message.content) for s in far_below(groups).kept] == [5200, 100]
 
 
-@settings(max_examples=150)
 @given(TURNS, st.integers(-3000, 9000), st.booleans())
 def test_the_newest_groups_leave_at_least_half_of_the_way_to_the_target(
     turns: list[list[int]], target: int, bare: bool
@@ -324,7 +320,6 @@ def chosen_entry(groups: Sequence[Group]) -> int:
     return [group[0].entry for group in groups if group[0].message.role is Role.USER][-1]
 
 
-@settings(max_examples=100)
 @given(TURNS, st.lists(st.integers(1, 900), max_size=6), st.integers(2000, 9000))
 def test_pins_take_their_share_at_most_and_none_is_forgotten(
     turns: list[list[int]], sizes: list[int], target: int
@@ -373,7 +368,6 @@ def test_own_words_and_pins_exceed_the_target_rather_than_go_but_never_the_budge
     assert ample.kept == tight.kept and total(ample) > 7000
 
 
-@settings(max_examples=150)
 @given(TURNS, st.integers(500, 9000), st.integers(0, 9000), st.lists(st.integers(1, 300), max_size=4))
 def test_whatever_exceeds_the_target_keeps_to_the_budget(
     turns: list[list[int]], target: int, beyond: int, sizes: list[int]
@@ -431,7 +425,6 @@ def test_a_pasted_log_of_many_short_lines_is_quoted_in_part_with_the_words_aroun
     assert words.cost(quote.text) <= 250
 
 
-@settings(max_examples=200)
 @given(st.lists(st.integers(1, 900), max_size=12), st.integers(0, 1500))
 def test_quotes_keep_to_their_room_and_stand_in_order(sizes: list[int], room: int) -> None:
     words = OwnWords(COUNT)

@@ -18,7 +18,6 @@ tiny = st.integers(-50, 300)
 COUNTERS = [Letters(), SimpleTokenCounter(), TiktokenCounter()]
 
 
-@settings(max_examples=250)
 @given(acts=acts, strategy=strategy_names)
 def test_whatever_was_done_a_built_list_keeps_the_laws(acts: list[Act], strategy: str) -> None:
     context = manager(strategy=strategy)
@@ -43,7 +42,6 @@ def test_whatever_was_done_a_built_list_keeps_the_laws(acts: list[Act], strategy
         assert context.is_over_budget() == (usage["total"] > usage["available"])
 
 
-@settings(max_examples=150)
 @given(acts=acts, strategy=strategy_names)
 def test_what_is_built_fits_with_a_counter_whose_every_letter_counts(acts: list[Act], strategy: str) -> None:
     context = manager(strategy=strategy)
@@ -75,7 +73,6 @@ def test_what_is_built_fits_with_every_counter_and_a_clock(counter: Any, data: s
         assert context.build_messages() == built
 
 
-@settings(max_examples=100)
 @given(acts=acts, window=tiny, reserve=st.integers(0, 200), system=st.integers(0, 400))
 def test_no_budget_is_too_small_to_build_something_sound(
     acts: list[Act], window: int, reserve: int, system: int
@@ -95,7 +92,6 @@ def test_no_budget_is_too_small_to_build_something_sound(
     assert context.get_token_usage()["available"] == window - reserve
 
 
-@settings(max_examples=150)
 @given(acts=acts)
 def test_the_history_holds_everything_that_was_ever_added(acts: list[Act]) -> None:
     context = manager(600)
@@ -113,7 +109,6 @@ def test_the_history_holds_everything_that_was_ever_added(acts: list[Act]) -> No
     assert [message.content for message in context.history] == added
 
 
-@settings(max_examples=100)
 @given(acts=st.lists(HOSTILE.filter(lambda a: a.name not in ("clear", "compact", "window")), max_size=30))
 def test_a_large_enough_budget_shows_everything_again(acts: list[Act]) -> None:
     small, large = manager(500), manager(10**9)
@@ -126,7 +121,6 @@ def test_a_large_enough_budget_shows_everything_again(acts: list[Act]) -> None:
     assert small.messages == large.messages
 
 
-@settings(max_examples=100)
 @given(acts=st.lists(HOSTILE.filter(lambda a: a.name not in ("clear", "compact", "window", "system")), max_size=30))
 def test_building_on_the_way_changes_nothing_while_everything_fits(acts: list[Act]) -> None:
     often, once = manager(10**9), manager(10**9)
@@ -146,7 +140,6 @@ def test_building_on_the_way_changes_nothing_while_everything_fits(acts: list[Ac
     room=st.integers(30, 400),
     strategy=st.sampled_from(["oldest_first", "middle_out"]),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_batch_larger_than_the_window_is_built_the_same_again_and_again(
     calls: int, answered: int, length: int, room: int, strategy: str
 ) -> None:

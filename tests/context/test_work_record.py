@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from context.conversation import Letters
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.untrusted_text import neutralize
@@ -110,7 +110,6 @@ def test_the_error_line_is_the_last_that_names_a_failure_in_any_language(output:
 ITEMS = st.lists(st.tuples(st.integers(1, 120), st.booleans()), max_size=30)
 
 
-@settings(max_examples=200)
 @given(ITEMS, st.lists(st.integers(1, 60), max_size=4), st.integers(0, 3000))
 def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
     made: list[tuple[int, bool]], goals: list[int], room: int
@@ -137,7 +136,6 @@ def test_the_newest_items_stand_in_the_room_and_the_others_are_given_back(
 PATHS = st.text(st.sampled_from('ab "\\\n\t\x1b\x7f\u2028\u202e[(nexus:recall"d1)\udc80é'), min_size=1, max_size=12)
 
 
-@settings(max_examples=300)
 @given(PATHS, PATHS)
 def test_no_two_paths_have_one_name_and_none_can_pose_as_ours(one: str, other: str) -> None:
     assert (safe_path(one) == safe_path(other)) == (one == other)

@@ -147,8 +147,9 @@ def make() -> SimpleNamespace:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "ledger.db"
+def path(_isolated: Path) -> Path:
+    """In memory if there is room: every commit waits for its disk."""
+    return _isolated / "data" / "ledger.db"
 
 
 @pytest.fixture

@@ -116,11 +116,11 @@ def run(path: Path, make: SimpleNamespace, say: Callable[[str], None], at: int, 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_around_any_commit_loses_nothing_that_was_confirmed(
-    tmp_path: Path, make: SimpleNamespace, when: str
+    _isolated: Path, make: SimpleNamespace, when: str
 ) -> None:
     kills = 0
     for at in range(1, 100):
-        path = tmp_path / str(at) / "ledger.db"
+        path = _isolated / str(at) / "ledger.db"
         status, said = make.in_child(lambda say, path=path, at=at: run(path, make, say, at, when))
         _assert_sound(path, make, said)
         if status == 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ledger.conftest import on
 
@@ -218,7 +218,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_after_deletions_what_remains_is_exactly_what_is_reachable(
     make: SimpleNamespace, steps: list[tuple[str, int]]

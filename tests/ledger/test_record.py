@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ledger.conftest import on
 
@@ -32,7 +32,6 @@ MESSAGES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(MESSAGES, ANY_TEXT, st.sampled_from(list(Kind))), max_size=6))
 def test_every_entry_comes_back_as_it_was_recorded(things: list[tuple[Message, str, Kind]]) -> None:
     ledger = Ledger.open(None)

@@ -145,5 +145,6 @@ for one in (*ONES, "\\n```", "a?\\n", "recall "):
 
 
 def test_a_long_run_of_one_letter_is_looked_at_once() -> None:
-    """In a process of its own: what a regular expression does nothing can end."""
-    subprocess.run([sys.executable, "-c", BUSY], check=True, timeout=20)
+    """In a process of its own: what a regular expression does nothing can end. Its seconds are of CPU."""
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (20, 20))"
+    subprocess.run([sys.executable, "-c", limit + BUSY], check=True, timeout=200)

@@ -151,6 +151,25 @@ def test_the_session_that_was_used_last_is_the_newest_also_where_the_clock_was_s
     assert [one.id for one in ledger.sessions()] == [second.id, first.id]
 
 
+def test_a_search_of_titles_reaches_every_session_and_counts_those_beyond_its_limit(
+    ledger: Ledger, make: SimpleNamespace
+) -> None:
+    made = [make.new(ledger, front="chat") for _ in range(5)]
+    for number, info in enumerate(made):
+        ledger.log(info.id).append(make.user(1, f"Ärger mit der Seite {number}"))
+    make.new(ledger, front="chat")
+    ledger.rename_session(made[0].id, "login page")
+    found, count = ledger.search_titles("", "/p", 2, runs=False)
+    assert [info.id for info in found] == [made[4].id, made[3].id] and count == 5, "an empty session is none"
+    for words, sought in (("LOGIN 0", 0), ("ärger 3", 3), (made[2].id[:20].lower(), 2)):
+        found, count = ledger.search_titles(words, "/p", 2)
+        assert [info.id for info in found] == [made[sought].id] and count == 1, words
+    assert ledger.search_titles("login 1", "/p") == ([], 0), "every word counts"
+    assert ledger.search_titles("ärger", "/p", without=made[4].id)[1] == 4
+    assert ledger.search_titles("ärger", "/elsewhere") == ([], 0)
+    assert ledger.count_sessions("/p") == 6 and ledger.count_sessions("/elsewhere") == 0
+
+
 def test_runs_of_ask_are_kept_apart_and_found_when_asked_for(ledger: Ledger, make: SimpleNamespace) -> None:
     talk, run = make.new(ledger, front="chat"), make.new(ledger, front="ask")
     for info in (talk, run):

@@ -6,18 +6,23 @@ import json
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from program.blocks import BLOCKS, bug, deaf_bug
-from program.stage import MODEL, PRICED, Done, Stage, end, stage
+from program.stage import MODEL, PRICED, Done, Stage, end, stage, until
 
+WORDS = {"default": {"text": "some words of an answer that goes on", "chunk": 10}}
+SPINS = "a loop that spins"
+DEAF = "a loop that lives and hears nothing"
 EACH = pytest.mark.parametrize("block", BLOCKS)
 
 
 @pytest.fixture
 def person(tmp_path: Path) -> Iterator[Stage]:
-    with stage(tmp_path, {"default": {"text": "some words of an answer that goes on", "chunk": 10}}) as made:
+    with stage(tmp_path, WORDS) as made:
         yield made
 
 
@@ -25,45 +30,80 @@ def resumes(done: Done) -> bool:
     return done.told[-1].startswith("Resume with: nexus ask -r ")
 
 
+Scene = tuple[str, str, int]
+"""What ends the turn, how its loop is blocked, the signal."""
+SIGNALS = [*((block, signal.SIGINT) for block in BLOCKS), (SPINS, signal.SIGTERM)]
+SCENES: list[Scene] = [
+    *(("limit", block, 0) for block in (*BLOCKS, DEAF)),
+    *(("signal", block, number) for block, number in SIGNALS),
+    *(("stall", block, 0) for block in BLOCKS),
+]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a scene ended."""
+
+    done: Done
+    shown: str = ""
+    """What `sessions show` prints afterwards, where a signal ended a loop that spins."""
+
+
+def ends(scene: Scene, root: Path) -> Ended:
+    """Play a scene to its end."""
+    what, block, number = scene
+    broken = deaf_bug() if block == DEAF else bug(block)
+    with stage(root, WORDS) as person:
+        if what == "limit":
+            return Ended(person.ask("hi", "--json", "--timeout", "1", bug=broken))
+        if what == "stall":
+            person.settings(f"[provider]\nretries = 1\nstall_seconds = 1.0\n{PRICED}")
+            return Ended(person.ask("hi", "--json", bug=broken))
+        child = person.begin("ask", "hi", "--json", bug=broken)
+        try:
+            assert until(lambda: (person.folder / "blocked").exists(), 60)
+            child.send_signal(number)
+            stdout, stderr = child.communicate(timeout=30)
+        finally:
+            end(child)
+        done = Done(child.returncode, stdout, stderr)
+        return Ended(done, person.run("sessions", "show", done.result["session"]).text if block == SPINS else "")
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Scene, Future[Ended]]]:
+    """Every scene, a few at a time: most of them wait for a second to pass."""
+    with ThreadPoolExecutor(4) as pool:
+        yield {scene: pool.submit(ends, scene, tmp_path_factory.mktemp("scene")) for scene in SCENES}
+
+
 @EACH
-def test_the_time_limit_ends_a_turn_whose_loop_is_blocked(person: Stage, block: str) -> None:
-    done = person.ask("hi", "--json", "--timeout", "1", bug=bug(block))
+def test_the_time_limit_ends_a_turn_whose_loop_is_blocked(ended: dict[Scene, Future[Ended]], block: str) -> None:
+    done = ended["limit", block, 0].result().done
     assert (done.status, done.kind, done.result["exit"]) == (3, "limit", 3)
     assert "1.0 s" in done.told[-2] and resumes(done)
     assert done.result["session"] and done.result["model"] == MODEL
 
 
-@pytest.mark.parametrize(
-    ("block", "number"), [*((block, signal.SIGINT) for block in BLOCKS), ("a loop that spins", signal.SIGTERM)]
-)
-def test_one_signal_ends_a_turn_whose_loop_is_blocked(person: Stage, block: str, number: signal.Signals) -> None:
-    child = person.begin("ask", "hi", "--json", bug=bug(block))
-    try:
-        limit = time.monotonic() + 60
-        while not (person.folder / "blocked").exists():
-            assert time.monotonic() < limit
-            time.sleep(0.05)
-        child.send_signal(number)
-        stdout, stderr = child.communicate(timeout=30)
-    finally:
-        end(child)
-    done = Done(child.returncode, stdout, stderr)
-    assert (done.status, done.kind) == (128 + number, "aborted")
-    assert resumes(done)
-    if block == "a loop that spins":
-        shown = person.run("sessions", "show", done.result["session"])
-        assert "some words" in shown.text, "what came before the loop was blocked is kept"
+@pytest.mark.parametrize(("block", "number"), SIGNALS)
+def test_one_signal_ends_a_turn_whose_loop_is_blocked(
+    ended: dict[Scene, Future[Ended]], block: str, number: signal.Signals
+) -> None:
+    each = ended["signal", block, number].result()
+    assert (each.done.status, each.done.kind) == (128 + number, "aborted")
+    assert resumes(each.done)
+    if block == SPINS:
+        assert "some words" in each.shown, "what came before the loop was blocked is kept"
 
 
-def test_the_time_limit_ends_a_turn_that_no_cancellation_ends(person: Stage) -> None:
-    done = person.ask("hi", "--json", "--timeout", "1", bug=deaf_bug())
+def test_the_time_limit_ends_a_turn_that_no_cancellation_ends(ended: dict[Scene, Future[Ended]]) -> None:
+    done = ended["limit", DEAF, 0].result().done
     assert (done.status, done.kind, resumes(done)) == (3, "limit", True)
 
 
 @EACH
-def test_a_silence_that_the_loop_cannot_see_is_a_stall(person: Stage, block: str) -> None:
-    person.settings(f"[provider]\nretries = 1\nstall_seconds = 1.0\n{PRICED}")
-    done = person.ask("hi", "--json", bug=bug(block))
+def test_a_silence_that_the_loop_cannot_see_is_a_stall(ended: dict[Scene, Future[Ended]], block: str) -> None:
+    done = ended["stall", block, 0].result().done
     assert (done.status, done.kind) == (1, "network")
     assert "no data for 1 second" in done.result["error"]["message"]
     assert resumes(done)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ def counted(place: Stage, number: int) -> Iterator[None]:
     assert place.warm.known()["calls"] - before == number
 
 
-def cold(place: Stage, *arguments: str, **more: Any) -> Done:
-    return place.ask(*arguments, env={"NEXUS_WARM": "0"}, **more)
+def cold(place: Stage, *arguments: str) -> Done:
+    return replace(place, warm=None).ask(*arguments, env={"NEXUS_WARM": "0"})
 
 
 def looked(place: Stage, *arguments: str, before: str = "", env: str = "") -> list[str]:
@@ -162,15 +163,15 @@ def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signa
 
 
 def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage) -> None:
-    place.script(SLOW)
+    place.script({"default": {**SLOW["default"], "pace": 0.01}})  # not over before it is looked at
     child = place.begin("ask", "hi")
     try:
         assert place.server.wait_for(lambda server: bool(server.requests), 20)
         run = descendants(place)[-1]
         child.send_signal(signal.SIGTSTP)
-        assert until(lambda: state(run) == state(child.pid) == "T", 5)
+        assert until(lambda: state(run) == state(child.pid) == "T", 20)
         child.send_signal(signal.SIGCONT)
-        assert until(lambda: "T" not in state(run) + state(child.pid), 5)
+        assert until(lambda: "T" not in state(run) + state(child.pid), 20)
         stdout, _ = child.communicate(timeout=30)
         assert (
             child.returncode == 0 and stdout == b"word " * 300 + b"\n"
@@ -256,7 +257,11 @@ def command_of(pid: int) -> bytes:
 
 
 def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    """The letter that the kernel has for what a process does; "" for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
 
 
 def descendants(place: Stage) -> list[int]:

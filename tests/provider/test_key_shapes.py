@@ -25,7 +25,7 @@ def test_every_key_fits_its_own_provider_and_no_other_of_another_form() -> None:
                 with pytest.raises(NexusError) as raised:
                     clean_key(provider, key, {})
                 assert key not in raised.value.line
-                named = {"mistral": "begins with", "deepseek": "nexus login openai"}.get(owner, f"nexus login {owner}")
+                named = {"mistral": "begin with", "deepseek": "nexus login openai"}.get(owner, f"nexus login {owner}")
                 assert named in raised.value.line, (provider, owner)
 
 

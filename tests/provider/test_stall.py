@@ -6,10 +6,11 @@ import asyncio
 import json
 
 import pytest
-from provider.talk import MODELS, hear, request
+from provider.talk import MODELS, Heard, hear, request
 
 from nexus_cli.provider.litellm_backend import LitellmBackend
 
+SPOKEN = (MODELS["chat"], "openrouter/openai/gpt-4o", "hosted_vllm/m")
 CHUNK = {
     "id": "x",
     "object": "chat.completion.chunk",
@@ -19,8 +20,10 @@ CHUNK = {
 }
 
 
-@pytest.mark.parametrize("model", [MODELS["chat"], "openrouter/openai/gpt-4o", "hosted_vllm/m"])
-def test_comments_on_the_line_are_no_silence(model: str) -> None:
+@pytest.fixture(scope="module")
+def heard() -> dict[str, Heard]:
+    """What came of one request to each model, all at the same time: each keeps the line open for two seconds."""
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
@@ -32,12 +35,23 @@ def test_comments_on_the_line_are_no_silence(model: str) -> None:
         await writer.drain()
         writer.close()
 
-    async def run() -> str:
+    async def run(model: str) -> Heard:
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server:
             base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-            heard = await hear(LitellmBackend(api_base=base, api_key="k"), request(model, stall_seconds=1.5))
-        assert heard.error is None, heard.error
-        return heard.reply.message.content
+            backend = LitellmBackend(api_base=base, api_key="k")
+            try:
+                return await hear(backend, request(model, stall_seconds=1.5))
+            finally:
+                await backend.aclose()
 
-    assert asyncio.run(run()) == "late"
+    async def run_all() -> list[Heard]:
+        return await asyncio.gather(*map(run, SPOKEN))
+
+    return dict(zip(SPOKEN, asyncio.run(run_all()), strict=True))
+
+
+@pytest.mark.parametrize("model", SPOKEN)
+def test_comments_on_the_line_are_no_silence(model: str, heard: dict[str, Heard]) -> None:
+    assert heard[model].error is None, heard[model].error
+    assert heard[model].reply.message.content == "late"

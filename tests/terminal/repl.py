@@ -30,6 +30,10 @@ QUESTIONS = ("Run this?", "Make this change?", "Allow ")
 """How the row begins that asks about a call."""
 RESTS = 0.35
 """Seconds without a byte after which nothing runs: a spinner moves more often."""
+PAUSES = 0.15
+"""The same where a spinner is seen while something runs: it is gone for longer than from one request to the next."""
+SPINNER_ROWS = 8
+"""From so many rows on there is one for the spinner."""
 SPINS = tuple(f"{frame} " for frame in UNICODE.frames)
 """How the line begins that says that something runs."""
 LEAD = f"""
@@ -138,12 +142,23 @@ class Repl(Terminal):
         assert asked, f"{len(self.server.requests)} requests, not {count}\n{self.picture()}"
 
     def idle(self, timeout: float = 30.0) -> None:
-        """Wait until nothing runs: no answer is on its way, and nothing has moved for longer than a spinner rests."""
-        done = self.server.wait_for(lambda server: all(one.done for one in server.requests), timeout)
-        assert done, f"an answer has not ended\n{self.picture()}"
-        # A machine that does other things too may hold a spinner up for longer than it rests.
-        self.wait_for(lambda one: not any(line.startswith(SPINS) for line in one.lines()), timeout)
-        self.wait_quiet(RESTS, timeout)
+        """Wait until nothing runs: no answer is on its way, no spinner is shown, and for a moment nothing has moved."""
+        spins = not self.dumb and self.rows >= SPINNER_ROWS
+        while True:
+            done = self.server.wait_for(self._all_answered, timeout)
+            assert done, f"an answer has not ended\n{self.picture()}"
+            self.wait_for(lambda one: not self._spins(), timeout)
+            self.wait_quiet(PAUSES if spins else RESTS, timeout)
+            # A machine that does other things too may hold the next request or a spinner up for longer than that.
+            if self._all_answered(self.server) and not self._spins():
+                return
+
+    @staticmethod
+    def _all_answered(server: ScriptedServer) -> bool:
+        return all(one.done for one in server.requests)
+
+    def _spins(self) -> bool:
+        return any(line.startswith(SPINS) for line in self.lines())
 
     def asked_about(self, tool: str, timeout: float = 20.0) -> None:
         """Wait until the question about a call of `tool` stands there and takes keys."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from terminal.golden import check, masked, styled
 from terminal.repl import Opens, Repl
-from terminal.stories import ANSWER, SHOP, conversation
+from terminal.stories import ANSWER, SHOP, call, conversation
 
 SGR = re.compile(rb"\x1b\[[0-9;:]*m")
 
@@ -57,6 +57,32 @@ def test_a_dumb_terminal_gets_lines_and_no_codes(repl: Opens) -> None:
     made.idle()
     check("conversation_dumb", made.lines())
     assert b"\x1b" not in made.raw, made.raw[:2000]
+
+
+def test_in_a_dumb_terminal_a_line_answers_a_question_and_several_at_once_do_not(repl: Opens) -> None:
+    words = ("yes", "always", "always", "no", "words", "last")
+    script = [call("bash", command=f"echo {word} >> ran") for word in words]
+    made = repl([*script, "All done.", "Then done."], rows=100, env={"TERM": "dumb"})
+    made.say("run them", ends=False)
+    for word, answer in (("yes", "y"), ("always", "a"), ("no", "n"), ("words", "use make instead")):
+        made.wait_for(f"echo {word} >> ran")
+        made.asked_about("bash")
+        made.send(f"{answer}\r")
+    made.wait_for("echo last >> ran")
+    made.asked_about("bash")
+    made.send("y\rand this\r")
+    made.wait_for("Several lines at once are no answer.")
+    assert (made.folder / "ran").read_text().split() == ["yes", "always", "always"]
+    made.asked_about("bash")
+    made.send("y\r")
+    made.wait_for("All done.")
+    made.say("")
+    made.wait_for("Then done.")
+    results = [one["content"] for one in made.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    assert (made.folder / "ran").read_text().split() == ["yes", "always", "always", "last"]
+    assert "Declined" in results[3] and "use make instead" in results[4]
+    assert made.server.requests[-1].body["messages"][-1]["content"].endswith("y\nand this")
+    assert b"\x1b" not in made.raw
 
 
 def test_a_question_shows_what_will_happen(repl: Opens) -> None:

@@ -61,8 +61,8 @@ def listening(folder: Path, answer: bytes | None, *, close: bool = True) -> Iter
             thread.join(20)
 
 
-def test_without_a_socket_nothing_else_is_looked_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "wanted_minutes", lambda path: pytest.fail("it read the settings"))
+def test_without_a_socket_nothing_is_tried(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "connect", lambda path: pytest.fail("it tried to connect"))
     assert caller.try_warm(["ask", "hi"]) == ""
 
 
@@ -125,13 +125,9 @@ def test_a_reason_is_a_line_on_stderr_only_with_v(folder: Path, capfd: pytest.Ca
         assert lines == (["nexus: cold start: it is busy. See nexus warm status."] if len(arguments) == 3 else [])
 
 
-@pytest.mark.parametrize("how", ["minutes", "NEXUS_WARM", "terminal", "mode", "user"])
+@pytest.mark.parametrize("how", ["terminal", "mode", "user"])
 def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caller, "request", lambda *given: pytest.fail("it was sent"))
-    if how == "minutes":
-        Path(place.own_folders()[0]).write_text("[warm]\nminutes = 0\n")
-    if how == "NEXUS_WARM":
-        monkeypatch.setenv("NEXUS_WARM", "0")
     if how == "terminal":
         monkeypatch.setattr(os, "isatty", lambda number: True)
     if how == "mode":
@@ -146,29 +142,25 @@ def test_nothing_is_sent_where_it_must_not_be(how: str, folder: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("why", "minutes", "switch", "imported", "leaves"),
+    ("why", "minutes", "imported", "leaves"),
     [
-        ("", 10, None, True, True),
-        (caller.NOT_RUNNING, 10, None, True, True),
-        (call.OUTDATED, 10, "1", True, True),
-        ("the environment variable X was another one", 10, None, True, False),
-        ("", 0, None, True, False),
-        ("", 10, "0", True, False),
-        ("", 10, None, False, False),
+        ("", 10, True, True),
+        (caller.NOT_RUNNING, 10, True, True),
+        (call.OUTDATED, 10, True, True),
+        ("the environment variable X was another one", 10, True, False),
+        ("", 0, True, False),
+        ("", 10, False, False),
     ],
 )
 def test_a_process_is_left_only_where_it_is_wanted_and_none_runs(
-    why: str, minutes: int, switch: str | None, imported: bool, leaves: bool, folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    why: str, minutes: int, imported: bool, leaves: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left: list[int] = []
     monkeypatch.setattr(caller, "launch", lambda place, minutes: left.append(minutes))
     Path(place.own_folders()[0]).write_text(f"[warm]\nminutes = {minutes}\n")
     monkeypatch.setitem(sys.modules, "litellm", None) if imported else monkeypatch.delitem(
         sys.modules, "litellm", raising=False
     )
-    if switch:
-        monkeypatch.setenv("NEXUS_WARM", switch)
     caller.leave_warm_process(why)
     assert left == ([minutes] if leaves else [])
 

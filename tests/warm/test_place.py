@@ -53,6 +53,21 @@ def test_only_whole_minutes_above_zero_ask_for_a_warm_process(text: str, minutes
     assert place.wanted_minutes(str(tmp_path / "none")) == place.wanted_minutes(str(tmp_path)) == 0
 
 
+@pytest.mark.parametrize(
+    ("minutes", "switch", "wanted"), [(10, None, True), (10, "1", True), (10, "0", False), (0, None, False)]
+)
+def test_a_warm_process_is_wanted_by_the_settings_and_switched_off_by_a_variable(
+    minutes: int, switch: str | None, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if switch:
+        monkeypatch.setenv("NEXUS_WARM", switch)
+    assert not place.is_wanted(), "without a settings file"
+    settings = Path(place.own_folders()[0])
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"[warm]\nminutes = {minutes}\n")
+    assert place.is_wanted() is wanted
+
+
 def test_a_folder_is_trusted_only_if_it_is_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "warm"
     with pytest.raises(FileNotFoundError):

@@ -17,7 +17,6 @@ import typer
 
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.stderr_line import write_stderr_line
 from nexus_cli.cli.tour.chapters import CHAPTERS
 from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
@@ -26,7 +25,7 @@ from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.models import list_models
-from nexus_cli.ui.print.stream import ReaderClosed, Stream
+from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MAX_MODELS = 6

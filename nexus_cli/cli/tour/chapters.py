@@ -116,4 +116,4 @@ def _newest_summary(tour: TourSession) -> str:
 
 
 CHAPTERS = (run_first_turn, show_window, show_drop, fill_window, undo_compaction, kill_and_resume)
-"""What comes before the end, which says what to type next."""
+"""Chapters before the end, which says what to type next."""

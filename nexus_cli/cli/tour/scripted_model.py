@@ -38,7 +38,7 @@ class Step:
     """One reply, and where in a conversation it belongs."""
 
     text: str = ""
-    """What is said; `$name` is replaced by a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
+    """Its text; `$name` is replaced by a group of `asked`, `results` or `seen`. So in the arguments of `calls`."""
     calls: tuple[Mapping[str, Any], ...] = ()
     """`name` and `arguments` of each call."""
     asked: str = ""

@@ -31,41 +31,11 @@ MOST_INSTRUCTIONS = 16_384
 """Tokens of all instruction layers together, and at most a quarter of the budget (design section 1)."""
 
 Value: TypeAlias = Any
-"""What a contributor read: plain JSON data, so that it can be stored and rendered again."""
+"""Value read by a contributor: plain JSON data, so that it can be stored and rendered again."""
 
 
-def no_lines() -> Sequence[str]:
-    """Return no notices."""
-    return ()
-
-
-def no_goals() -> Sequence[Goal]:
-    """Return no goals."""
-    return ()
-
-
-def no_text() -> str:
-    """Return "": nothing was said yet."""
-    return ""
-
-
-def no_files() -> Sequence[SeenFile]:
-    """Return no files."""
-    return ()
-
-
-def no_episodes(about: str) -> Sequence[Episode]:
-    """Return no past sessions."""
-    return ()
-
-
-def no_persona(names: Sequence[str]) -> Sequence[IdentityFile]:
-    """Return no files."""
-    return ()
-
-
-def no_notices(value: Value) -> Sequence[str]:
-    """Return no notices."""
+def find_nothing(_: object) -> tuple[()]:
+    """Return (): the default of a seam that takes an argument."""
     return ()
 
 
@@ -80,32 +50,32 @@ class Sources:
     """The instruction layers as they are on disk now; one without a text has a notice that says why. Blocking."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
-    notices: Callable[[], Sequence[str]] = no_lines
+    notices: Callable[[], Sequence[str]] = tuple
     """The lines that are queued for the model. Reading does not take them away: who queued them knows when they
     were sent."""
-    about: Callable[[], str] = no_text
-    """What the person said last: what memory has to matter for."""
+    about: Callable[[], str] = str
+    """The person's last words: memory has to matter for them."""
     facts: Facts | None = None
-    """What is remembered; None where there is no memory."""
-    episodes: Callable[[str], Sequence[Episode]] = no_episodes
+    """Facts; None where there is no memory."""
+    episodes: Callable[[str], Sequence[Episode]] = find_nothing
     """The past sessions of this project that matter for what was said. Blocking."""
-    goals: Callable[[], Sequence[Goal]] = no_goals
+    goals: Callable[[], Sequence[Goal]] = tuple
     """The session's goals and their steps, in order."""
-    files: Callable[[], Sequence[SeenFile]] = no_files
+    files: Callable[[], Sequence[SeenFile]] = tuple
     """The files that the session saw, the newest first, compared with the disk. Blocking."""
     footprint: Callable[[], Footprint] = Footprint
-    """What was done in the part that is not in the window any more. Blocking."""
-    persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = no_persona
+    """Record of the part that is not in the window any more. Blocking."""
+    persona: Callable[[Sequence[str]], Sequence[IdentityFile]] = find_nothing
     """The files of these names that say who the agent is, or what the person likes. Blocking."""
-    tools: Callable[[], Sequence[str]] = no_lines
+    tools: Callable[[], Sequence[str]] = tuple
     """Names of the tools at hand."""
     capabilities: Callable[[], Mapping[str, Any]] = dict
-    """What `nexus status` would say, see `contributors/capabilities.py`; empty where nobody knows.
+    """Report of `nexus status`, see `contributors/capabilities.py`; empty if unknown.
     Blocking."""
     outline: Callable[[], Outline] = Outline
     """The project by the names of its files. Blocking, bounded."""
-    trigger: Callable[[], str] = no_text
-    """What started the turn, as `Trigger.source`; "" in a session where the person typed everything."""
+    trigger: Callable[[], str] = str
+    """Source of the turn, as `Trigger.source`; "" in a session where the person typed everything."""
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:
@@ -145,12 +115,12 @@ class Contributor:
     """May block: it is called in a thread, within a time limit. The value is plain JSON data."""
     render: Callable[[Value, View], tuple[Section, ...]]
     """Pure. No section when there is nothing to say. Which form of a section is sent is not known here."""
-    notices: Callable[[Value], Sequence[str]] = no_notices
+    notices: Callable[[Value], Sequence[str]] = find_nothing
     """Lines for the person about what was read (an odd encoding)."""
     most: int = 200_000
     """Characters that its value, and its sections together, may hold; with more of them it is skipped."""
     verbatim: bool = False
-    """What it reads are our own words, or what the person wrote as their instructions: it is rendered unchanged. All
+    """Its value is our own words, or the person's instructions: it is rendered unchanged. All
     other text is made so that it cannot pose as ours (`nexus_cli.context.untrusted_text`)."""
     rest: bool = False
     """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""

@@ -6,7 +6,6 @@ A recipe's file is read by `recipe_file`; composing its limits with the person's
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.text_file import decode, read_text
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.limits import Limits
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -45,8 +44,7 @@ class Recipe:
     """Pressure and errors bind the limits of the run (seed D), instead of only being reported."""
 
     def multiplier(self, phase: str, section: str) -> float:
-        """Return the factor of a section's score: that of its id, else of its contributor, else of its phase, else 1.
-        """
+        """Return the factor of a section's score: that of its id, else its contributor, else its phase, else 1."""
         for key in (section, section.partition(".")[0], phase):
             if key in self.multipliers:
                 return self.multipliers[key]
@@ -97,8 +95,8 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
     if odd:
         raise NexusError("config", odd, "is not a regular file", "Put the recipe in its place")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
-    near = difflib.get_close_matches(name[:80], there, 1)
-    hint = (f"Did you mean {near[0]}? " if near else "") + f"There are: {', '.join(there) or 'none'}"
+    near = nearest_name(name, there)
+    hint = (f"Did you mean {near}? " if near else "") + f"There are: {', '.join(there) or 'none'}"
     raise NexusError("usage", f"recipe {one_line(name)}", "there is no such recipe", hint)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 from nexus_cli.context.sections.contributor import contributor_names
 from nexus_cli.context.sections.section import Phase
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, ORDERED, SETS, Limits
 
 Beside: TypeAlias = "Callable[[str], str | None]"
@@ -164,8 +163,8 @@ def _words(value: object) -> bool:
 def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) -> None:
     for key in keys:
         if key not in known:
-            near = difflib.get_close_matches(key[:80], known, 1)
-            hint = f"Did you mean {near[0]}" if near else f"Known are: {', '.join(known)}"
+            near = nearest_name(key, known)
+            hint = f"Did you mean {near}" if near else f"Known are: {', '.join(known)}"
             raise NexusError("config", where, f"unknown key {one_line(prefix + key)!r}", hint)
 
 

@@ -37,7 +37,7 @@ class Skill:
     """One skill, without its guide."""
 
     name: str
-    """What it is asked for by: the front matter's `name`, else the folder's."""
+    """Name by which it is asked for: the front matter's `name`, else the folder's."""
     description: str
     """One line: the front matter's, else the first paragraph of the guide; may be ""."""
     path: str

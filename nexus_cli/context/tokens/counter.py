@@ -91,10 +91,6 @@ class _Counting(ABC):
         """Return the sum over `messages`."""
         return sum(count_message(message, self.count) for message in messages)
 
-    def count_json(self, value: Any) -> int:
-        """Return the tokens of `value` as compact JSON: tool schemas, arguments."""
-        return self.count(compact(value))
-
 
 class SimpleTokenCounter(_Counting):
     """About four characters to the token: `""` is 0, `n` characters are `max(1, n // 4)`."""
@@ -154,10 +150,10 @@ class StoredCounter(_Counting):
     minute and must not load a table of 200,000 entries.
     """
 
-    def __init__(self, counter: SimpleTokenCounter | TiktokenCounter, store: Counts, encoding: str = "") -> None:
+    def __init__(self, counter: SimpleTokenCounter | TiktokenCounter, store: Counts) -> None:
         self._counter = counter
         self._store = store
-        self._encoding = encoding or getattr(counter, "encoding_name", "simple")
+        self._encoding = getattr(counter, "encoding_name", "simple")
 
     @property
     def estimated(self) -> bool:

@@ -154,7 +154,7 @@ _TOGETHER, _WITH_FIXED = 0.6, 0.3
 """Correlation of the kinds of text, and of each with the fixed part until that is learned: what one is off by, the
 others may be."""
 _NOISE, _NOISE_SHARE = 2.0, 0.005
-"""What a single observation is off by itself: tokens, and share of them."""
+"""Error of a single observation: tokens, and share of them."""
 _LEARNED = 0.5
 """Spread of ratios that an earlier session learned, as a share of `_SPREAD`."""
 
@@ -274,7 +274,7 @@ class TokenEstimator:
         self._learned = learned or ProviderStats(known, Ratios.start(known.factor, known.ratios))
         self.anchor: Anchor | None = None
         self.contents = contents
-        """What the window holds by kind; what it does not show of a count is taken for prose."""
+        """The window's content by kind; the rest of a count is taken for prose."""
         self._odd = 0
 
     @property

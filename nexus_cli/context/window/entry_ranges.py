@@ -19,7 +19,7 @@ HOLE = "[Left out here to fit the window: messages {} to {}."
 """Start of the line in place of omitted messages."""
 SUMMED = "[Messages {} are summed up here"
 BUT = "; messages {} are not, they were left out before"
-"""What follows `SUMMED` where not all of them are."""
+"""Text after `SUMMED` where not all of them are."""
 _HOLE = re.compile(re.escape(HOLE).replace(r"\{\}", r"(\d{1,9})"))
 _BUT = re.compile(
     re.escape(SUMMED).replace(r"\{\}", r"[\d, andtowihu.]{1,400}")

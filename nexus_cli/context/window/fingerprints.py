@@ -45,7 +45,7 @@ class Difference:
     what: str
     """The name of the part."""
     before: str
-    """What it was: a name, or the beginning of its hash; "" when it was not there."""
+    """Its former value: a name, or the beginning of its hash; "" if it was not there."""
     after: str
 
 

@@ -30,7 +30,7 @@ from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import WireRules
 
 Notes = Callable[[Epoch], Iterable[tuple[str, Mapping[str, Any]]]]
-"""What is noted of an epoch that is about to begin: kind and value of each memo."""
+"""Memos of an epoch that is about to begin: kind and value of each."""
 SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
 """Forms of an item that shows its entry."""
 
@@ -76,23 +76,23 @@ class Lane:
         self.run = 0
         """Id of the entry with which the current run began; what the person says after it is steering."""
         self._wire: Wire | None = None
-        self._begun = False
+        self.is_recorded = False
+        """True once the epoch is recorded."""
         self._head_sent = False
         self._head_open = False
         self._changed_preambles: set[int] = set()
         self._sent_messages = 0
-        self._messages_tokens = 0
+        self.messages_tokens = 0
+        """Our count of the messages alone."""
         self.changes = 0
         """Counts what was done to the window: as long as it is the same, so is the next request."""
 
     @classmethod
-    def load(
-        cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False
-    ) -> Lane:
+    def load(cls, timeline: Timeline, measure: Measure, epoch: Epoch, cursor: int, *, head_open: bool = False) -> Lane:
         """Restore a lane from its log; only the window is read. `head_open`: no request has settled the head yet."""
         lane = cls(timeline, measure)
         lane._head_open = head_open
-        lane.epoch, lane.cursor, lane._begun = epoch, cursor, True
+        lane.epoch, lane.cursor, lane.is_recorded = epoch, cursor, True
         lane.tail = [item_of(entry) for entry in timeline.read(epoch.base + 1, timeline.last)]
         lane._head_sent = cursor > 0 and cursor >= epoch.base
         lane.run = lane._newest_run()
@@ -107,13 +107,8 @@ class Lane:
         other.epoch, other.cursor, other.tail = self.epoch, self.cursor, list(self.tail)
         other._wire = self._wire.fork() if self._wire else None
         other._head_sent, other._sent_messages = self._head_sent, self._sent_messages
-        other._messages_tokens, other._begun, other.run = self._messages_tokens, self._begun, self.run
+        other.messages_tokens, other.is_recorded, other.run = self.messages_tokens, self.is_recorded, self.run
         return other
-
-    @property
-    def is_recorded(self) -> bool:
-        """True if the epoch is recorded."""
-        return self._begun
 
     @property
     def last_sent(self) -> int:
@@ -128,12 +123,7 @@ class Lane:
     @property
     def counted(self) -> int:
         """Our count of the whole window: system, tools, messages, preambles."""
-        return self.epoch.system_tokens + self.epoch.tools_tokens + self._messages_tokens
-
-    @property
-    def messages_tokens(self) -> int:
-        """Our count of the messages alone."""
-        return self._messages_tokens
+        return self.epoch.system_tokens + self.epoch.tools_tokens + self.messages_tokens
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
@@ -150,7 +140,7 @@ class Lane:
     def add(self, entry: Entry) -> None:
         """Put a recorded entry at the end of the window."""
         self.tail.append(item_of(entry))
-        self._messages_tokens += entry.tokens
+        self.messages_tokens += entry.tokens
         self.changes += 1
         if entry.kind is Kind.USER:
             self.run = entry.id
@@ -197,7 +187,7 @@ class Lane:
 
     def _set_preamble(self, item: WindowItem, preamble: str) -> None:
         other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
-        self._messages_tokens += other.tokens - item.tokens
+        self.messages_tokens += other.tokens - item.tokens
         self.changes += 1
         if item in self.tail:
             self.tail[self.tail.index(item)] = other
@@ -213,7 +203,7 @@ class Lane:
         """Render what is new and move the cursor; the caller commits before it sends."""
         head_lines: tuple[bytes, ...] = ()
         changed_head: tuple[FixedValues, ...] = ()
-        if not self._begun:
+        if not self.is_recorded:
             self.begin()
         if self._wire is None:
             self._wire, lines, _ = self._render_sent()
@@ -268,9 +258,10 @@ class Lane:
         kept = tuple(item for item in head if not is_placeholder(item))
         old = self.epoch
         number = self.timeline.log.next_epoch()
-        new = _epoch(frame or header_of(old), number, old.id if self._begun else None, cause, kept, self.timeline.last)
+        parent = old.id if self.is_recorded else None
+        new = _epoch(frame or header_of(old), number, parent, cause, kept, self.timeline.last)
         before = dict(vars(self))
-        self.epoch, self.tail, self._wire, self._begun = new, [], None, True
+        self.epoch, self.tail, self._wire, self.is_recorded = new, [], None, True
         self._head_sent, self._sent_messages = False, 0
         self._head_open, self._changed_preambles = True, set()
         self.changes += 1
@@ -294,7 +285,7 @@ class Lane:
         self.epoch = replace(self.epoch, id=self.timeline.log.next_epoch())
         now, last = self.timeline.now(), self.timeline.last
         self.timeline.log.begin_epoch(self.epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
-        self._begun = True
+        self.is_recorded = True
         self.changes += 1
 
     def _newest_run(self) -> int:
@@ -308,7 +299,7 @@ class Lane:
         return 0
 
     def _count(self) -> None:
-        self._messages_tokens = sum(item.tokens for item in self.items)
+        self.messages_tokens = sum(item.tokens for item in self.items)
 
 
 def item_of(entry: Entry) -> WindowItem:

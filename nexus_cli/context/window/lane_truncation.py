@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nexus_cli.context.strategies import Strategy
 from nexus_cli.context.window.elide_message import MessageElider
 from nexus_cli.context.window.groups import Group, is_placeholder
-from nexus_cli.context.window.lane import EpochHeader, Lane, Notes, header_of
+from nexus_cli.context.window.lane import Lane, Notes, header_of
 from nexus_cli.context.window.recall_links import hole_line, links_of_hole
 from nexus_cli.context.window.truncation import Hole, Truncation, truncate_window
 from nexus_cli.core.elide import RECALL, Marker, drop_marker, plain_marker
@@ -39,8 +39,6 @@ class LaneTruncator:
         lane: Lane,
         available: int,
         *,
-        cause: str = "truncation",
-        frame: EpochHeader | None = None,
         groups: Sequence[Group] | None = None,
         notes: Notes | None = None,
     ) -> list[Drop]:
@@ -48,7 +46,7 @@ class LaneTruncator:
 
         `groups` is what there is to choose from, if not the window as it is; `notes` as in `Lane.rewrite`.
         """
-        frame = frame or header_of(lane.epoch)
+        frame = header_of(lane.epoch)
         fixed = frame.system_tokens + frame.tools_tokens + (MARKER_ROOM if self.markers else 0)
         ids: dict[int, str] = {}
         groups = lane.groups() if groups is None else groups
@@ -71,7 +69,7 @@ class LaneTruncator:
         elided = [pair for pair in result.elided if pair[0].entry not in cited] if self.markers else []
         drops = [self._elision_drop(lane, old, new, ids) for old, new in elided]
         head = self._head(lane, result, drops)
-        lane.rewrite(head, cause, drops, frame, notes)
+        lane.rewrite(head, "truncation", drops, frame, notes)
         return drops
 
     def _floor(self, available: int, room: int) -> int:
@@ -134,9 +132,7 @@ class LaneTruncator:
         found, ways = links_of_hole(hole, recalls=self.recalls), []
         for part in found.new:
             ways.append(lane.timeline.log.next_drop())
-            drops.append(
-                Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, lane.timeline.now(), part.entries)
-            )
+            drops.append(Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, lane.timeline.now(), part.entries))
         text = hole_line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
         message = Message(Role.USER, text)
         return WindowItem(hole.last, ItemForm.MARKER, message, tokens=self.measure(message, ""))

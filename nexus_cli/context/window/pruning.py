@@ -59,9 +59,9 @@ class StaleResult:
         return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
 
 
-def find_stale(groups: Sequence[Group], *, recent: int = RECENT) -> list[StaleResult]:
-    """Return the stale results of a window, oldest first; errors and the `recent` newest groups stay."""
-    old = max(0, len(groups) - max(1, recent))
+def find_stale(groups: Sequence[Group]) -> list[StaleResult]:
+    """Return the stale results of a window, oldest first; errors and the `RECENT` newest groups stay."""
+    old = max(0, len(groups) - RECENT)
     later = _Later()
     found: list[StaleResult] = []
     for index in reversed(range(len(groups))):
@@ -155,4 +155,3 @@ def _lines(call: ToolCall) -> tuple[int, float]:
 
 def _whole(value: Any, otherwise: int) -> int:
     return value if isinstance(value, int) else otherwise
-

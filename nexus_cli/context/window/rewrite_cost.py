@@ -36,7 +36,7 @@ class RewritePrice:
     why: str
     """The sum in one line."""
     worth: float = 0.0
-    """What is gained beyond the cost, to compare rewrites of one window by: millionths of dollars, or where prices are
+    """Gain beyond the cost, to compare rewrites of one window by: millionths of dollars, or where prices are
     unknown tokens of input."""
 
 

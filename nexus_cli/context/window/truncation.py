@@ -35,7 +35,7 @@ class Hole:
     tokens: int
     """Of `gone`."""
     gone: tuple[WindowItem, ...] = ()
-    """What left the window now."""
+    """Items that left the window now."""
     markers: tuple[WindowItem, ...] = ()
     """Lines for what was left out earlier."""
     marker: WindowItem | None = None

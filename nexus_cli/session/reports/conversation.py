@@ -6,21 +6,35 @@ Read from the ledger, so that a compacted window hides nothing. Sends nothing an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from nexus_cli.core import event
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.event import Event
-from nexus_cli.core.message import ToolCall
+from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.core.usage import Usage
-from nexus_cli.session.result_note import RESULT, restore_result
+from nexus_cli.ledger import LaneLog
+from nexus_cli.ledger.sessions import SHOWN
+from nexus_cli.session.dispatch import RESULT
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
 
 PERSON = "person"
 LONGEST = 200
 """Entries of one turn that are shown: the newest."""
+CONTINUED = "continued"
+"""What a person reads where the model was asked to go on with an answer that broke off."""
+
+
+def shown_text(record: LaneLog, entry: Entry) -> str:
+    """Return what a person reads of a user message: what was typed, else what is attached, of ours the command."""
+    memos = record.memos(SHOWN, first=entry.id)
+    if memos and memos[0].entry == entry.id:
+        return str(memos[0].value["text"])
+    typed, attached = split_attachments(entry.message.content)
+    return typed or attached
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
@@ -39,29 +53,44 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
         if entry.kind is Kind.USER or entry.id == 1:
             first = turn[-2].id if len(turn) > 1 else entry.id
             results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
-            yield list(_events(turn[::-1], results, subjects))
+            yield list(_events(in_call_order(turn[::-1]), results, subjects, shown_text(record, entry)))
             turn = []
 
 
+def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
+    """Return entries with the results of calls that ran together in call order; they were recorded as they ended."""
+    calls = [call.id for entry in entries for call in entry.message.tool_calls]
+    places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
+    ordered: list[Entry] = []
+    for kind, run in groupby(entries, lambda entry: entry.kind):
+        found = list(run)
+        if kind is Kind.TOOL:
+            found.sort(key=lambda entry: places.get(entry.message.tool_call_id, -1))
+        ordered += found
+    return ordered
+
+
 def _events(
-    turn: Sequence[Entry], results: Mapping[int, Mapping[str, Any]], subjects: Mapping[str, str]
+    turn: Sequence[Entry], results: Mapping[int, Mapping[str, Any]], subjects: Mapping[str, str], words: str
 ) -> Iterator[Event]:
+    """Yield the events of a turn that began with `words`."""
     calls: dict[str | None, ToolCall] = {}
     answer = ""
     for entry in turn:
         message = entry.message
         match entry.kind:
             case Kind.USER:
-                typed, attached = split_attachments(message.content)
-                yield event.TurnStart(typed or attached)
+                yield event.TurnStart(words)
             case Kind.STEER if entry.actor == PERSON:
                 yield event.SteeringMessage(split_attachments(message.content)[0])
+            case Kind.STEER:
+                yield event.Notice(CONTINUED, warning=False)
             case Kind.ASSISTANT:
                 answer = message.content or answer
                 yield event.Text(message.content)
                 calls |= {call.id: call for call in message.tool_calls}
             case Kind.TOOL if call := calls.get(message.tool_call_id):
-                result, seconds = restore_result(entry, results.get(entry.id, {}))
+                result, seconds = restore_result(message.content, results.get(entry.id, {}))
                 subject = " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200]
                 yield event.ToolCallEvent(call, subject)
                 yield event.ToolResultEvent(call, result, entry.tokens, seconds)

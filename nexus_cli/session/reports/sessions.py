@@ -28,12 +28,13 @@ NOTHING: Mapping[str, Any] = {
 
 
 def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
-    """Return the newest sessions of a folder, and how many runs of `nexus ask` are left out of them; without a folder
-    those of all folders, with the runs."""
+    """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
+    out of them; without a folder those of all folders, with the runs."""
     found = ledger.sessions(folder, limit, runs=folder is None)
     runs = 0 if folder is None else ledger.count_runs(folder)
     values = [{**session_value(info), "short": ledger.short_id(info.id)} for info in found]
-    return {"version": 1, "sessions": values, "runs": runs}
+    total = ledger.count_sessions(folder, runs=folder is None)
+    return {"version": 1, "sessions": values, "total": total, "runs": runs}
 
 
 def show_session(ledger: Ledger, session: str) -> dict[str, Any]:

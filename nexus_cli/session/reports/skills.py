@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.sections.skills import count_untrusted, find_skills, read_guide
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, nearest_name
 
 
 def list_skills(cwd: Path) -> dict[str, Any]:
@@ -36,13 +35,13 @@ def skill_guide(name: str, cwd: Path) -> str:
 
 
 def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
-    near = difflib.get_close_matches(name, there, 1, 0.5)
+    near = nearest_name(name, there)
     if near:
-        hint = f"The nearest is {near[0]}"
+        hint = f"The nearest is {near}"
     elif there:
         hint = f"There are: {', '.join(there[:20])}"
     else:
         hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
     if hidden:
         hint += f"; this project has {hidden} more, which count after `nexus trust`"
-    return NexusError("usage", f"no skill '{one_line(name)}'", "there is none of this name", hint)
+    return NexusError("usage", f"no skill '{one_line(name)}'", "no skill has this name", hint)

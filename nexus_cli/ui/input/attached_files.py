@@ -28,27 +28,27 @@ _MENTION = re.compile(
     re.MULTILINE,
 )
 _BEHIND = ".,;:!?)]}*_"
-"""What may stand behind a path in a sentence and is no part of it."""
+"""Characters that may follow a path in a sentence and are no part of it."""
 _LONGEST = 200
 """Characters of a word that may look like a path."""
 _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
-"""What looks like a path although nothing is there: with a slash, or with the ending of a file."""
+"""Matches text that looks like a path although no file is there: with a slash, or with the ending of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """What the mentioned files add to a message."""
+    """The additions of mentioned files to a message."""
 
     blocks: tuple[str, ...] = ()
     """To stand behind the words, a blank line between."""
     parts: tuple[Part, ...] = ()
     """Images."""
     notices: tuple[str, ...] = ()
-    """What a person should know about how files were read, or why not."""
+    """Notes for the person on how files were read, or why not."""
     uncounted: int = 0
     """Bytes beyond the hard limit: counted, not kept."""
     along: tuple[str, ...] = ()
-    """What goes with the message, for a person: `a.py, 12 lines`."""
+    """Names of the attachments, for a person: `a.py, 12 lines`."""
     missing: tuple[str, ...] = ()
     """Words that look like a path and name nothing."""
 

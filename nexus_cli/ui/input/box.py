@@ -130,7 +130,7 @@ class InputBox:
         )
         self._toolbar = SearchToolbar(vi_mode=vi, ignore_case=True, backward_search_prompt="search: ")
         self.search_buffer = self._toolbar.search_buffer
-        """What a history search is typed into; it has the focus meanwhile."""
+        """Field of a history search; it has the focus meanwhile."""
         self.container = self._container()
         """The text, and below it the search, a hint, the menu: as high as it needs, at least one row."""
         self.bindings = box_bindings(self)

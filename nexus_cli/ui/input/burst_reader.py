@@ -1,4 +1,4 @@
-"""What a terminal sends, in big pieces where much comes at once: pastes take time linear in their size.
+"""Read from a terminal in big pieces where much comes at once: pastes take time linear in their size.
 
 Owns the reading of pastes, with bracketed paste and without; every other key is prompt-toolkit's. What becomes of a
 paste is done by `box`.

@@ -1,4 +1,4 @@
-"""What can be completed in the input box, and the menu that offers it.
+"""Complete commands and paths in the input box; draw the menu that offers them.
 
 Completes commands and their arguments, `@files`, programs and paths behind `!`. Owns which of these a place calls for,
 their order, and the rows of the menu. Names come from `file_index`.
@@ -44,7 +44,7 @@ class CompletionTarget:
     kind: str
     """`command`, `argument`, `file`, `program` or `path`."""
     text: str
-    """What stands there, up to the cursor."""
+    """Its text, up to the cursor."""
     length: int
     """Characters before the cursor that a completion takes the place of."""
     name: str = ""

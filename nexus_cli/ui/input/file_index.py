@@ -99,7 +99,7 @@ def _scattered(query: str) -> Callable[[str], object]:
 
 
 class FileIndex:
-    """What can be mentioned from `folder`: the files of `project` and their folders (which end in `/`)."""
+    """Paths that can be mentioned from `folder`: the files of `project` and their folders (which end in `/`)."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What was typed at the prompt, kept over sessions: one file of JSON lines, of which each project sees its own.
+"""Keep over sessions what was typed at the prompt: one file of JSON lines, of which each project sees its own.
 
 Owns the file: reading its end, appending in one step beside other processes, keeping it small. It never stands in the
 way: what cannot be read or written is told once and done without. What is remembered of a message is decided in

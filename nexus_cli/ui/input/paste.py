@@ -157,7 +157,7 @@ TAB = "    "
 _SPECIAL = re.compile(
     f"{MARKS.pattern}|[\t\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
-"""What is not drawn as itself. Other controls are made visible by prompt-toolkit."""
+"""Characters not drawn as themselves. Other controls are made visible by prompt-toolkit."""
 
 
 class VisibleCharacters(Processor):

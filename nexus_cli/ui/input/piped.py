@@ -1,4 +1,4 @@
-"""What is piped in: read in bounds, counted beyond them, decoded. What becomes of the text is up to the caller."""
+"""Read piped stdin: up to a bound, counted beyond it, decoded. The use of the text is up to the caller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Input:
     uncounted: int = 0
     """Bytes beyond `KEPT`: counted, not kept."""
     notice: str = ""
-    """What a person should know about how it was read, or ""."""
+    """Note for the person on how it was read, or ""."""
 
 
 class Reader:

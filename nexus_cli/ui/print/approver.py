@@ -16,7 +16,7 @@ from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer, list_prompt
 
 TRIES = 5
-NO_ANSWER, CLOSED = "no clear answer was given", "the question was closed without an answer"
+NO_ANSWER, CLOSED = "no clear answer", "the question was closed without an answer"
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah"})
 """Words that mean yes perhaps, and are no instruction."""
 SHORTEST = 4
@@ -25,7 +25,7 @@ SHORTEST = 4
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """What a typed line means."""
+    """The meaning of a typed line."""
 
     answer: Answer
     everything: bool = False
@@ -54,7 +54,7 @@ def parse_answer(line: str, listed: bool = False) -> ParsedAnswer | None:
 
 
 class AnswerSource(Protocol):
-    """Where the person reads a question and types the answer: a `ReplView`, or a terminal."""
+    """The place where the person reads a question and types the answer: a `ReplView`, or a terminal."""
 
     @property
     def width(self) -> int:

@@ -1,4 +1,4 @@
-"""What goes to stderr while a session runs: notices and errors always, progress only in a terminal.
+"""Write to stderr while a session runs: notices and errors always, progress only in a terminal.
 
 The answer itself is done by the renderer on stdout. Every line is sanitized and stays one line.
 """
@@ -43,7 +43,7 @@ from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 FACTS = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
 WAITS = "waits for"
-"""What it says where the person has to do something."""
+"""Words of such a line if the person has to act."""
 
 
 class Writable(Protocol):
@@ -72,12 +72,9 @@ class ProgressLines:
         self._progress = (stream.terminal or self._verbose) and not quiet
         self._thinking = StreamSanitizer()
         self._in_thought = False
-        self._session: DropOwner | None = None
-        self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self._session))
-
-    def belong_to(self, session: DropOwner) -> None:
-        """Name `session` in what is advised from now on: a command finds it then from any folder, and later."""
-        self._session = session
+        self.session: DropOwner | None = None
+        """The session that hints name, so that a command finds it from any folder; set by who runs it."""
+        self._drop_batch = DropBatcher(self._left_out, lambda: shell_drops_command(self.session))
 
     def notice(self, text: str) -> None:
         """Print a notice."""
@@ -205,5 +202,5 @@ class ProgressLines:
         self._stream.write(styled + "\n")
 
     def _left_out(self, drop: Drop) -> str:
-        way = shell_drops_command(self._session, drop.id)
+        way = shell_drops_command(self.session, drop.id)
         return describe_drop(drop, way if way == LOST else f"{way} prints it")

@@ -1,4 +1,4 @@
-"""What `nexus ask` prints on stdout: the answer, one result object (`--json`), or an event per line (`--stream-json`).
+"""Print for `nexus ask` on stdout: the answer, one result object (`--json`), or an event per line (`--stream-json`).
 
 Into a pipe goes the text as the model wrote it, into a terminal only sanitized text. Shapes of JSON are those of
 interface.md sections 6 and 7; on a terminal everything beyond ASCII is escaped. Progress goes to stderr

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 
 class ReaderClosed(Exception):
@@ -33,6 +34,15 @@ def write_all(descriptor: int, data: bytes) -> None:
             rest = rest[os.write(descriptor, rest) :]
         except BlockingIOError:
             select.select([], [descriptor], [])
+
+
+def write_stderr_line(line: str) -> None:
+    """Write `line` to stderr as one sanitized line; a closed stderr is no error."""
+    text = sanitize(" ".join(line.split())) + "\n"
+    try:
+        os.write(2, text.encode("utf-8", "replace"))
+    except OSError:
+        pass
 
 
 class Stream:
@@ -72,7 +82,7 @@ class Stream:
         except OSError as error:
             name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
             raise NexusError(
-                "internal", f"{name} cannot be written", str(error.strerror), "Check where it goes"
+                "internal", f"{name} cannot be written", str(error.strerror), "Check its destination"
             ) from error
         finally:
             _writing -= 1

@@ -255,10 +255,10 @@ def read_bytes(descriptor: int) -> Iterator[asyncio.Queue[bytes]]:
         loop.remove_reader(descriptor)
 
 
-async def read_terminal_line(descriptor: int = 0) -> str:
-    """Return the next line with its newline, "" at the end of input; reads only what belongs to the line."""
+async def read_terminal_line() -> str:
+    """Return the next line of stdin with its newline, "" at the end of input; reads only what belongs to the line."""
     collected = piece = b""
-    with read_bytes(descriptor) as data:
+    with read_bytes(0) as data:
         while not piece.endswith(b"\n"):  # a terminal in line mode gives at most one line per read
             piece = await data.get()
             if not piece:

@@ -38,7 +38,9 @@ class CallGroup:
     @staticmethod
     def fits(done: FinishedCall) -> bool:
         """True if `done` may be folded away with others."""
-        return not (done.failed or done.result.diff or done.result.changed or done.asked or done.call.name in SAID)
+        result = done.result
+        open_ = done.failed or result.stopped or done.asked
+        return not (open_ or result.diff or result.changed or done.call.name in SAID)
 
     def add(self, item: FinishedCall | HeldNote) -> None:
         """Add the next one."""

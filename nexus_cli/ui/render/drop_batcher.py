@@ -1,4 +1,4 @@
-"""What one request leaves out of its sections and cuts short in single messages, gathered for the person: each of them
+"""Gather for the person what one request leaves out of its sections and cuts short in single messages: each of them
 is small, a small window has many, and among them nobody sees that whole messages went. What is left out else is told at
 once, by whoever shows events.
 """
@@ -17,7 +17,7 @@ FEW = 2
 """So many of a kind are told one by one."""
 SECTIONS, PARTS = "sections shortened or left out", "messages cut short"
 LOST = "kept until the end of this run only"
-"""What is said instead of a command where no other process can read what was left out."""
+"""Replaces the command where no other process can read the drops."""
 
 
 class DropOwner(Protocol):

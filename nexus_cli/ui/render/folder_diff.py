@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from nexus_cli.ui.cells import cut
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_lines
-from nexus_cli.ui.reports.lines import Value, filled, folded, plural, shortened
+from nexus_cli.ui.reports.lines import Value, filled, folded, plural
 
 LINES, NAMES = 1000, 50
 """Lines of a diff, and names of files, that are shown at most."""
@@ -42,4 +43,6 @@ def mark_line_ends(text: str) -> str:
 
 
 def _names(names: list[str], width: int) -> list[str]:
-    return shortened([line for name in names for line in folded(name.replace("\n", "\\n"), width, "  ")], NAMES, width)
+    lines = [line for name in names for line in folded(name.replace("\n", "\\n"), width, "  ")]
+    hidden = len(lines) - NAMES
+    return [*lines[:NAMES], cut(f"[{plural(hidden, 'line')} more]", width, "…")] if hidden > 0 else lines

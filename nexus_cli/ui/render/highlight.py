@@ -22,11 +22,15 @@ _ON_LIGHT: dict[tuple[str, ...], Style] = {
     ("Generic", "Deleted"): Style(color="red"),
     ("Generic", "Error"): Style(color="red"),
 }
+_CYAN = Style(color="cyan").color
+_CYAN_IS_BLUE = {
+    token: style + Style(color="blue") if style.color == _CYAN else style for token, style in ANSI_LIGHT.items()
+}
 SYNTAX_THEMES = {
     "dark": ANSISyntaxTheme({**ANSI_DARK, **_BLANK}),
-    "light": ANSISyntaxTheme({**ANSI_LIGHT, **_ON_LIGHT, **_BLANK}),
+    "light": ANSISyntaxTheme({**_CYAN_IS_BLUE, **_ON_LIGHT, **_BLANK}),
 }
-"""rich's own, without yellow and bright colours on a light background, and without colours for blanks."""
+"""rich's own, without yellow, cyan and bright colours on a light background, and without colours for blanks."""
 LONGEST = 4096
 """Characters of a line of code above which it is not highlighted: minified, and slow to read for a lexer."""
 _NAMES = {

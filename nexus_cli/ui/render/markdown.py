@@ -67,7 +67,7 @@ class Markdown:
         self._parser.enable(["strikethrough", "table"]).disable(["image", "reference"])
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """True if a block has begun and is not finished."""
         return not self._blocks.empty
 

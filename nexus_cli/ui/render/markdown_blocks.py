@@ -37,7 +37,7 @@ class Block:
     fence: bool = False
     """`text` is the inside of a code fence."""
     info: str = ""
-    """What stands behind the marks that open the fence: the language, perhaps a file's name."""
+    """Text behind the marks that open the fence: the language, perhaps a file's name."""
     begins: bool = True
     """False for a later part of the same fence, list or line."""
     torn: bool = False

@@ -1,4 +1,4 @@
-"""What a person sees when calls need permission: the block of each call, and the row of keys that answer.
+"""Draw a question about calls that need permission: the block of each call, and the row of keys that answer.
 
 How an answer is read is the views', what it means is `print/approver`'s.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.approval import Question
-from nexus_cli.ui.cells import cells, cut, one_line, wrap
+from nexus_cli.ui.cells import cells, cut, expand_tabs, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
@@ -122,11 +122,12 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
     `number` counts the calls that are asked about together, 0 for one alone.
     """
     is_diff = looks_like_diff(question.detail)
-    details = [] if is_diff else _details(question)
+    details = [] if is_diff else _details(question, width - 1)
     # What stands below in lines of its own need not stand in the head once more.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
-    head = f"{number} " * bool(number) + f"{call_verb(question.call.name)}  {subject}".rstrip() + _reason(question)
-    lines = [theme.paint("bold", line) for line in wrap(head, width - 1)]
+    verb = f"{number} " * bool(number) + call_verb(question.call.name)
+    head = hang(f"{subject}{_reason(question)}".strip(), f"{verb}  ", " " * (cells(verb) + 2), width - 1)
+    lines = [theme.paint("bold", line.rstrip()) for line in head]
     if is_diff:
         details = [diff_text(question.detail, width, theme, most_lines=HEAD_LINES + TAIL_LINES)]
     return "\n".join([*[""] * (number < 2), *lines, *details])
@@ -138,14 +139,25 @@ def _reason(question: Question) -> str:
     return f" ({why})" if why else ""
 
 
-def _details(question: Question) -> list[str]:
+def _details(question: Question, width: int) -> list[str]:
     """Return the lines of the command, set in: the beginning and the end of a long one.
 
     Empty where `what` has it all.
     """
     if "\n" not in question.detail.strip() and question.detail.strip() in question.what:
         return []
-    return [f"  {line}" for line in excerpt(sanitize(question.detail).splitlines())]
+    lines = excerpt(sanitize(question.detail).splitlines())
+    return [piece for line in lines for piece in hang(line, "  ", "      ", width)]
+
+
+def hang(line: str, before: str, below: str, width: int) -> list[str]:
+    """Return `line` behind `before`, what does not fit `width` cells behind `below`; in a narrow terminal flush."""
+    if cells(below) > width // 3:
+        return list(wrap(before + line, width))
+    line = expand_tabs(line)
+    first, *_ = wrap(line, width - cells(before))
+    rest = line[len(first) :].lstrip(" ")
+    return [before + first, *(below + piece for piece in wrap(rest, width - cells(below)) if piece)]
 
 
 def excerpt(lines: list[str]) -> list[str]:

@@ -33,7 +33,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
 """Causes of drops that are no warning: a long output, a compaction that was asked for or announced."""
 ASKED = ("person", "unanswered")
-"""Who refused a call where the person was asked: its own line has just said so."""
+"""Sources of a refusal after a question to the person: its own line has just said so."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -78,7 +78,7 @@ class RichRenderer:
         self._calls: dict[str, live_area.OpenCall] = {}
         """In call order; one that has ended stays until those before it have."""
         self._asked: dict[str, str] = {}
-        """What the person was shown of calls when they were asked, by id."""
+        """Blocks of calls that a question has shown, by id."""
         self._asked_alone = ""
         """The id of the call whose block was put last."""
         self._group = CallGroup()
@@ -212,6 +212,7 @@ class RichRenderer:
         why = "" if error and last.why in error.get("message", "") else f": {last.why}"
         took = event_texts.format_duration(self._clock() - began)
         self._scrollback.add_note(f"{plural(last.attempt, 'retry', 'retries')} in {took}{why}", "dim")
+
     def _show_group(self) -> None:
         """Put the calls that were held together, if there are any."""
         group, self._group = self._group, CallGroup()
@@ -238,11 +239,11 @@ class RichRenderer:
     def _live(self, rows: int, width: int, now: float) -> list[str]:
         paint, prose = self._theme.paint, min(width, PROSE)
         calls = [call for call in self._calls.values() if not call.asked]
-        if calls or (self._group and not self._markdown.open):
+        if calls or (self._group and not self._markdown.is_open):
             held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
             running = live_area.call_lines(calls, now, max(1, rows - len(held)), width, theme)
             lines, kind = [*held[: rows - len(running)], *running], "line"
-        elif self._markdown.open:
+        elif self._markdown.is_open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),
                 live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
@@ -272,7 +273,7 @@ class RichRenderer:
     def _think(self, text: str) -> None:
         if self._thought is None:
             self._thought = Thought(self._clock)
-        if not self._markdown.open:
+        if not self._markdown.is_open:
             self._spinner.phase("thinking")
         self._spinner.wrote(len(text))
         lines = self._thought.feed(text)

@@ -14,7 +14,7 @@ _LOOKED_AT = 65_536
 
 
 class Scrollback:
-    """What has been put last decides what comes before the next."""
+    """Puts one block after the other; the last one decides how the next is set apart."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What is waited for, on one line: the model, a tool, an answer, the next attempt, a compaction.
+"""Show on one line that nexus waits: for the model, a tool, an answer, the next attempt, a compaction.
 
 Knows only what the renderer tells it; what has happened already is not shown here.
 """
@@ -37,7 +37,7 @@ class Spinner:
         return bool(self._phase) and not any(call.asked for call in calls)
 
     def phase(self, name: str, *, again: bool = False) -> None:
-        """What goes on from now, "" for nothing; with `again` its time begins anew also where it went on before."""
+        """Show this work from now on, "" for none; `again` restarts its clock even if it is the same as before."""
         if name != self._phase or again:
             self._phase, self._began, self._characters = name, self._clock(), 0
         self._retry = (0, 0.0, "")

@@ -25,7 +25,7 @@ class _Part:
 
 
 _LEAVES = ("effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "model", "unsaved")
-"""What leaves, in this order; the use of the window stays."""
+"""Parts in the order in which they leave; the use of the window stays."""
 
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:

@@ -46,7 +46,7 @@ class FinishedCall:
     whole: str = ""
     """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
     asked: bool = False
-    """What was called stands right above, where the person was asked: only the outcome is shown."""
+    """The question right above has named the call: only the outcome is shown."""
 
     @property
     def text(self) -> str:
@@ -55,20 +55,21 @@ class FinishedCall:
 
     @property
     def failed(self) -> bool:
-        """True if it could not run, or its command ended with another status than 0."""
-        return bool(self.result.error or self.result.status)
+        """True if it could not run, or its command ended with another status than 0; not if the turn was stopped."""
+        return bool(self.result.error or self.result.status) and not self.result.stopped
 
     @property
     def is_outcome(self) -> bool:
         """True if its error is the whole outcome: the call was refused, or stopped before it did anything."""
         result = self.result
-        return result.denied or bool(result.error and "\n" not in result.error and result.status is None)
+        alone = result.error and "\n" not in result.error and result.status is None
+        return result.denied or bool(alone and not result.stopped)
 
     @property
     def is_sure(self) -> bool:
         """True if nothing of it failed: the status of a pipe or a list is that of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
-        return not self.failed and not hides
+        return not (self.failed or self.result.stopped or hides)
 
 
 def main_argument(call: ToolCall) -> str:
@@ -126,9 +127,9 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     room = width - len(indent)
     if result.diff and not done.known:
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
-    elif result.status is not None:
+    elif result.status is not None or result.stopped:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
-    if result.error and not (done.asked and done.is_outcome):
+    if result.error and not result.stopped and not (done.asked and done.is_outcome):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
     return lines
@@ -187,6 +188,8 @@ def _facts(done: FinishedCall) -> list[tuple[str, str]]:
         facts.append((f"exit {result.status}", "error" if result.status else "dim"))
     if result.denied:
         facts.append(("refused", "warn"))
+    if result.stopped:
+        facts.append(("stopped" if result.ran else "not run", "warn" if result.ran else "dim"))
     if done.seconds >= _SLOW:
         facts.append((f"{done.seconds:.1f} s", "dim"))
     return facts

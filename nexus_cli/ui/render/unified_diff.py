@@ -35,7 +35,7 @@ class DiffLine:
     text: str
     """Without its sign; of a hunk what follows its numbers."""
     number: int = 0
-    """Where it stands: in the old file for a removed line, else in the new one; 0 when that is not known."""
+    """Its number in the old file for a removed line, else in the new one; 0 if unknown."""
 
 
 def looks_like_diff(text: str) -> bool:

@@ -26,7 +26,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.input.piped import KEPT
 
 SECONDS = 2.0
-"""What one program may take."""
+"""Limit of one program."""
 LARGEST = 100_000
 """Bytes that a terminal is sent: many take no more by OSC 52."""
 

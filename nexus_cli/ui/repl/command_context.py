@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nexus_cli.commands.command import Choice, Command
+from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.session.options import Options
@@ -72,11 +72,11 @@ class ReplCommandContext:
     def feed(self, event: Event) -> None:
         self._repl.feed(event)
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         if not choices:
             return None
         with self._repl.jobs.wait_for_user():
-            return await self._repl.view.choose(title, choices)
+            return await self._repl.view.choose(title, choices, search)
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
@@ -103,7 +103,7 @@ class ReplCommandContext:
         self._repl.refresh_status()
 
     def _left_behind(self, stored: bool) -> None:
-        """What was to go along with the next message of the session before does not go to another one."""
+        """Drop what would go with the next message of the former session."""
         what = "kept for when you resume the previous session" if stored else "not sent to the new session"
         for one in self._repl.input_queue.attached:
             self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")

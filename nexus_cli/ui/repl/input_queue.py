@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
@@ -30,12 +33,12 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
-    """What typed words became."""
+    """A message made of typed words."""
 
     typed: TypedMessage
     trigger: Trigger
     along: tuple[Attachment, ...] = ()
-    """What it took along."""
+    """Attachments that it took along."""
 
 
 @dataclass
@@ -44,14 +47,16 @@ class InputQueue:
 
     later: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
     """For after the running turn."""
+    held: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
+    """Was for after a turn that was stopped or failed: waits for the next turn that ends well."""
     attached: list[Attachment] = field(default_factory=list)
     given: dict[str, QueuedMessage] = field(default_factory=dict)
-    """What the running turn was given and has not taken yet, by the words that it was given."""
+    """Messages given to the running turn and not taken yet, by their words."""
 
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each thing that waits, the words for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
-        then = [f"queued: {brief(_typed(one).shown)}" for one in self.later]
+        then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
         return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
@@ -63,16 +68,34 @@ class InputQueue:
         words = [self.given.pop(one) if one in self.given else TypedMessage(one, one) for one in steering]
         self.later.extendleft(reversed(words))
 
+    def hold(self) -> None:
+        """Let what is for later wait until `release`."""
+        self.held.extend(self.later)
+        self.later.clear()
+
+    def release(self) -> None:
+        """Let what was held come next, before what is for later already."""
+        self.later.extendleft(reversed(self.held))
+        self.held.clear()
+
+    def release_commands(self) -> None:
+        """Let commands in front of what is held come next that open another session or model, as `/clear` does."""
+        commands = []
+        while self.held and _opens_another(self.held[0]):
+            commands.append(self.held.popleft())
+        self.later.extendleft(reversed(commands))
+
     def take_all(self, steering: Sequence[str]) -> list[str]:
         """Return the texts of `steering`, then of all that waits for later, as they were typed; they wait no longer."""
         texts = [self.take_back(words) for words in steering]
+        self.release()
         while self.later:
             texts.append(self._back(self.later.popleft()))
         return texts
 
     def take_newest(self) -> str:
         """Return the text of what came last for later; it waits no longer."""
-        return self._back(self.later.pop())
+        return self._back((self.later or self.held).pop())
 
     def take_back(self, words: str) -> str:
         """Return what was typed of words that the turn was given and has not taken; what they took along waits
@@ -102,6 +125,14 @@ class InputQueue:
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
         return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted, typed.pasted), along)
+
+
+def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
+    """True if this is a command that opens another session or model."""
+    command = parse(queued.text) if isinstance(queued, TypedMessage) else None
+    with suppress(NexusError):
+        return command is not None and find(command[0], discover()).group in ("session", "model")
+    return False
 
 
 def _named(names: Sequence[str], between: str) -> str:

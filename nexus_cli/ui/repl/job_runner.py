@@ -21,7 +21,7 @@ WIND_UP = 10.0
 
 @dataclass
 class Job:
-    """What runs now."""
+    """The job that runs now."""
 
     kind: str
     """`turn`, `shell`, `command`, or `busy`: a command that lets the session work."""
@@ -48,7 +48,7 @@ class JobRunner:
         self._background: set[asyncio.Task[None]] = set()
         self.current: Job | None = None
         self.waits_for_user = False
-        """What runs waits for the person."""
+        """True while the job waits for the person."""
         self.guard: AbstractContextManager[object] = nullcontext()
         """Entered around everything that runs."""
 
@@ -95,7 +95,7 @@ class JobRunner:
 
     @contextmanager
     def wait_for_user(self) -> Iterator[None]:
-        """What runs waits for the person meanwhile."""
+        """Note meanwhile that the job waits for the person."""
         self.waits_for_user = True
         try:
             yield

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,9 @@ class Repl:
         self.desk: CommandContext | None = None
         """The `CommandContext` of the commands; set once by who puts the REPL together."""
         self.draft: Callable[[], str] = str
-        """What stands in the input box."""
+        """Text of the input box."""
         self.input_queue = InputQueue()
-        """What comes after the running turn, and with the next message."""
+        """Messages for after the running turn, and attachments of the next one."""
         self.shell = Shell(view, self._keep_output, self.input_queue.attached.append)
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
@@ -77,6 +78,8 @@ class Repl:
         self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
         self._steering = asyncio.Lock()
         self._next: str | None = None
+        self._command_line = ""
+        """The newest command as it was typed."""
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
@@ -132,8 +135,10 @@ class Repl:
             text = f"{self.theme.signs.running} {brief(work.what)}  {work.seconds:.0f} s"
         if not text or work is None or self.jobs.waits_for_user or not self.moving:
             return text
-        added = "  stopping" if work.stopped else f" {self.theme.signs.dot} {STOP_KEY}"
-        return text + added if cells(without_codes(text + added)) < self.view.width else text
+        dot = f" {self.theme.signs.dot} "
+        added = ("  stopping",) if work.stopped else (dot + STOP_KEY, dot + STOP_KEY.split()[0])
+        room = self.view.width - cells(without_codes(text))
+        return text + next((one for one in added if cells(one) < room), "")
 
     def queued(self) -> list[str]:
         return self.input_queue.lines(self.session.undelivered)
@@ -159,7 +164,7 @@ class Repl:
         shell = ShellLine.of(typed.text)
         if command is not None:
             self._command(*command, typed)
-        elif self.jobs.current is not None and (shell or self.jobs.kind != "turn"):
+        elif self.jobs.current is not None and (shell or self.jobs.kind != "turn" or self.jobs.current.stopped):
             self.input_queue.later.append(typed)
         elif shell:
             self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
@@ -186,6 +191,8 @@ class Repl:
             for words in waiting[:-1]:
                 self.session.steer(words)
             text = self.input_queue.take_back(waiting[-1])
+        elif self.input_queue.held:
+            text = self.input_queue.take_newest()
         self.refresh_status()
         return text
 
@@ -193,7 +200,7 @@ class Repl:
         """Take back what was attached last; False if nothing is."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"taken back for editing: {self.input_queue.attached.pop().what}")
+        self.show_note(f"back in the input box: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True
@@ -212,6 +219,7 @@ class Repl:
         if work.stopped == 1:
             # The turn would else take them with it: kept, but without an answer.
             self.input_queue.postpone(self.session.take_back())
+            self.input_queue.hold()  # what is typed from now on is meant for after the stop
             self.jobs.stop()
         elif work.stopped == 2:
             kill_all()
@@ -338,23 +346,36 @@ class Repl:
         failed = work.kind == "turn" and self.outcome is not None and not self.outcome.ok
         if work.kind == "turn" and not (failed or work.stopped or self._leaving) and wants_title(self.session.state):
             self.jobs.start_background(self._make_title())
+        if work.kind == "turn" and not (failed or work.stopped):
+            self.input_queue.release()
         if self._leaving:
             self.view.leave()
         elif work.stopped or failed:
             self._next = None
             self.input_queue.postpone(self.session.take_back())
-            if self.input_queue.later:
-                count = len(self.input_queue.later)
-                self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
+            if not work.stopped:
+                self.input_queue.hold()
+            self._go_on_after_stop()
         elif self._next is not None:
             words, self._next = self._next, None
             # Shown as nothing: the command that brought the words stands there, and they mention no files.
             ours = TypedMessage(words, "", (words,))
-            self.jobs.start("turn", "", self._send(ours) if words else self.run_turn(Trigger()))
+            turn = self._send(ours, command=self._command_line) if words else self.run_turn(Trigger())
+            self.jobs.start("turn", "", turn)
         elif self.session.undelivered:  # they came when the turn had already looked for the last time
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()
+
+    def _go_on_after_stop(self) -> None:
+        """Begin with what was typed since the stop, and before it with commands that had only waited for the end.
+
+        Messages from before it, and commands that let the model work, wait for the person.
+        """
+        self.input_queue.release_commands()
+        if count := len(self.input_queue.held):
+            self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
+        self._go_on()
 
     async def _make_title(self) -> None:
         """Let a small model name the session; only what goes wrong is shown."""
@@ -384,6 +405,7 @@ class Repl:
             self._echo(typed.shown)
             work = self._run(command, rest)
             if self.jobs.current is None:
+                self._command_line = typed.text
                 self.jobs.start("command", f"/{name}", work)
             else:
                 self.jobs.start_background(work)
@@ -398,19 +420,19 @@ class Repl:
             message = await self._message(typed)
             if self.jobs.current is None:
                 self.jobs.start("turn", "", self._send(typed, message))
-            elif message.trigger.parts or self.jobs.kind != "turn":
+            elif message.trigger.parts or self.jobs.kind != "turn" or self.jobs.current.stopped:
                 self.input_queue.later.append(message)
             else:
                 self.input_queue.given[message.trigger.text] = message
                 self.session.steer(message.trigger.text, message.trigger.pasted)
         self.view.invalidate()
 
-    async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None) -> None:
+    async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
         self._echo(typed.shown)
         self._begun = False
         try:
             message = message or await self._message(typed)
-            await self.run_turn(message.trigger)
+            await self.run_turn(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # nothing of it is in the session
                 self.input_queue.attached[:0] = message.along if message else ()

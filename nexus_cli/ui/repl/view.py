@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.question_text import AnswerKey
 
@@ -103,8 +103,11 @@ class ReplView(Protocol):
         What was typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        """Let the person pick one of `choices` and return its key; None if they pick none. Cancellable."""
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        """Let the person pick one of `choices` and return its key; None if they pick none. Cancellable.
+
+        With `search` these are only the first ones.
+        """
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         """Give the terminal away while `work` runs (an editor, a pager). `leave` cancels it."""

@@ -21,7 +21,7 @@ from nexus_cli.ui.reports.lines import (
 LAYERS = (("system", "S"), ("tools", "T"), ("history", "H"), ("event", "E"))
 """Layers and their letters in the bar of the whole window."""
 FREE, KEPT = ".", "="
-"""What is still free, and what is kept free for the reply and for tool results."""
+"""Marks of free tokens, and of those kept free for the reply and for tool results."""
 WIDEST = 60
 """Cells of the longest bar."""
 BAR = 10

@@ -118,15 +118,6 @@ def folded(text: str, width: int, indent: str = "") -> list[str]:
     return [(indent + piece).rstrip() for line in lines for piece in fold(line, width - cells(indent))]
 
 
-def shortened(lines: Sequence[str], most: int, width: int, *, tail: bool = False) -> list[str]:
-    """Return at most `most` of `lines`, and a line that says how many are not shown; `tail` keeps the last ones."""
-    hidden = len(lines) - most
-    if hidden <= 0:
-        return list(lines)
-    note = cut(f"[{plural(hidden, 'line')} {'before' if tail else 'more'}]", width, "…")
-    return [note, *lines[-most:]] if tail else [*lines[:most], note]
-
-
 def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False) -> list[str]:
     """Return `rows` (the first is the heading) as aligned lines.
 

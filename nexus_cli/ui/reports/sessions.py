@@ -17,6 +17,7 @@ def sessions_text(value: Value, width: int) -> str:
     """Return the sessions of a folder or of all."""
     sessions, runs = value.get("sessions", []), int(value.get("runs", 0))
     left = f"{plural(runs, 'run')} of `nexus ask` left out: `nexus sessions list --all` lists them too." if runs else ""
+    left = " ".join(filter(None, (describe_more_sessions(value), left)))
     if not sessions:
         text = "No sessions here yet."
         return "\n".join(filled(f"{text} {left or '`nexus sessions list --all` lists those of other folders.'}", width))
@@ -27,6 +28,13 @@ def sessions_text(value: Value, width: int) -> str:
         run = "ask: " if s.get("front") == "ask" else ""
         rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(run + what, TITLE)))
     return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
+
+
+def describe_more_sessions(value: Value) -> str:
+    """Return how many older sessions a list leaves out, and what shows them; "" for none."""
+    total = int(value.get("total", 0))
+    more = total - len(value.get("sessions", []))
+    return f"{more:,} older not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
 
 
 def title_of(text: object) -> str:
@@ -95,7 +103,7 @@ def _wire(value: Value) -> list[str]:
     if not compared:
         parts = [f"No body could be compared ({value['library']})."]
     else:
-        parts = [f"{equal} of {compared} bodies, made by {value['library']}, equal what was sent."]
+        parts = [f"{equal} of {compared} bodies, made by {value['library']}, match what was sent."]
     parts += [f"Different: {_steps(one['differ'])}{whose}." for whose, one in lanes if one["differ"]]
     for whose, one in lanes:
         parts += [f"Not compared: {_steps(steps)}{whose}, because {why}." for why, steps in one["skipped"].items()]

@@ -168,14 +168,14 @@ def models_text(value: Value, width: int) -> str:
         mark = "*" if m["name"] == value.get("chosen") else ""
         prices = (number(m["input_price"]), number(m["output_price"]), "yes" if m["cache"] else "no")
         rows.append((mark, m["name"], _window(m), *prices, ", ".join(m["because"])))
-    foot = "$ per million tokens, - is unknown. * is used when none is named."
+    foot = "$ per million tokens, - is unknown. * is the default."
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
 
 
 def model_text(value: Value, width: int) -> str:
     """Return one model: where it goes, its window, its prices."""
     rows = [
-        ("model", value["name"] + (" (used when none is named)" if value.get("chosen") else "")),
+        ("model", value["name"] + (" (the default)" if value.get("chosen") else "")),
         ("provider", value.get("provider") or "unknown"),
         ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
@@ -232,7 +232,7 @@ def settings_text(value: Value, width: int) -> str:
     for setting in value["settings"]:
         origin = "" if setting["origin"] == "default" else f"  # {setting['origin']}"
         lines += filled(f"{setting['key']} = {toml_literal(setting['value'])}{origin}", width, "    ", "  ")
-    foot = f"Your file: {value['path']}. In a shell: nexus config set KEY VALUE, nexus config edit; then /reload."
+    foot = f"Your file: {value['path']}. /config KEY VALUE changes a setting, then /reload applies it."
     return "\n".join([*lines, "", *filled(foot, width)])
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
+from nexus_cli.session.reports.conversation import CONTINUED
 from nexus_cli.ui.reports.lines import Value, cut_line, folded, plural
 
 INDENT = "    "
@@ -44,6 +45,8 @@ def _message(entry: Value, calls: Value, subjects: Value, width: int) -> list[st
             rest = _arguments(call, subjects.get(call["name"], ""), width)
             blocks += [[cut_line(f"-> {_title(call, subjects)}", width), *rest]] if rest else []
         return [line for lines in blocks for line in ("", *lines)][1:]
+    if actor == "nexus":
+        return [cut_line(f"{_local(entry.get('at'))} {CONTINUED}", width)]
     said = folded("\n".join([text, *(f"[image {name}]" for name in entry.get("images", ()))]), width - 2)
     marked = (f"{'  ' if number else '> '}{line}".rstrip() for number, line in enumerate(said))
     return [cut_line(_local(entry.get("at")), width), *marked]

@@ -5,6 +5,7 @@ Bindings only; what they cause is in `Screen` (through `ScreenActions`) and behi
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -35,8 +36,14 @@ MEANT = 1.5
 """Seconds after a Ctrl+C that stopped something in which another one can only mean the same: it may have settled."""
 
 
+REPEAT = 0.1
+"""Seconds: an Esc that comes sooner after another one comes from a key that is held down."""
+RELEASED = 0.5
+"""Seconds without an Esc after which a key that was held down has been released."""
+
+
 class ScreenActions(Protocol):
-    """What keys do to the screen itself."""
+    """The screen as keys act on it."""
 
     @property
     def controller(self) -> ReplController: ...
@@ -79,6 +86,21 @@ class Stops:
     def meant(self) -> bool:
         """True if the work that a key stopped has settled just now."""
         return time.monotonic() - self._at < MEANT
+
+
+class HeldKey:
+    """Tells a key that is held down from one that is pressed again."""
+
+    def __init__(self) -> None:
+        self._at = -RELEASED
+        self._held = False
+
+    def repeats(self) -> bool:
+        """Note that the key has come; True if it is held down."""
+        now = asyncio.get_running_loop().time()
+        self._held = now - self._at < (RELEASED if self._held else REPEAT)
+        self._at = now
+        return self._held
 
 
 def screen_bindings(box: InputArea, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
@@ -145,19 +167,24 @@ def _bind_lines(made: KeyBindings, box: InputArea, reach: ScreenActions) -> None
 def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops: Stops) -> None:
     """Bind Esc: stops what runs, takes back what waits, twice on an empty box edits the last message.
 
-    With vi keys it leaves the insert mode first, where there is a text to move in.
+    With vi keys it leaves the insert mode first, where there is a text to move in. A key that is held down does no more
+    than stop what runs.
     """
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
     running = Condition(lambda: reach.controller.running)
     inserting = Condition(lambda: get_app().editing_mode == EditingMode.VI) & ~vi_navigation_mode
+    held = HeldKey()
 
     @made.add("escape", filter=here & running & ~menu & (empty | ~inserting))
     def _stop(event: KeyPressEvent) -> None:
+        held.repeats()
         stops.stop(gently=True)
 
     @made.add("escape", filter=here & empty & ~running & ~menu)
     def _back(event: KeyPressEvent) -> None:
+        if held.repeats():
+            return
         text = reach.controller.take_back()
         if text:
             box.fill(text)
@@ -165,7 +192,7 @@ def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops:
             return
         elif inserting():
             event.app.vi_state.input_mode = InputMode.NAVIGATION
-        elif not stops.meant:
+        else:
             reach.editing_last()
 
 
@@ -200,7 +227,10 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
     def _answer(event: KeyPressEvent) -> None:
-        panel.enter()
+        if any(press is not _Flush for press in event.app.key_processor.input_queue):
+            panel.continue_line()  # more came with it: a paste that the terminal did not mark
+        else:
+            panel.enter()
 
     @made.add("escape", "enter", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:

@@ -1,4 +1,4 @@
-"""What is drawn at the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status
+"""Draw the bottom of the terminal, from above: live rows, a gap, spinner, queue, question, box, status
 line.
 
 One container of prompt-toolkit. Rows with text of ours are written whole, as one piece each: that is cheap, and a
@@ -76,7 +76,7 @@ class InputArea(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LayoutContent:
-    """What the controller showed when it was asked last."""
+    """The values of the controller when it was read last."""
 
     live: tuple[str, ...] = ()
     spinner: str = ""
@@ -148,7 +148,7 @@ class ScreenLayout(Container):
     @property
     def _panel(self) -> QuestionPanel | PickerPanel:
         """The panel that may have the keys."""
-        return self._picker if self._picker.open else self._question
+        return self._picker if self._picker.is_open else self._question
 
     def live_rows(self) -> int:
         """Return rows that live lines may take now."""
@@ -159,12 +159,12 @@ class ScreenLayout(Container):
         """Return who gets how many rows: the box first, then what is asked, then status, spinner, queue and live
         lines."""
         rows, columns = self._size()
-        picking = self._picker.open
+        picking = self._picker.is_open
         most = max(1, rows - PICKER_LEAVES if picking else rows // 3)
-        panel = min(self._panel.height(columns - 1, most), rows if self._panel.open else rows - 1)
+        panel = min(self._panel.height(columns - 1, most), rows if self._panel.is_open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
-        if picking or (self._question.open and self._question.keys and self._box.empty):
+        if picking or (self._question.is_open and self._question.keys and self._box.empty):
             box = 0  # one prompt: the field stands in the place of the box
         free = rows - panel - box
         helps = min(len(key_rows(columns - 1)), max(0, free - 2)) if self.help else 0

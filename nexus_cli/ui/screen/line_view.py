@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import Stream, write_all
@@ -56,7 +56,7 @@ class LineView:
         self._begun = ""
         """Lines of a message that goes on."""
         self.draft = ""
-        """What an empty line sends."""
+        """Text that an empty line sends."""
         self._handoff = TerminalHandoff()
         self._prompted = False
         self._due: asyncio.TimerHandle | None = None
@@ -112,8 +112,8 @@ class LineView:
                 self._answer = None
                 self._settle()
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        return await choose_by_number(title, choices, self.width, self.question)
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        return await choose_by_number(title, choices, self.width, self.question, search)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
@@ -196,12 +196,25 @@ class LineView:
         if not data:
             self._ended()
             return
+        if self._answer is not None and not self._answer.done() and not self._pieces:
+            # A terminal gives one line at a time: several at once are a paste, and no answer.
+            while select.select([self._stdin], [], [], 0)[0] and (more := os.read(self._stdin, _READ)):
+                data += more
+            if data.count(b"\n") > 1:
+                self._keep_unsent(data)
+                return
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._pieces.append(line)
             self._line_ended()
         if rest:
             self._pieces.append(rest)
+
+    def _keep_unsent(self, pasted: bytes) -> None:
+        """Keep lines that came at once while a question is open: after it, an empty line sends them."""
+        self._prompted = False
+        self.draft = pasted.decode("utf-8", "replace").strip("\n")
+        self.put("Several lines at once are no answer. They are kept: after the answer Enter sends them.\n")
 
     def _ended(self) -> None:
         """Ctrl+D: what stands in the line is a line, an empty one is the end."""

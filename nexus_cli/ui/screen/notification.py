@@ -30,7 +30,7 @@ class Notifier:
         self._key_at = 0.0
         self._due: asyncio.TimerHandle | None = None
         self._waiting = ""
-        """What waits for the person now."""
+        """Line about what waits for the person now."""
         self._called = False
 
     def note_key(self) -> None:

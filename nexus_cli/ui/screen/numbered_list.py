@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import one_line, wrap
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 MOST = 20
-"""Choices that are listed; the others are found by their beginning."""
+"""Choices that are listed; the others are found by their beginning, or by a search."""
 TRIES = 3
 PROMPT = "Number (Enter to cancel): "
 _INDENT = " " * 5
 
 
 async def choose_by_number(
-    title: str, choices: Sequence[Choice], width: int, question: Callable[[str, str], Awaitable[str | None]]
+    title: str,
+    choices: Sequence[Choice],
+    width: int,
+    question: Callable[[str, str], Awaitable[str | None]],
+    search: Search | None = None,
 ) -> str | None:
     """Return the key of the choice whose number, or beginning of a label, `question` (text, prompt) brings; None if
-    there is no answer, or none of three means a choice."""
-    text = "\n".join([*wrap(sanitize(title), width), *_menu(choices, width)])
+    there is no answer, or none of three means a choice.
+
+    Other words are searched for; what `search` finds is listed in the place of the choices.
+    """
+    total = search("")[1] if search else len(choices)
+    text = "\n".join([*wrap(sanitize(title), width), *_menu(choices, total, width)])
     for _ in range(TRIES):
         word = (await question(text, PROMPT) or "").strip()
         if not word:
@@ -31,16 +39,23 @@ async def choose_by_number(
         fits = fits or [choice.key for choice in choices if choice.label.casefold().startswith(word.casefold())]
         if len(fits) == 1:
             return fits[0]
+        found, total = search(word) if search and not fits else ((), 0)
+        if len(found) == 1:
+            return found[0].key
+        if found:
+            choices, text = found, "\n".join(_menu(found, total, width))
+            continue
         number = f"a number from 1 to {len(choices)}" if len(choices) > 1 else "1"
         text = "\n".join(wrap(f"{one_line(word)!r} is not one of these: type {number}", width))
     return None
 
 
-def _menu(choices: Sequence[Choice], width: int) -> list[str]:
+def _menu(choices: Sequence[Choice], total: int, width: int) -> list[str]:
     """Return the choices with their numbers, in lines that fit; what does not goes on below its beginning."""
     made = []
     for number, choice in enumerate(choices[:MOST], 1):
         text = "  ".join(filter(None, (choice.label, " ".join(choice.detail.split()))))
         first, *more = wrap(sanitize(text), width - len(_INDENT))
         made += [f"{number:>3}  {first}", *(_INDENT + piece for piece in more)]
-    return [*made, *([f"     ... and {len(choices) - MOST} more"] if len(choices) > MOST else ())]
+    left = total - min(len(choices), MOST)
+    return [*made, *([f"     ... and {left:,} more"] if left > 0 else ())]

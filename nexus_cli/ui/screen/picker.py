@@ -15,7 +15,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import cells, cut
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.rows import strip_ambiguous
@@ -32,41 +32,57 @@ class PickerPanel:
     """The place of the list that is open now, if any."""
 
     def __init__(self, theme: Theme) -> None:
-        self.buffer = Buffer(multiline=False, on_text_changed=lambda _: self._first())
+        self.buffer = Buffer(multiline=False, on_text_changed=lambda _: self._find())
         control = BufferControl(self.buffer, [BeforeInput(SEARCH)], focusable=True)
         self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
         self._theme = theme
         self._title = ""
         self._choices: Sequence[Choice] = ()
+        self._search: Search | None = None
+        """Finds what is not among the choices."""
+        self._found: Sequence[Choice] = ()
+        """The choices that have every word of the search."""
+        self._total = 0
+        """How many have, those included that are not at hand."""
         self._selected = 0
         self._visible = 1
         """Choices that the screen has room for."""
         self._answer: asyncio.Future[str | None] | None = None
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """True if a list is on the screen; it has the keys."""
         return self._answer is not None
 
     @property
     def asking(self) -> bool:
         """True if it waits for an answer."""
-        return self.open
+        return self.is_open
 
     @property
     def field(self) -> int:
         """Rows of the search field."""
         return 1
 
-    def begin(self, title: str, choices: Sequence[Choice], answer: asyncio.Future[str | None]) -> None:
-        """Show `choices`; `answer` becomes the key of the one that is taken, None for none."""
+    def begin(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        answer: asyncio.Future[str | None],
+        search: Search | None = None,
+    ) -> None:
+        """Show `choices`; `answer` becomes the key of the one that is taken, None for none.
+
+        If there are more, the words that are typed go to `search`.
+        """
         self._title, self._choices, self._answer = title, choices, answer
+        self._search = search if search and search("")[1] > len(choices) else None
         self.buffer.reset()
-        self._first()
+        self._find()
 
     def end(self) -> None:
         """Show nothing any more."""
-        self._answer, self._choices = None, ()
+        self._answer, self._search, self._choices, self._found = None, None, (), ()
         self.buffer.reset()
 
     def give(self, key: str | None) -> None:
@@ -76,12 +92,12 @@ class PickerPanel:
 
     def take(self) -> None:
         """Answer with the selected choice; nothing happens if the search finds none."""
-        if found := self._found():
-            self.give(found[self._selected].key)
+        if self._found:
+            self.give(self._found[self._selected].key)
 
     def move(self, by: int, *, pages: bool = False) -> None:
         """Select another choice; a single step goes round at the ends."""
-        count = len(self._found())
+        count = len(self._found)
         if count:
             place = self._selected + by * (self._visible if pages else 1)
             self._selected = max(0, min(place, count - 1)) if pages else place % count
@@ -92,31 +108,36 @@ class PickerPanel:
 
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return title and choices in `rows` rows."""
-        found, each = self._found(), self._lines_each(columns)
+        found, each = self._found, self._lines_each(columns)
         self._visible = max(1, (rows - 1) // each)
         first = max(0, min(self._selected - self._visible // 2, len(found) - self._visible))
-        lines = [self._head(len(found), columns)] if rows > each else []
+        lines = [self._head(columns)] if rows > each else []
         for place, choice in enumerate(found[first : first + self._visible], first):
             lines += self._lines(choice, columns, each, marked=place == self._selected)
         if not found:
             lines.append(self._theme.paint("dim", cut(PLAIN + "nothing matches", columns)))
         return [*lines, *[""] * (rows - len(lines))][:rows]
 
-    def _first(self) -> None:
+    def _find(self) -> None:
+        """Select the first choice that has every word of the search."""
         self._selected = 0
-
-    def _found(self) -> list[Choice]:
-        """Return the choices that have every word of the search."""
+        if self._search is not None:
+            self._found, self._total = self._search(self.buffer.text)
+            return
         words = self.buffer.text.casefold().split()
         texts = ((choice, f"{choice.label} {choice.detail} {choice.key}".casefold()) for choice in self._choices)
-        return [choice for choice, text in texts if all(word in text for word in words)]
+        self._found = [choice for choice, text in texts if all(word in text for word in words)]
+        self._total = len(self._found)
 
     def _lines_each(self, columns: int) -> int:
         widest = max((cells(choice.detail) for choice in self._choices), default=0)
         return 2 if widest and columns - widest < ROOM else 1
 
-    def _head(self, found: int, columns: int) -> str:
-        place = f"  {self._selected + 1} of {found}" if found > self._visible else ""
+    def _head(self, columns: int) -> str:
+        found, more = len(self._found), self._total - len(self._found)
+        facts = [f"{self._selected + 1} of {found:,}"] if found > self._visible else []
+        facts += [f"{more:,} more by search"] if more else []
+        place = "  " + ", ".join(facts) if facts else ""
         title = cut(strip_ambiguous(sanitize(self._title)) + place, columns, self._theme.signs.cut)
         hint = f"  {HINT}" if cells(title) + cells(HINT) + 2 <= columns else ""
         return self._theme.paint("bold", title) + self._theme.paint("dim", hint)

@@ -23,6 +23,8 @@ QUIET = 0.5
 """Seconds without a key before the field takes the keys."""
 ALONE = 0.25
 """Seconds after which a letter is an answer; one that another follows at once begins words."""
+PASTED = 0.1
+"""Seconds in which an Enter after another one in a burst of keys belongs to it."""
 LAPSE = 0.2
 """Seconds that a stopped turn has to take its question away, before that is answered with nothing."""
 _OPEN, _CLOSED = "> ", ". "
@@ -34,18 +36,20 @@ class QuestionPanel:
 
     def __init__(self, colour: bool) -> None:
         self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
-        before = BeforeInput(lambda: _OPEN if self.open else _CLOSED)
+        before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
         control = BufferControl(self.buffer, [before, AfterInput(self._hint)], focusable=True)
         self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
         self.answer: asyncio.Future[str | None] | None = None
         """Waits for what the person says; None while nothing is asked."""
-        self.open = False
+        self.is_open = False
         """The field has the keys."""
         self.seen = 0.0
         """When the question was drawn first, 0 before."""
         self.keys: Sequence[AnswerKey] = ()
         """The keys that answer; none where a line is wanted."""
         self._chosen: int | None = None
+        self._pasted_at = -PASTED
+        """When an Enter came in the middle of a burst of keys."""
         self._prompt = ""
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
@@ -62,17 +66,17 @@ class QuestionPanel:
 
     def begin(self, prompt: str, answer: asyncio.Future[str | None], keys: Sequence[AnswerKey] = ()) -> None:
         """Show `prompt`; the field is closed yet."""
-        self._prompt, self.answer, self.open, self.seen = prompt, answer, False, 0.0
+        self._prompt, self.answer, self.is_open, self.seen = prompt, answer, False, 0.0
         self.keys, self._chosen = keys, None
         self.buffer.reset()
 
     def take_keys(self, chosen: bool) -> None:
         """Open the field. Unless `chosen`, Enter takes no key before the person has moved to one: they were typing."""
-        self.open, self._chosen = True, 0 if self.keys and chosen else None
+        self.is_open, self._chosen = True, 0 if self.keys and chosen else None
 
     def end(self) -> None:
         """Nothing is asked any more."""
-        self.answer, self.open, self.keys = None, False, ()
+        self.answer, self.is_open, self.keys = None, False, ()
         self.hold()
         self.buffer.reset()
 
@@ -82,11 +86,20 @@ class QuestionPanel:
             self.answer.set_result(line)
 
     def enter(self) -> None:
-        """Give what is typed, else the chosen key; nothing where none is chosen."""
+        """Give what is typed, else the chosen key; nothing where none is chosen, and at the end of a paste."""
+        if asyncio.get_running_loop().time() - self._pasted_at < PASTED:
+            return
         if not self.choosing:
             self.give(self.buffer.text)
         elif self._chosen is not None:
             self.give(self.keys[self._chosen].key)
+
+    def continue_line(self) -> None:
+        """Go on with the words: several lines at once are a paste, and no answer."""
+        self._pasted_at = asyncio.get_running_loop().time()
+        if self.buffer.text:
+            self.buffer.insert_text(" ")
+        self.hold()
 
     def move(self, by: int) -> None:
         """Choose the next key, or the one before."""
@@ -102,12 +115,12 @@ class QuestionPanel:
     def _typed(self) -> None:
         self.hold()
         key = find_key(self.buffer.text, self.keys)
-        if key is not None and self.open:
+        if key is not None and self.is_open:
             self._chosen = self.keys.index(key)
             self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, key.key)
 
     def _hint(self) -> StyleAndTextTuples:
-        return [("class:question.hint", OR_WORDS)] if self.open and self.choosing else []
+        return [("class:question.hint", OR_WORDS)] if self.is_open and self.choosing else []
 
     def height(self, columns: int, most: int) -> int:
         """Return rows of prompt and field, with at most `most` for the prompt."""
@@ -116,12 +129,12 @@ class QuestionPanel:
     @property
     def field(self) -> int:
         """Rows of the field: one, but for a question with keys that does not take them yet."""
-        return 1 if self.open or not self.keys else 0
+        return 1 if self.is_open or not self.keys else 0
 
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return the prompt in at most `rows` rows."""
         lines = self._rows(columns, rows)
-        return [f"\x1b[1m{line}{RESET}" for line in lines] if self._colour and self.open and not self.keys else lines
+        return [f"\x1b[1m{line}{RESET}" for line in lines] if self._colour and self.is_open and not self.keys else lines
 
     def _rows(self, columns: int, most: int) -> list[str]:
         prompt = strip_ambiguous(without_codes(self._prompt).rstrip())

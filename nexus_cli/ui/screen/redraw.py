@@ -70,12 +70,12 @@ class RedrawTimer:
 
 
 class PrintQueue:
-    """What was put and is not printed yet, in order. Everything in it ends in a newline."""
+    """Text put and not printed yet, in order. All of it ends in a newline."""
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
         self._at = 0
-        """Where the rest of the first text begins."""
+        """Offset of the rest of the first text."""
 
     def __bool__(self) -> bool:
         return bool(self._texts)

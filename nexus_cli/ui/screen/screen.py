@@ -23,7 +23,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import without_codes
 from nexus_cli.ui.render.question_text import AnswerKey
 from nexus_cli.ui.render.theme import Theme
@@ -94,7 +94,7 @@ class Screen:
         with self._output.kept_back():
             self._app = self._made(keys or TerminalInput(stdin), environ)
         self._focused = self._app.layout.current_window
-        """What has the keys again after a question."""
+        """The control that gets the keys back after a question."""
         self._mode = InputMode.INSERT
         """The vi mode that it was in."""
         self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
@@ -167,17 +167,17 @@ class Screen:
                 return await answer
             finally:
                 opening.cancel()
-                if self._panel.open:
+                if self._panel.is_open:
                     self._give_keys_back()
                 self._panel.end()
                 self._redraw.dirty()
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         async with self._asking:
             if self._over:
                 return None
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._picker.begin(title, choices, answer)
+            self._picker.begin(title, choices, answer, search)
             self._take_keys(self._picker.buffer)
             try:
                 return await answer
@@ -207,9 +207,15 @@ class Screen:
         self._app.vi_state.input_mode = self._mode
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what is put meanwhile is printed afterwards; Ctrl+Z stops us with what has the terminal."""
+        """Return what `work` gives, while it has the terminal.
+
+        What was put before is printed first, what is put meanwhile afterwards. Ctrl+Z stops us with what has the
+        terminal.
+        """
 
         async def away() -> T:
+            while self._draw():  # noqa: ASYNC110  (each round draws what waits)
+                await asyncio.sleep(0)
             async with self._away, in_terminal():
                 self._stoppable(False)
                 try:
@@ -254,7 +260,7 @@ class Screen:
 
     def editing_last(self) -> None:
         """An Esc that has nothing to do: say what a second one does, and the second time do it."""
-        self._act_the_second_time("press Esc again to edit your last message", self.controller.edit_last)
+        self._act_the_second_time("Esc again edits your last message", self.controller.edit_last)
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
         now = asyncio.get_running_loop().time()
@@ -352,7 +358,7 @@ class Screen:
 
     @contextmanager
     def _attached(self) -> Iterator[None]:
-        """What the loop tells the screen while it runs: it was stopped or continued from outside, something failed."""
+        """Handle events of the loop while the screen runs: stopped or continued from outside, something failed."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(lambda _, context: self._failed(context))

@@ -26,7 +26,7 @@ from nexus_cli.ui.print.stream import write_all
 from nexus_cli.ui.rows import strip_ambiguous
 
 FALLBACK = Size(rows=24, columns=80)
-"""What a terminal has that says 0."""
+"""Size of a terminal that reports 0."""
 
 
 def size_of(descriptor: int) -> Size:
@@ -73,7 +73,7 @@ class TerminalOutput(Vt100_Output):
 
     @contextmanager
     def kept_back(self) -> Iterator[None]:
-        """What is written meanwhile never goes out: what prompt-toolkit says to a terminal before it draws."""
+        """Discard writes meanwhile: what prompt-toolkit sends to a terminal before it draws."""
         self._holds += 1
         try:
             yield

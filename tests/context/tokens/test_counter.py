@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.tokens import counter as tokens
@@ -71,7 +71,6 @@ def test_no_text_makes_a_counter_raise(counter: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["cl100k_base", "o200k_base", "p50k_base", "p50k_edit"])
-@settings(max_examples=60)
 @given(text=st.text(st.characters(blacklist_categories=["Cs"])) | st.text("aB'\u00e9\u4e00 \n\r\t0/<|>_", max_size=300))
 def test_counts_are_those_of_tiktoken_itself(reference: dict[str, tiktoken.Encoding], encoding: str, text: str) -> None:
     assert _counter(encoding).count(text) == len(reference[encoding].encode_ordinary(text))
@@ -155,7 +154,6 @@ def test_json_that_cannot_be_written_does_not_raise() -> None:
     circle.append(circle)
     assert compact(circle) == "{}"
     assert compact({"a": {1, 2}.__class__}) == '{"a":"<class \'set\'>"}'
-    assert COUNTERS["simple"].count_json({"type": "object"}) == len('{"type":"object"}') // 4
 
 
 def test_an_unknown_encoding_is_refused_at_once_with_the_names_there_are() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from server.meter import Meter as ServerMeter
 
@@ -118,7 +118,6 @@ class Conversation:
 RATE = st.floats(0.6, 2.0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), RATE, RATE, RATE, RATE, st.integers(1, 12))
 def test_after_five_reports_any_request_is_known_within_ten_per_cent(
     seed: int, prose: float, code: float, wide: float, fixed: float, kept: int

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from context.conversation import Letters
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import flatten
@@ -65,7 +65,6 @@ STEPS = st.lists(
 REWRITES = st.one_of(st.tuples(st.just("rewrite"), st.integers(0, 9)), st.tuples(st.just("undress"), st.none()))
 
 
-@settings(max_examples=150)
 @given(STEPS, st.lists(st.tuples(st.integers(0, 30), REWRITES), max_size=4))
 def test_within_an_epoch_each_request_begins_with_the_one_before(
     steps: list[tuple[str, Any]], rewrites: list[tuple[int, tuple[str, Any]]]
@@ -100,7 +99,6 @@ def test_within_an_epoch_each_request_begins_with_the_one_before(
     assert lane.counted == 15 + sum(measure(s.message, s.preamble) for s in lane.items)
 
 
-@settings(max_examples=100)
 @given(STEPS, st.integers(0, 30))
 def test_a_lane_that_is_loaded_goes_on_with_the_same_lines(steps: list[tuple[str, Any]], cut: int) -> None:
     lane = new_lane()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from context.conversation import Letters
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
@@ -44,7 +44,6 @@ def cuts(sizes: list[int], every: int) -> Iterator[tuple[ContextManager, list[Dr
             yield context, context.truncator.truncate(lane, WINDOW), before
 
 
-@settings(max_examples=60)
 @given(st.lists(st.integers(1, 900), min_size=6, max_size=90), st.integers(2, 7))
 def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_out(
     sizes: list[int], every: int

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.window.groups import flatten, group_tool_calls
@@ -63,7 +63,6 @@ def test_the_canonical_form_is_one_line_each_for_tools_system_and_messages() -> 
 
 
 @each
-@settings(max_examples=60)
 @given(talk=TALK, cut=st.integers(0, 15))
 def test_rendering_in_pieces_gives_the_lines_of_rendering_at_once(
     rules: WireRules, talk: list[Message], cut: int
@@ -80,7 +79,6 @@ def test_rendering_in_pieces_gives_the_lines_of_rendering_at_once(
 
 
 @each
-@settings(max_examples=60)
 @given(talk=TALK)
 def test_no_pair_that_the_provider_refuses_is_left(rules: WireRules, talk: list[Message]) -> None:
     messages = wired(*talk, rules=rules)[1:]
@@ -96,7 +94,6 @@ def test_no_pair_that_the_provider_refuses_is_left(rules: WireRules, talk: list[
 
 
 @each
-@settings(max_examples=60)
 @given(talk=TALK)
 def test_bridges_only_add_and_every_text_stands_as_it_was(rules: WireRules, talk: list[Message]) -> None:
     bridges = {rules.user_after_tool, rules.user_after_user, rules.assistant_after_assistant, rules.first_not_user}
@@ -107,7 +104,6 @@ def test_bridges_only_add_and_every_text_stands_as_it_was(rules: WireRules, talk
 
 
 @each
-@settings(max_examples=60)
 @given(talk=TALK)
 def test_results_name_their_calls_on_the_wire(rules: WireRules, talk: list[Message]) -> None:
     open_: list[str] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from context.conversation import MARK, Letters, assert_pairs, manager, texts, tokens, without_system
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context import ContextManager, SimpleTokenCounter, TiktokenCounter
@@ -98,7 +98,6 @@ STEPS = st.lists(
 
 
 @both
-@settings(max_examples=150)
 @given(steps=STEPS)
 def test_truncation_fills_the_budget_exactly_as_the_seed_says(strategy: str, steps: list[tuple[str, Any]]) -> None:
     context, oracle = manager(1000, strategy), Oracle(strategy)
@@ -401,7 +400,6 @@ def truncate(context: ContextManager) -> list[Drop]:
     return context.truncator.truncate(context.lane, context.available)
 
 
-@settings(max_examples=60)
 @given(st.lists(st.integers(1, 900), min_size=8, max_size=30), st.integers(4000, 8000))
 def test_one_cut_goes_down_to_the_low_water_mark_and_leaves_a_line_in_each_hole(sizes: list[int], budget: int) -> None:
     context = in_session(budget)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
@@ -137,7 +137,6 @@ def epochs(causes: list[str]) -> list[Epoch]:
     ]
 
 
-@settings(max_examples=200)
 @given(st.lists(st.sampled_from(["compaction", "overflow", "truncation", "model", "undo"]), max_size=12))
 def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) -> None:
     """Beside a model that keeps a stack."""

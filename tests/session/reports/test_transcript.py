@@ -7,7 +7,9 @@ from typing import Any
 
 from session.played import Answer, Played, opened, say, the_ledger
 
+from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.request import Request
+from nexus_cli.session.reports.conversation import newest_turns
 from nexus_cli.session.reports.transcript import session_transcript, transcript_of
 from nexus_cli.session.session import Session
 from nexus_cli.ui.reports.transcript import transcript_text
@@ -52,6 +54,23 @@ def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> N
     lines = transcript_text({**transcript(session.id), "shell": shell}, 60).split("\n")
     kept = [line for line in lines if line.startswith(("* ", "> ", "fine", "    of"))]
     assert kept == ["* ! ls 0", "    of 0", "> hello", "fine", "* ! ls 2", "    of 2"]
+
+
+def test_results_of_calls_that_ran_together_stand_in_call_order_whichever_ended_first(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("tea\n" * 1000)
+    together = [("grep", {"pattern": "t.*a"}), ("glob", {"pattern": "*.txt"}), ("read_file", {"path": "a.txt"})]
+    steps: list[Answer] = [together, "done"]
+    session = opened(Played(lambda request: steps.pop(0)), tmp_path)
+    assert say(session, "look")[1].ok
+    with the_ledger() as ledger:
+        log = ledger.log(session.id)
+        ends = [entry.actor for entry in log.read(1, log.last_id()) if entry.actor.startswith("tool:")]
+    assert ends[0] != "tool:grep", "a worker process is started for it"
+    entries = transcript(session.id)["entries"]
+    assert [entry["actor"] for entry in entries if entry["call"]] == ["tool:grep", "tool:glob", "tool:read_file"]
+    again = opened(Played(lambda request: "nothing"), tmp_path, session.id)
+    shown = [one.call.name for one in next(newest_turns(again)) if isinstance(one, ToolResultEvent)]
+    assert shown == ["grep", "glob", "read_file"]
 
 
 def test_a_session_in_which_nothing_was_said_has_no_transcript() -> None:

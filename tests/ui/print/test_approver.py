@@ -7,7 +7,7 @@ import os
 import pty
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pexpect
@@ -83,6 +83,17 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     assert text.startswith("\nedit  x\n") and "+ new line" in text
 
 
+def test_long_lines_of_a_command_hang_under_it() -> None:
+    long = "python3 -m pytest -q tests/test_one.py tests/test_two.py"
+    assert question_text(bash(long), 42, Theme(colour=False)) == (
+        "\nbash  python3 -m pytest -q\n      tests/test_one.py tests/test_two.py"
+    )
+    both = question_text(bash(f"cd x\n\tmake all && {long}"), 42, Theme(colour=False))
+    assert both.splitlines()[3:] == ["      make all && python3 -m pytest -q", "      " + long.partition("-q ")[2]]
+    assert max(map(len, question_text(bash("x" * 200), 40, Theme(colour=False)).splitlines())) < 40
+    assert question_text(bash(long), 16, Theme(colour=False)).splitlines()[1:3] == ["bash  python3", "-m pytest -q"]
+
+
 @pytest.mark.parametrize(
     ("columns", "most", "rows"),
     [
@@ -153,7 +164,7 @@ def test_several_are_answered_together(line: str, rest: Answer) -> None:
 
 def test_an_unclear_answer_asks_again_five_times_and_is_no_yes() -> None:
     source = Lines("", "ok", "yes please", "x", "")
-    assert answers(source, bash("ls")) == [Deny("no clear answer was given", said=False)]
+    assert answers(source, bash("ls")) == [Deny("no clear answer", said=False)]
     assert "An empty line is not an answer. Please answer y, a, n" in source.asked[1][0]
 
 
@@ -180,13 +191,44 @@ def test_from_a_pipe_a_line_is_read_and_the_prompt_says_what_always_covers() -> 
     os.close(writer)
 
 
-def keyed(keys: list[str], colour: bool = True) -> tuple[str | None, str, list[str]]:
-    """What a question in a terminal is answered with when `keys` come one after the other; what is seen; what was
-    called."""
-    master, slave = pty.openpty()
-    kept, called = Kept(colour), list[str]()
+Keyed = tuple[str | None, str, list[str]]
+"""What a question in a terminal is answered with; what is seen; what was called."""
+ANSWERED: list[tuple[list[str], str | None]] = [
+    (["y"], "y"),
+    (["N"], "n"),
+    (["y", "\r"], "y"),
+    (["\r"], "y"),
+    (["\x1b[C", "\r"], "a"),
+    (["\x1b[C", "\x1b[C", "\r"], "n"),
+    (["\x1b[D", "\r"], "n"),
+    (list("no, leave it\r"), "no, leave it"),
+    (list("add a test\r"), "add a test"),
+    (["ab", "\x7f", "\x7f", "n"], "n"),
+    (["é", "t", "é", "\r"], "été"),
+    (["\x04"], None),
+    (["x"], "nothing yet"),
+]
+PASTED: list[tuple[list[str], str | None]] = [
+    (["\x1b[200~y\n\x1b[201~"], "nothing yet"),
+    (["\x1b[200~yes\nrm -r\n\x1b[201~"], "nothing yet"),
+    (["\x1b[200~y\x1b[201~"], "nothing yet"),
+    (["\x1b[200~y\x1b[201~", "\r"], "y"),
+    (["\x1b[200~say so\nonce\x1b[201~", "\r"], "say so once"),
+    (["\x1b[200~no\tnever\x1b[201~", "\r"], "no never"),
+    (["yes\nthen this"], "nothing yet"),
+    (["\x1b[200~y\x1b[201~", "\x7f", "n"], "n"),
+]
+WITH_ESC = ["\x1b\r", "\x1by", "\x1b\x1b"]
+OTHERS = ["\x1b", "\x1b[Z", "\x1bOA", "\r"]
+ECHOED = ["w", "x", "\x7f", "ait\r"]
 
-    async def ask() -> str | None:
+
+async def ask_keyed(keys: tuple[str, ...], colour: bool) -> Keyed:
+    """Ask a question in a terminal of its own, and type `keys` one after the other."""
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+    kept, called = Kept(colour), list[str]()
+    try:
         questions = TerminalQuestions(
             kept, slave, stop=lambda: called.append("stop"), cycle_level=lambda: called.append("level")
         )
@@ -197,44 +239,37 @@ def keyed(keys: list[str], colour: bool = True) -> tuple[str | None, str, list[s
         for key in keys:
             os.write(master, key.encode())
             await asyncio.sleep(0.06)
+        answer: str | None
         try:
             async with asyncio.timeout(0.5):
-                return await asking
+                answer = await asking
         except TimeoutError:
-            return "nothing yet"
-
-    before, quiet = termios.tcgetattr(slave), terminal_questions.QUIET
-    terminal_questions.QUIET = 0.1
-    try:
-        answer = asyncio.run(ask())
+            answer = "nothing yet"
         assert termios.tcgetattr(slave) == before, "the terminal is as it was"
+        return answer, kept.text, called
     finally:
-        terminal_questions.QUIET = quiet
         os.close(master)
         os.close(slave)
-    return answer, kept.text, called
 
 
-@pytest.mark.parametrize(
-    ("keys", "answer"),
-    [
-        (["y"], "y"),
-        (["N"], "n"),
-        (["y", "\r"], "y"),
-        (["\r"], "y"),
-        (["\x1b[C", "\r"], "a"),
-        (["\x1b[C", "\x1b[C", "\r"], "n"),
-        (["\x1b[D", "\r"], "n"),
-        (list("no, leave it\r"), "no, leave it"),
-        (list("add a test\r"), "add a test"),
-        (["ab", "\x7f", "\x7f", "n"], "n"),
-        (["é", "t", "é", "\r"], "été"),
-        (["\x04"], None),
-        (["x"], "nothing yet"),
-    ],
-)
+@pytest.fixture(scope="module")
+def keyed() -> Callable[..., Keyed]:
+    """A function that says what came of keys; all of them are typed at the same time, each in its own terminal."""
+    lists = [*(keys for keys, _ in ANSWERED + PASTED), *([key] for key in WITH_ESC), OTHERS]
+    asked = [(tuple(keys), True) for keys in lists] + [(tuple(ECHOED), False), (("\r",), False)]
+
+    async def ask_all() -> list[Keyed]:
+        return await asyncio.gather(*(ask_keyed(*one) for one in asked))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terminal_questions, "QUIET", 0.1)
+        answers = dict(zip(asked, asyncio.run(ask_all()), strict=True))
+    return lambda keys, colour=True: answers[tuple(keys), colour]
+
+
+@pytest.mark.parametrize(("keys", "answer"), ANSWERED)
 def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_words(
-    keys: list[str], answer: str | None
+    keyed: Callable[..., Keyed], keys: list[str], answer: str | None
 ) -> None:
     given, seen, called = keyed(keys)
     assert given == answer and not called
@@ -242,34 +277,26 @@ def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_w
     assert seen.endswith("\x1b[A\x1b[K\x1b[?2004l"), "rows and line are taken away again"
 
 
-@pytest.mark.parametrize(
-    ("keys", "answer"),
-    [
-        (["\x1b[200~y\n\x1b[201~"], "nothing yet"),
-        (["\x1b[200~yes\nrm -r\n\x1b[201~"], "nothing yet"),
-        (["\x1b[200~y\x1b[201~"], "nothing yet"),
-        (["\x1b[200~y\x1b[201~", "\r"], "y"),
-        (["\x1b[200~say so\nonce\x1b[201~", "\r"], "say so once"),
-        (["\x1b[200~no\tnever\x1b[201~", "\r"], "no never"),
-        (["yes\nthen this"], "nothing yet"),
-        (["\x1b[200~y\x1b[201~", "\x7f", "n"], "n"),
-    ],
-)
-def test_a_paste_is_words_and_answers_nothing_before_enter(keys: list[str], answer: str) -> None:
+@pytest.mark.parametrize(("keys", "answer"), PASTED)
+def test_a_paste_is_words_and_answers_nothing_before_enter(
+    keyed: Callable[..., Keyed], keys: list[str], answer: str
+) -> None:
     assert keyed(keys)[0] == answer
 
 
-@pytest.mark.parametrize("key", ["\x1b\r", "\x1by", "\x1b\x1b"])
-def test_what_comes_with_esc_in_one_piece_answers_nothing(key: str) -> None:
+@pytest.mark.parametrize("key", WITH_ESC)
+def test_what_comes_with_esc_in_one_piece_answers_nothing(keyed: Callable[..., Keyed], key: str) -> None:
     assert keyed([key])[::2] == ("nothing yet", ["stop"])
 
 
-def test_esc_stops_and_shift_tab_changes_the_level() -> None:
-    assert keyed(["\x1b", "\x1b[Z", "\x1bOA", "\r"])[::2] == ("n", ["stop", "level"])
+def test_esc_stops_and_shift_tab_changes_the_level(keyed: Callable[..., Keyed]) -> None:
+    assert keyed(OTHERS)[::2] == ("n", ["stop", "level"])
 
 
-def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer() -> None:
-    answer, seen, _ = keyed(["w", "x", "\x7f", "ait\r"], colour=False)
+def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer(
+    keyed: Callable[..., Keyed],
+) -> None:
+    answer, seen, _ = keyed(ECHOED, colour=False)
     assert answer == "wait" and "\x1b" not in seen and seen.endswith(": wx\b \bait\n")
     assert keyed(["\r"], colour=False)[0] == ""
     assert "Run this? [y]es, [a]lways this exact command, [n]o, or type" in line_prompt("Run this?", KEYS)

@@ -102,7 +102,7 @@ class Session:
 def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept() -> None:
     stream, session = Kept(), Session()
     remarks = ProgressLines(stream)
-    remarks.belong_to(session)
+    remarks.session = session
     named, lost = "--session 01M7XF8TR9YCT`", "kept until the end of this run only"
     for end in (named, lost):
         session.saved = end is named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.ui.cells import cells, without_codes
@@ -36,7 +36,6 @@ def test_without_git_the_files_of_the_session_are_named() -> None:
 
 
 @given(st.text(), st.integers(20, 100), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_no_line_is_wider_than_the_screen_and_nothing_reaches_it_raw(text: str, width: int, colour: bool) -> None:
     for value in (
         by_git(f"--- a/x\n+++ b/{text}\n@@ -1,9 +1,9 @@\n-{text}\n+{text}x", unread=[text], cut="9 more bytes"),

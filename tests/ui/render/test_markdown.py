@@ -92,7 +92,6 @@ def test_split_at_every_character_it_is_the_same(colour: bool) -> None:
     assert "".join(pieces) + markdown.flush() == whole(SAMPLE, colour=colour)
 
 
-@settings(max_examples=60)
 @given(st.lists(LINES, max_size=12), st.data())
 def test_any_cut_of_any_markdown_is_the_same(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join(lines)
@@ -102,7 +101,6 @@ def test_any_cut_of_any_markdown_is_the_same(lines: list[str], data: st.DataObje
 
 
 @given(st.text(max_size=80), st.booleans())
-@settings(max_examples=60)
 def test_only_colours_of_our_own_reach_the_terminal(text: str, colour: bool) -> None:
     shown = CODES.sub("", whole(text, colour=colour)) if colour else whole(text)
     assert not [char for char in shown if (ord(char) < 32 and char != "\n") or 0x7F <= ord(char) < 0xA0]
@@ -271,9 +269,9 @@ def test_a_width_that_is_asked_for_counts_for_the_next_block() -> None:
 
 def test_the_open_block_can_be_looked_at() -> None:
     markdown = Markdown(40, colour=False)
-    assert not markdown.open
+    assert not markdown.is_open
     markdown.feed("done\n\nabc")
-    assert markdown.open and not markdown.in_fence and markdown.tail() == "abc"
+    assert markdown.is_open and not markdown.in_fence and markdown.tail() == "abc"
     markdown.feed("\n```py\none\ntwo\nth")
     assert markdown.in_fence and markdown.tail() == "one\ntwo\nth" and len(markdown.tail(4)) < 10
 

@@ -6,7 +6,7 @@ import difflib
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.ui.cells import cells, without_codes
@@ -186,7 +186,6 @@ lines_ = st.lists(st.text("ab \t漢", max_size=8), max_size=12)
 
 
 @given(lines_, lines_, st.integers(20, 60))
-@settings(max_examples=50)
 def test_a_real_diff_has_its_signs_and_fits(old: list[str], new: list[str], width: int) -> None:
     text = "\n".join(difflib.unified_diff(old, new, "a", "b", lineterm=""))
     shown = diff_lines(text, width, Theme())
@@ -196,7 +195,6 @@ def test_a_real_diff_has_its_signs_and_fits(old: list[str], new: list[str], widt
 
 
 @given(st.text(), st.integers(4, 80), st.booleans())
-@settings(max_examples=100)
 def test_no_text_reaches_the_terminal_but_through_the_door(text: str, width: int, colour: bool) -> None:
     for made in (text, f"@@ -1,9 +1,9 @@\n+{text}\n-{text}"):
         shown = "\n".join(diff_lines(made, width, Theme(colour=colour), most_lines=20))

@@ -14,14 +14,16 @@ from typing import Any, TypeVar
 import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 
-from nexus_cli.commands.command import Choice
+from nexus_cli.commands.command import Choice, Search
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.session.compaction import record_sources
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.model_call import GO_ON
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.reports.transcript import session_transcript
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_input import COMMAND
 from nexus_cli.ui.input.paste import TypedMessage
@@ -34,6 +36,7 @@ from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.reports.lines import short
+from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.screen.numbered_list import choose_by_number
 
 T = TypeVar("T")
@@ -75,8 +78,8 @@ class Kept:
             await asyncio.sleep(0.005)
         return self.answers.pop(0)
 
-    async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        return await choose_by_number(title, choices, self.width, self.question)
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        return await choose_by_number(title, choices, self.width, self.question, search)
 
     async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
         return await work()
@@ -183,9 +186,14 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
         assert stage.text.endswith("· This turn was cut short. /continue to resume it.\n")
         stage.type("/continue")
         await stage.idle()
+        before = len(stage.text)
+        stage.repl.show_conversation()
+        assert "· continued\n" in stage.text[before:] and GO_ON not in stage.text
+        transcript = transcript_text(session_transcript(stage.repl.session), 80)
+        assert " continued\n" in transcript and GO_ON not in transcript
+        assert GO_ON in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
 
     stage.play(scene())
-    assert "fine" in stage.text and stage.text.count("/continue") == 2  # the offer, and what was typed
 
 
 def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
@@ -269,7 +277,8 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
         assert stage.repl.queued() == ["queued: steering words", "queued: queued words"]
         assert len(stage.provider.seen) == 1 and stage.repl.session.is_open(), "the model was not told yet"
         assert stage.repl.outcome is not None and stage.repl.outcome.error
-        assert stage.repl.outcome.error["kind"] == "aborted" and "interrupted" in stage.text
+        assert stage.repl.outcome.error["kind"] == "aborted"
+        assert "bash echo so far; sleep 30 · stopped\n    so far\n" in stage.text and "✗" not in stage.text
         stage.type("go on")
         await stage.until(lambda: len(stage.provider.seen) == 4)
         await stage.idle()
@@ -280,6 +289,54 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
     assert first.endswith("go on") and second.endswith("steering words") and third.endswith("queued words")
     result = next(message for message in stage.provider.seen[1] if message["role"] == "tool")
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
+
+
+def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_other_session(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+
+    async def stopped(*queued: str) -> str:
+        before = stage.repl.session.id
+        stage.type("begin")
+        await stage.until(lambda: stage.repl.renderer.moving and "sleep" in "\n".join(stage.repl.live(8)))
+        for text in queued:
+            stage.repl.enqueue(TypedMessage(text, text))
+        stage.repl.interrupt(gently=True)
+        await stage.idle()
+        return before
+
+    async def scene() -> None:
+        first = await stopped("/clear")
+        assert stage.repl.session.id != first and stage.repl.queued() == []
+        second = await stopped("/review", "/clear")
+        assert stage.repl.session.id == second and "2 messages still queued" in stage.text, "a review is work"
+        assert stage.repl.take_back() == "/clear" and stage.repl.take_back() == "/review"
+        await stopped("words for the old one")
+        sent = len(stage.provider.seen)
+        stage.type("/clear")
+        await stage.idle()
+        assert stage.repl.session.id != second and len(stage.provider.seen) == sent
+        assert stage.repl.queued() == ["queued: words for the old one"]
+
+    stage.play(scene())
+
+
+def test_words_that_are_typed_while_a_turn_is_stopping_begin_the_next_one(tmp_path: Path) -> None:
+    def script(request: Request) -> Answer:
+        return [("bash", {"command": "sleep 30"})] if len(request.messages) < 3 else "fine"
+
+    stage = Stage(tmp_path, script, allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        stage.repl.enqueue(TypedMessage("before", "before"))
+        stage.repl.interrupt()
+        stage.type("do it differently")
+        await stage.until(lambda: len(stage.provider.seen) == 3)
+        await stage.idle()
+
+    stage.play(scene())
+    assert [_said(stage.provider, number)[-1] for number in (1, 2)] == ["do it differently", "before"]
 
 
 def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> None:
@@ -768,8 +825,8 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
         await stage.idle()
 
     stage.play(scene())
-    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer was given"
-    assert "✗ not run: no clear answer was given" in stage.text and "eclined" not in stage.text
+    assert stage.provider.seen[-1][-1]["content"] == "not run: no clear answer"
+    assert "✗ not run: no clear answer" in stage.text and "eclined" not in stage.text
 
 
 def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
@@ -815,6 +872,24 @@ def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path
         "Which one of them is it?\n  1  the first of the\n     choices\n  2  second\nNumber (Enter to cancel): ",
         "'7' is not one of these:\ntype a number from 1 to\n2\nNumber (Enter to cancel): ",
     ]
+
+
+def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    every = [Choice(f"k{number}", f"session {number}") for number in range(40)]
+
+    def search(words: str) -> tuple[list[Choice], int]:
+        found = [choice for choice in every if words in choice.label]
+        return found[:30], len(found)
+
+    async def scene() -> None:
+        assert stage.repl.desk is not None
+        for answers, key in ((["n 39"], "k39"), (["n 3", "2"], "k30")):
+            stage.view.answers.extend(answers)
+            assert await stage.repl.desk.choose("Which?", every[:30], search) == key
+
+    stage.play(scene())
+    assert "... and 20 more" in stage.view.asked[0] and "  1  session 3\n  2  session 30" in stage.view.asked[2]
 
 
 def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
@@ -882,6 +957,8 @@ def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path
         stage.type("!sleep 60")
         await stage.until(stage.repl.spinner)
         assert len(stage.repl.spinner()) < 20 and "esc" not in stage.repl.spinner()
+        stage.view.width = 24
+        assert stage.repl.spinner().endswith(" · esc"), "the key at least, where there is room for no more"
         stage.repl.interrupt()
         await stage.idle()
 
@@ -921,6 +998,16 @@ def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons
         stage.type("/init see @no.py")
         await stage.until(lambda: "looked" in stage.text)
         await stage.idle()
+        before = len(stage.text)
+        stage.repl.show_conversation()
+        assert "▌ /init see @no.py\n" in stage.text[before:], "resumed it looks the same"
+        ledger, record = stage.repl.session.ledger, stage.repl.session.record
+        assert ledger and record and ledger.session(stage.repl.session.id).first_text == "/init see @no.py"
+        assert session_transcript(stage.repl.session)["entries"][0]["text"] == "/init see @no.py"
+        assert "at the root" in record.read(1, 1)[0].message.content
+        stage.repl.edit_last()
+        await stage.idle()
+        assert stage.view.box == "/init see @no.py"
 
     stage.play(scene())
     said = _said(stage.provider)[-1]

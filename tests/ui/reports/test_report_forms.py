@@ -153,7 +153,7 @@ def test_replay_names_the_lanes_whose_bodies_differ_or_could_not_be_compared() -
     wire = {"library": "litellm 1", "equal": 3, "differ": [2], "skipped": {"its body was not recorded": [4]}}
     text = replay_text({**good, "wire": {**wire, "beside": beside}}).splitlines()
     assert text[1:] == [
-        "5 of 7 bodies, made by litellm 1, equal what was sent.",
+        "5 of 7 bodies, made by litellm 1, match what was sent.",
         "Different: request 2.",
         "Different: request 1 of side lane 7 (compact).",
         "Not compared: request 4, because its body was not recorded.",
@@ -433,4 +433,5 @@ def test_sessions_are_listed_with_local_times_and_short_ids_where_a_person_reads
     time.tzset()
     assert "01M7W0  2026-01-02 08:34     12  ask: login page\n" in shown and "UTC" not in shown
     assert "2 runs of `nexus ask` left out" in shown and "--all" in shown
+    assert "12 older not shown: `nexus sessions list --limit 13`" in FORMS["sessions"]({**value, "total": 13}, 80)
     assert piped.splitlines()[1].split()[0] == one["id"] and len(piped.splitlines()) == 2, "for scripts"

@@ -194,6 +194,7 @@ class OrderedController(PlainController):
             process = await asyncio.create_subprocess_exec("sh", "-c", "echo away; read line; echo got $line")
             await process.wait()
 
+        self.screen.put("before\n")
         await self.screen.outside(work)
 
     async def _edit(self) -> None:

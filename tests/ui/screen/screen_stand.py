@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
@@ -72,11 +73,11 @@ class Stand:
         self.screen._app._on_resize()
 
     async def until(self, holds: str | Callable[[], object], timeout: float = 10.0) -> None:
-        """Let the screen work until a text is seen or a condition holds."""
-        end = asyncio.get_running_loop().time() + timeout
+        """Let the screen work until a text is seen or a condition holds; the timeout is by the real clock."""
+        end = time.monotonic() + timeout
         while not (holds in "\n".join(self.seen()) if isinstance(holds, str) else holds()):
             shown = "\n".join(self.seen())
-            assert asyncio.get_running_loop().time() < end, f"not seen: {holds}\n{shown}\n{self.controller.said}"
+            assert time.monotonic() < end, f"not seen: {holds}\n{shown}\n{self.controller.said}"
             await asyncio.sleep(0.005)
 
     async def still(self) -> list[str]:

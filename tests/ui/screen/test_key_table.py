@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.commands import discover
@@ -69,7 +70,7 @@ class Bench:
         self.on.controller.running = self.state in ("turn running", "at a question")
         if self.state == "at a question":
             self.asked = asyncio.ensure_future(self.on.screen.question("", "Run this?", ANSWERS))
-            await self.on.until(lambda: self.on.screen._panel.open)
+            await self.on.until(lambda: self.on.screen._panel.is_open)
         elif self.state == "menu open":
             text = "/e"
         if text:
@@ -209,5 +210,6 @@ def test_each_key_does_what_the_table_of_the_readme_says(
     monkeypatch.setattr(question, "QUIET", 0.0)
     monkeypatch.setattr(question, "LAPSE", 0.0)
     monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.MEANT", 0.0)
+    monkeypatch.setattr("nexus_cli.ui.screen.key_bindings.REPEAT", 0.0)
     assert len(rows_of_table()) > 15
-    assert asyncio.run(check_state(state, tmp_path)) == []
+    assert run_at_once(check_state(state, tmp_path)) == []

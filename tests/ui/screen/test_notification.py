@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from ui.put_clock import run_at_once
 from ui.screen.screen_stand import stand
 
 from nexus_cli.ui.screen import notification
@@ -32,7 +33,7 @@ def test_only_who_is_away_is_called() -> None:
         one.note_key()
         return said
 
-    assert asyncio.run(play()) == [DONE, THERE]
+    assert run_at_once(play()) == [DONE, THERE]
 
 
 def test_a_question_calls_also_who_goes_away_after_it_was_asked() -> None:
@@ -54,7 +55,7 @@ def test_a_question_calls_also_who_goes_away_after_it_was_asked() -> None:
         one.notify("never")
         return said
 
-    called, ended = asyncio.run(play())
+    called, ended = run_at_once(play())
     assert called.count("bash, waits ␛[2J") == 3 and ended == THERE
 
 
@@ -68,10 +69,10 @@ def test_a_terminal_gets_the_forms_that_it_knows(environ: dict[str, str], nine: 
         Notifier(said.append, environ, enabled=enabled).notify("done")
         return "".join(said)
 
-    said = asyncio.run(play(enabled=True))
+    said = run_at_once(play(enabled=True))
     assert (said.count("\x1b]9;"), said.count("\x1b]777;")) == (nine, seven)
     assert said.count("\x1bPtmux;\x1b\x1b]") == (2 if "TMUX" in environ else 0)
-    assert asyncio.run(play(enabled=False)) == ""
+    assert run_at_once(play(enabled=False)) == ""
 
 
 def test_a_key_on_the_screen_says_that_someone_is_there() -> None:
@@ -89,5 +90,5 @@ def test_a_key_on_the_screen_says_that_someone_is_there() -> None:
             await on.until("abc")
             return on.raw
 
-    raw = asyncio.run(play())
+    raw = run_at_once(play())
     assert raw.count(DONE.encode()) == 1 and raw.count(THERE.encode()) == 1

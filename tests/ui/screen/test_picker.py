@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
+from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 from wcwidth import wcswidth
 
@@ -20,10 +19,6 @@ SESSIONS = [
     Choice("01CCCC", "login page\x1b[2J", "    2026-01-03   1 turn   $1.50  01CCCC"),
 ]  # fmt: skip
 MANY = [Choice(f"k{number}", f"session {number}", "today") for number in range(40)]
-
-
-def play(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(scene)
 
 
 def choosing(on: Stand, choices: list[Choice]) -> asyncio.Task[str | None]:
@@ -52,7 +47,7 @@ def test_title_age_turns_cost_and_id_are_shown_at_every_width(columns: int, rows
             assert await task == "01CCCC"
             assert not any("Which session?" in line for line in await on.still()), "it is taken away"
 
-    play(scene())
+    run_at_once(scene())
 
 
 def test_typing_searches_in_all_that_is_shown_and_esc_cancels() -> None:
@@ -78,7 +73,28 @@ def test_typing_searches_in_all_that_is_shown_and_esc_cancels() -> None:
             await on.until(lambda: on.controller.said)
             assert "a draft" in str(on.controller.said[-1]), "the box has its text and the keys again"
 
-    play(scene())
+    run_at_once(scene())
+
+
+def test_of_a_list_that_is_cut_all_can_be_searched_and_the_rest_is_counted() -> None:
+    def search(words: str) -> tuple[list[Choice], int]:
+        found = [choice for choice in MANY if words in choice.label]
+        return found[:5], len(found)
+
+    async def scene() -> None:
+        async with stand(60, 16) as on:
+            task = asyncio.ensure_future(on.screen.choose("Which session?", MANY[:5], search))
+            await on.until("Which session?  35 more by search")
+            on.type("session 3")
+            await on.until("> session 3")
+            await on.until("6 more by search")
+            on.type("9")
+            await on.until("> session 39")
+            assert "more" not in "\n".join(await on.still())
+            on.type("\r")
+            assert await task == "k39"
+
+    run_at_once(scene())
 
 
 def test_a_long_list_scrolls_and_says_how_long_it_is() -> None:
@@ -98,7 +114,7 @@ def test_a_long_list_scrolls_and_says_how_long_it_is() -> None:
             on.type("\x03")
             assert await task is None
 
-    play(scene())
+    run_at_once(scene())
 
 
 def test_a_choice_ends_with_the_screen_and_with_who_asked() -> None:
@@ -113,4 +129,4 @@ def test_a_choice_ends_with_the_screen_and_with_who_asked() -> None:
             on.screen.leave()
             assert await last is None
 
-    play(scene())
+    run_at_once(scene())

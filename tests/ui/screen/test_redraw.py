@@ -3,31 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+
+from ui.put_clock import run_at_once
 
 from nexus_cli.ui.screen.redraw import RATE, SPIN, RedrawTimer
-
-T = TypeVar("T")
-
-
-class Put(asyncio.SelectorEventLoop):
-    """A loop in which no time passes but that which somebody sleeps."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.clock = 1000.0
-        selector: Any = self._selector  # type: ignore[attr-defined]
-        select = selector.select
-
-        def at_once(timeout: float | None) -> Any:
-            self.clock += timeout or 0.0
-            return select(0)
-
-        selector.select = at_once
-
-    def time(self) -> float:
-        return self.clock
 
 
 class Drawn:
@@ -38,11 +17,6 @@ class Drawn:
     def __call__(self) -> bool:
         self.times += 1
         return False
-
-
-def played(work: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=Put) as runner:
-        return runner.run(work)
 
 
 def test_five_hundred_changes_a_second_are_drawn_fifteen_times() -> None:
@@ -56,7 +30,7 @@ def test_five_hundred_changes_a_second_are_drawn_fifteen_times() -> None:
         frames.end()
         return drawn.times
 
-    assert abs(played(play()) - 2 * RATE) <= 2
+    assert abs(run_at_once(play()) - 2 * RATE) <= 2
 
 
 def test_what_moves_is_drawn_eight_times_a_second_and_what_rests_not_at_all() -> None:
@@ -68,8 +42,8 @@ def test_what_moves_is_drawn_eight_times_a_second_and_what_rests_not_at_all() ->
         frames.end()
         return drawn.times
 
-    assert abs(played(play(True)) - 2 * SPIN) <= 1
-    assert played(play(False)) == 1
+    assert abs(run_at_once(play(True)) - 2 * SPIN) <= 1
+    assert run_at_once(play(False)) == 1
 
 
 def test_what_is_left_over_is_drawn_at_once() -> None:
@@ -86,4 +60,4 @@ def test_what_is_left_over_is_drawn_at_once() -> None:
         await asyncio.sleep(1)
         return len(drawn), drawn[-1] - drawn[0]
 
-    assert played(play()) == (100, 0.0)
+    assert run_at_once(play()) == (100, 0.0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.key_binding.vi_state import InputMode
+from ui.put_clock import run_at_once
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import Stand, stand
 
@@ -37,7 +38,7 @@ def test_parts_stand_below_what_was_put_in_their_order() -> None:
             await on.until("words")
             return _text(await on.still())
 
-    assert asyncio.run(play()) == [
+    assert run_at_once(play()) == [
         "first", "second", "live 1", "live 2", "* waiting", "then: 0", "then: 1", "... and 3 more", "> words", STATUS,
     ]  # fmt: skip
 
@@ -55,7 +56,7 @@ def test_what_is_put_before_the_screen_runs_and_after_it_ended_is_printed_once()
             made.screen.put("after")
             return _text(made.all())
 
-    assert asyncio.run(play()) == ["before", "at the end", "after"]
+    assert run_at_once(play()) == ["before", "at the end", "after"]
 
 
 def test_much_text_is_put_whole_and_in_order() -> None:
@@ -66,7 +67,7 @@ def test_much_text_is_put_whole_and_in_order() -> None:
             await on.until("line 19999")
             return on.all()
 
-    rows = [row for row in asyncio.run(play()) if row.startswith("line")]
+    rows = [row for row in run_at_once(play()) if row.startswith("line")]
     assert rows == [f"line {number}" for number in range(20_000)]
 
 
@@ -84,8 +85,8 @@ def test_from_sixteen_rows_on_one_row_stays_empty_below_what_was_printed() -> No
             return [*one[:6], *on.seen()[:4]]
 
     below = ["> ".strip(), STATUS]
-    assert asyncio.run(play(16)) == ["printed", "live", "", "* waiting", *below, "printed", "", *below]
-    assert asyncio.run(play(14)) == ["printed", "live", "* waiting", *below, "", "printed", *below, ""]
+    assert run_at_once(play(16)) == ["printed", "live", "", "* waiting", *below, "printed", "", *below]
+    assert run_at_once(play(14)) == ["printed", "live", "* waiting", *below, "", "printed", *below, ""]
 
 
 def test_put_in_one_moment_is_drawn_in_one_piece() -> None:
@@ -98,7 +99,7 @@ def test_put_in_one_moment_is_drawn_in_one_piece() -> None:
             await on.until("99")
             return on.raw[before:].count(STATUS.encode())
 
-    assert asyncio.run(play()) == 1
+    assert run_at_once(play()) == 1
 
 
 def test_a_key_is_shown_without_rendering_the_live_lines_again() -> None:
@@ -112,7 +113,7 @@ def test_a_key_is_shown_without_rendering_the_live_lines_again() -> None:
             await on.until("> typing")
             return before, on.controller.asked
 
-    before, after = asyncio.run(play())
+    before, after = run_at_once(play())
     assert after == before
 
 
@@ -124,7 +125,7 @@ def test_nothing_is_drawn_while_nothing_moves() -> None:
             await on.still()
             return before, len(on.raw)
 
-    before, after = asyncio.run(play())
+    before, after = run_at_once(play())
     assert after == before
 
 
@@ -152,7 +153,7 @@ def test_keys_mean_what_they_are_said_to(keys: str, running: bool, said: list[st
             await on.still()
             return on.controller.said
 
-    heard = asyncio.run(play())
+    heard = run_at_once(play())
     assert len(heard) == len(said)
     assert all(one.startswith(expected) for one, expected in zip(heard, said, strict=True))
 
@@ -169,7 +170,7 @@ def test_what_waits_is_taken_back_into_an_empty_box(key: str, running: bool) -> 
             await on.still()
             return on.controller.said
 
-    assert asyncio.run(play()) == ["taken back"]
+    assert run_at_once(play()) == ["taken back"]
 
 
 @pytest.mark.parametrize("draft", ["", "draft"])
@@ -189,7 +190,7 @@ def test_escape_stops_what_runs_and_keeps_what_was_typed_however_often_it_comes(
             on.type("\x1b")
             return on.controller.said, on.box.buffer.text, _text(await on.still())
 
-    said, text, rows = asyncio.run(play())
+    said, text, rows = run_at_once(play())
     assert said == ["stopped"] * 3 and text == draft and rows[-1] == STATUS
 
 
@@ -204,20 +205,44 @@ def test_escape_and_then_enter_sends_and_both_at_once_make_a_line() -> None:
             await on.until(lambda: on.controller.said)
             return on.controller.said
 
-    assert asyncio.run(play()) == ["entered 'one\\ntwo'"]
+    assert run_at_once(play()) == ["entered 'one\\ntwo'"]
 
 
-def test_escape_twice_on_an_empty_box_edits_the_last_message_and_the_first_says_so() -> None:
+def test_escape_twice_on_an_empty_box_edits_the_last_message_also_right_after_one_that_stopped_the_turn() -> None:
     async def play() -> tuple[list[str], list[str]]:
         async with stand() as on:
+            on.controller.running = True
             on.type("\x1b")
-            await on.until("press Esc again to edit your last message")
+            await on.until(lambda: on.controller.said == ["stopped"])
+            on.controller.running = False
+            on.controller.said.clear()
+            await asyncio.sleep(key_bindings.REPEAT)
+            on.type("\x1b")
+            await on.until("Esc again edits your last message")
             first = list(on.controller.said)
+            await asyncio.sleep(key_bindings.REPEAT)
             on.type("\x1b")
             await on.until(lambda: on.controller.said)
             return first, [*on.controller.said, (await on.still())[1]]
 
-    assert asyncio.run(play()) == ([], ["edits", STATUS])
+    assert run_at_once(play()) == ([], ["edits", STATUS])
+
+
+def test_an_escape_that_is_held_down_stops_the_turn_and_edits_nothing() -> None:
+    async def play() -> list[str]:
+        async with stand() as on:
+            on.controller.running = True
+            on.type("\x1b")
+            await on.until(lambda: on.controller.said)
+            on.controller.running = False
+            await asyncio.sleep(2 * key_bindings.REPEAT)  # a terminal waits before it repeats a key
+            for pause in [*[0.03] * 8, 1.5 * key_bindings.REPEAT, *[0.03] * 4]:
+                on.type("\x1b")
+                await asyncio.sleep(pause)
+            await on.still()
+            return on.controller.said
+
+    assert asyncio.run(play()) == ["stopped"]
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(60, 24), (110, 16), (20, 8)])
@@ -232,7 +257,7 @@ def test_a_question_mark_on_an_empty_box_lists_the_keys_until_the_next_one(colum
             on.type("?")
             return listed, _text(await on.still()), on.box.buffer.text
 
-    listed, after, text = asyncio.run(play())
+    listed, after, text = run_at_once(play())
     assert text == "??" and after == ["> ??", STATUS[: columns - 1].rstrip()]
     assert listed[0] == ">" and listed[1].startswith("Enter") and max(map(len, listed)) < columns
     assert rows < 16 or any("Shift+Tab" in row for row in listed)
@@ -246,7 +271,7 @@ def test_alt_enter_on_an_empty_box_takes_nothing_back() -> None:
             await on.still()
             return on.controller.said
 
-    assert asyncio.run(play()) == []
+    assert run_at_once(play()) == []
 
 
 def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
@@ -259,7 +284,7 @@ def test_only_a_second_control_c_leaves_and_the_first_says_so() -> None:
             await on.until(lambda: on.controller.said)
             return first, on.controller.said
 
-    assert asyncio.run(play()) == ([], ["left"])
+    assert run_at_once(play()) == ([], ["left"])
 
 
 @pytest.mark.parametrize("draft", ["draft", ""])
@@ -272,7 +297,7 @@ def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leav
             on.controller.running = True
             on.type(draft)
             asking = asyncio.ensure_future(on.screen.question("", "Sure?") if asked else asyncio.sleep(0))
-            await on.until(lambda: on.screen._panel.open or not asked)
+            await on.until(lambda: on.screen._panel.is_open or not asked)
             on.type("\x03")
             await on.until(lambda: on.controller.said)
             on.controller.running = False
@@ -283,7 +308,7 @@ def test_control_c_right_after_one_that_stopped_the_turn_neither_clears_nor_leav
             return on.controller.said, on.box.buffer.text, _text(on.seen())
 
     monkeypatch.setattr(key_bindings, "MEANT", 1000.0)
-    said, text, rows = asyncio.run(play())
+    said, text, rows = run_at_once(play())
     assert said == ["interrupted"] and text == draft
     assert rows[-1] == STATUS
 
@@ -302,7 +327,7 @@ def test_control_c_a_while_after_one_that_stopped_the_turn_clears_and_leaves(mon
             return on.controller.said
 
     monkeypatch.setattr(key_bindings, "MEANT", 0.0)
-    assert asyncio.run(play()) == ["interrupted", "left"]
+    assert run_at_once(play()) == ["interrupted", "left"]
 
 
 def test_control_d_on_an_empty_box_leaves_and_takes_the_app_off_the_screen() -> None:
@@ -315,7 +340,7 @@ def test_control_d_on_an_empty_box_leaves_and_takes_the_app_off_the_screen() -> 
             await on.until(lambda: STATUS not in on.seen())
             return _text(on.all())
 
-    assert asyncio.run(play()) == ["stays"]
+    assert run_at_once(play()) == ["stays"]
 
 
 def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollback() -> None:
@@ -327,7 +352,7 @@ def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollbac
             await on.until(lambda: "two" not in on.seen())
             return on.seen()[:2], _text(on.all())
 
-    assert asyncio.run(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
+    assert run_at_once(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
 
 
 @pytest.mark.parametrize(("attributes", "codes"), [(False, set()), (True, {b"\x1b[1m", b"\x1b[0m", b"\x1b[0;1m"})])
@@ -339,14 +364,14 @@ def test_without_colours_no_code_of_a_colour_is_written(attributes: bool, codes:
             on.controller.lines = [theme.paint("error", "live") + theme.paint("bold", "live")]
             on.screen.put(theme.paint("bold", "put") + "\n")
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("x")
             await on.until("> x")
             asking.cancel()
             await on.still()
             return on.raw
 
-    assert set(re.findall(rb"\x1b\[[0-9;]*m", asyncio.run(play()))) <= codes
+    assert set(re.findall(rb"\x1b\[[0-9;]*m", run_at_once(play()))) <= codes
 
 
 def test_nothing_is_asked_of_the_terminal() -> None:
@@ -356,7 +381,7 @@ def test_nothing_is_asked_of_the_terminal() -> None:
             await on.still()
             return on.raw
 
-    assert re.findall(rb"\x1b\[[0-9?>]*[nc]", asyncio.run(play())) == []
+    assert re.findall(rb"\x1b\[[0-9?>]*[nc]", run_at_once(play())) == []
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(1, 1), (2, 2), (20, 5), (40, 3), (300, 60), (3, 40)])
@@ -371,14 +396,14 @@ def test_every_size_is_drawn_and_typed_into(columns: int, rows: int) -> None:
             asking = asyncio.ensure_future(on.screen.question("text\n", "a long prompt of many words"))
             on.type("typed words\r")
             await on.until(lambda: on.controller.said)
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("yes\r")
             assert await asking == "yes"
             on.screen.leave()
             await task
             return on.controller.said
 
-    assert asyncio.run(play()) == ["entered 'typed words'"]
+    assert run_at_once(play()) == ["entered 'typed words'"]
 
 
 def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> None:
@@ -391,7 +416,7 @@ def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> 
             await on.until("y")
             return _text(await on.still()), on.terminal.cursor.x
 
-    rows, column = asyncio.run(play())
+    rows, column = run_at_once(play())
     # At twelve rows four live lines are shown, the last.
     assert rows[:4] == ["ＤＥ flag", "❤ heart", "👍\u3000 thumb", "漢字 wide"]
     assert rows[4] == "> x 👨👩👧 ＤＥ y"
@@ -417,12 +442,12 @@ def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
     async def play() -> list[str]:
         async with stand(columns, rows) as on:
             asking = asyncio.ensure_future(on.screen.question("", prompt))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             await on.still()
             asking.cancel()
             return on.seen()
 
-    seen = asyncio.run(play())
+    seen = run_at_once(play())
     assert seen[: len(shown) + 1] == [*shown, ">"]
 
 
@@ -436,7 +461,7 @@ async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | N
     """A question with answer keys that takes them; `keys` were typed, one after the other."""
     on.box.fill(box)
     asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
-    await on.until(lambda: on.screen._panel.open)
+    await on.until(lambda: on.screen._panel.is_open)
     for key in keys:
         on.type(key)
         await on.still()
@@ -469,7 +494,7 @@ def test_one_key_answers_and_letters_that_follow_one_another_are_words(keys: lis
             given = await (await _asked(on, *keys))
             return given, _text(await on.still())
 
-    given, after = asyncio.run(play())
+    given, after = run_at_once(play())
     assert given == answer
     assert after == ["bash  ls", ">", STATUS], "the command stands there once, and the box is back"
 
@@ -481,7 +506,7 @@ def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_af
             asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
             await on.until("Run this?")
             before = _text(on.seen())
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             opened = _text(await on.still())
             on.type("\x1b[C")
             await on.still()
@@ -489,7 +514,7 @@ def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_af
             asking.cancel()
             return [before, opened, moved]
 
-    before, opened, moved = asyncio.run(play())
+    before, opened, moved = run_at_once(play())
     row = "Run this?  y yes   a always this exact command   n no   Esc stop"
     assert before == ["bash  ls", row, ">", STATUS]
     assert opened == ["bash  ls", row.replace(" y yes ", "[y yes]"), "> or type what to do instead", STATUS]
@@ -506,7 +531,7 @@ def test_who_was_typing_does_not_answer_with_enter() -> None:
             on.type("\x1b[C\r")
             return open_, await asking, on.box.buffer.text
 
-    assert asyncio.run(play()) == (True, "y", "words")
+    assert run_at_once(play()) == (True, "y", "words")
 
 
 @pytest.mark.usefixtures("hasty")
@@ -517,7 +542,22 @@ def test_a_paste_is_words_and_never_a_key() -> None:
             await asyncio.sleep(0.4)
             return asking.done()
 
-    assert not asyncio.run(play())
+    assert not run_at_once(play())
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(("pasted", "words"), [("y\rn\r", "y n"), ("\rfix it\nthen test", "fix it then test")])
+def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted: str, words: str) -> None:
+    async def play() -> tuple[bool, str, str | None]:
+        async with stand(90) as on:
+            asking = await _asked(on, pasted)
+            await asyncio.sleep(0.4)
+            done, text = asking.done(), on.screen._panel.buffer.text
+            on.type(" please\r")
+            return done, text.rstrip(), await asking
+
+    done, text, answer = asyncio.run(play())
+    assert not done and text == words and answer and " ".join(answer.split()) == f"{words} please"
 
 
 @pytest.mark.usefixtures("hasty")
@@ -530,7 +570,7 @@ def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_l
             return on.controller.said, await asking
 
     stopped = "stopped" if key == "\x1b" else "interrupted"
-    assert asyncio.run(play()) == (["level", "level", stopped], None)
+    assert run_at_once(play()) == (["level", "level", stopped], None)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -540,7 +580,7 @@ def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, 
         async with stand(columns, rows) as on:
             return await (await _asked(on, "\x1b[C", "n"))
 
-    assert asyncio.run(play()) == "n"
+    assert run_at_once(play()) == "n"
 
 
 def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
@@ -553,7 +593,7 @@ def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
                 await on.still()
             typed = list(on.controller.said)
             on.type("words")
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("no")
             await on.until("> no")
             rows = "\n".join(_text(on.seen()))
@@ -561,7 +601,7 @@ def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
             answer = await asking
             return typed, rows, _text(await on.still()), answer
 
-    typed, rows, after, answer = asyncio.run(play())
+    typed, rows, after, answer = run_at_once(play())
     assert typed == ["entered 'y'"] * 8
     assert rows == f"will write a file\nAllow?\n> no\n> words\n{STATUS}"
     assert answer == "no"
@@ -583,11 +623,11 @@ def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | No
     async def play() -> str | None:
         async with stand() as on:
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type(keys)
             return await asking
 
-    assert asyncio.run(play()) == answer
+    assert run_at_once(play()) == answer
 
 
 def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None:
@@ -595,16 +635,16 @@ def test_control_c_at_a_question_stops_what_runs_and_the_question_ends() -> None
         async with stand() as on:
             on.controller.running = True
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             if act == "signal":
                 on.screen.interrupt()
             else:
                 on.type(act)
             return on.controller.said, await asking
 
-    assert asyncio.run(play("\x03")) == (["interrupted"], None)
-    assert asyncio.run(play("signal")) == (["interrupted"], None)
-    assert asyncio.run(play("\x1b")) == ([], None)
+    assert run_at_once(play("\x03")) == (["interrupted"], None)
+    assert run_at_once(play("signal")) == (["interrupted"], None)
+    assert run_at_once(play("\x1b")) == ([], None)
 
 
 @pytest.mark.parametrize(("keys", "answer"), [("y\r", "y"), ("\x1b", None)])
@@ -620,20 +660,20 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
             on.type("d")
             await on.still()
             asking = asyncio.ensure_future(on.screen.question("", "Sure?"))
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type(keys)
             said = await asking
             on.type("0x")
             await on.still()
             return said, on.box.buffer.text
 
-    assert asyncio.run(play()) == (answer, "ords")
+    assert run_at_once(play()) == (answer, "ords")
 
 
 def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(key_bindings, "MEANT", 0.0)
+    monkeypatch.setattr(key_bindings, "REPEAT", 0.0)
 
     async def play() -> list[str]:
         async with stand() as on:
@@ -652,12 +692,12 @@ def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_af
             await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
             assert (await on.still())[1] == STATUS
             on.type("\x1b")
-            await on.until("press Esc again")
+            await on.until("Esc again edits")
             on.type("\x1b")
             await on.until(lambda: len(on.controller.said) == 2)
             return on.controller.said
 
-    assert asyncio.run(play()) == ["stopped", "edits"]
+    assert run_at_once(play()) == ["stopped", "edits"]
 
 
 def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> None:
@@ -669,11 +709,11 @@ def test_questions_are_asked_one_after_the_other_and_a_cancelled_one_goes() -> N
             assert not any("Second?" in row for row in on.seen())
             first.cancel()
             await on.until("Second?")
-            await on.until(lambda: on.screen._panel.open)
+            await on.until(lambda: on.screen._panel.is_open)
             on.type("2\r")
             return await second, _text(await on.still())
 
-    assert asyncio.run(play()) == ("2", [">", STATUS])
+    assert run_at_once(play()) == ("2", [">", STATUS])
 
 
 def test_leaving_answers_the_open_question_with_nothing() -> None:
@@ -684,7 +724,7 @@ def test_leaving_answers_the_open_question_with_nothing() -> None:
             on.screen.leave()
             return await asking
 
-    assert asyncio.run(play()) is None
+    assert run_at_once(play()) is None
 
 
 # -- failures
@@ -714,9 +754,9 @@ def test_a_failure_behind_a_key_ends_the_screen_with_it() -> None:
             await task
 
     with pytest.raises(RuntimeError, match="behind a key"):
-        asyncio.run(play("key"))
+        run_at_once(play("key"))
     with pytest.raises(ValueError, match="in a frame"):
-        asyncio.run(play("frame"))
+        run_at_once(play("frame"))
 
 
 def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
@@ -731,7 +771,7 @@ def test_a_failure_in_somebody_elses_callback_is_one_line() -> None:
             await on.until(lambda: on.controller.said == ["entered 'words'"])
             return [row for row in on.all() if row and row not in (">", STATUS)]
 
-    rows = asyncio.run(play())
+    rows = run_at_once(play())
     assert "".join(rows).startswith("nexus: Exception in callback")
     text = "".join(rows).replace(" ", "")  # where it wraps depends on the path of the checkout
     assert r"ValueError('not\x1b[31mours\natall')" in text
@@ -747,7 +787,7 @@ def test_the_end_of_input_ends_the_screen() -> None:
             await task
 
     with pytest.raises(EOFError):
-        asyncio.run(play())
+        run_at_once(play())
 
 
 # -- the law
@@ -794,5 +834,5 @@ def test_whatever_happens_every_line_that_was_put_stands_once_and_in_order(doing
             rows = on.all()
         return put, [row.split()[0] for row in rows if row.startswith("#")]
 
-    put, seen = asyncio.run(play())
+    put, seen = run_at_once(play())
     assert seen == put

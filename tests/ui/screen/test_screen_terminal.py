@@ -121,7 +121,7 @@ def test_the_terminal_is_given_away_and_taken_back(terminal: Terminal) -> None:
     terminal.wait_for(STATUS)
     terminal.send("words\r")
     terminal.wait_for("words")
-    assert _said(terminal) == ["ready", "away", "an answer", "got an answer", "words", ">", STATUS]
+    assert _said(terminal) == ["ready", "before", "away", "an answer", "got an answer", "words", ">", STATUS]
 
 
 def test_the_terminal_is_as_it_was_after_the_end(terminal: Terminal) -> None:

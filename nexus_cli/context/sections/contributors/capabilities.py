@@ -1,4 +1,4 @@
-"""What there is to work with, in a few lines (seed B): the text of `nexus status --brief`. Guides come on demand.
+"""Capabilities in a few lines (seed B): the text of `nexus status --brief`. Guides come on demand.
 
 What the value holds is decided in `nexus_cli.session.capability_snapshot`. Credentials are names; no value ever gets
 here.

@@ -5,7 +5,6 @@ What changes during a session is not here: the system text stays as it was sent 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
@@ -34,12 +33,8 @@ def read(sources: Sources) -> Value:
         "system": operating_system(host),
         "machine": one_line(host.machine),
         "shell": one_line(os.path.basename(host.environ.get("SHELL", ""))),
-        "managers": _managers(root),
+        "managers": list(dict.fromkeys(name for file, name in MANAGERS.items() if os.path.exists(root / file))),
     }
-
-
-def _managers(root: Path) -> list[str]:
-    return list(dict.fromkeys(name for file, name in MANAGERS.items() if os.path.exists(root / file)))
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:

@@ -1,4 +1,4 @@
-"""Who the agent is: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own; and what the person
+"""The agent's identity: SOUL.md, IDENTITY.md and AGENT.md (seeds B and E), each a section of its own; and the person's
 likes: PREFERENCES.md of the personal config folder (seed E).
 
 Which of them count is said in `nexus_cli.context.sections.identity_files`. A long one is sent shorter where the section

@@ -1,0 +1,197 @@
+"""Change the personal config.toml: one setting, keeping comments and order, or its whole text.
+
+The file is replaced as a whole, only by a valid one, and by one process at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
+from nexus_cli.config.paths import Places
+from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.config.setting_rules import FORMER_TABLES, Scalar
+from nexus_cli.config.settings import (
+    build_settings,
+    check_consistency,
+    check_value,
+    hide_keys_in,
+    parse_values,
+    read_values,
+    rule_for,
+    split_key,
+    unknown_key_error,
+)
+from nexus_cli.core.decode import decode
+from nexus_cli.core.errors import NexusError
+
+WAIT = 10.0
+"""Seconds that a change waits for another one."""
+
+
+def parse_scalar(key: str, text: str) -> Scalar:
+    """Return `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or a wrong value."""
+    if looks_like_key(text):
+        raise misplaced_key_error(hide_keys_in(key))
+    rule = rule_for(split_key(key))
+    if rule is None:
+        raise unknown_key_error(key)
+    value: Any = text
+    if rule.kind is bool:
+        value = {"true": True, "false": False}.get(text.lower(), text)
+    elif rule.kind is tuple:
+        value = _parse_list(text)
+    elif rule.kind is not str:
+        try:
+            value = int(text.replace("_", "")) if rule.kind is int else float(text)
+        except ValueError:
+            pass
+    return check_value(key, value)
+
+
+def _parse_list(text: str) -> Any:
+    """Return the list that `text` is in TOML, else a list of this one text."""
+    import tomllib  # noqa: PLC0415  (only for writing)
+
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if text.lstrip().startswith("[") else [text]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:
+    """Set `key` to `text`, or remove it from the file if `text` is None.
+
+    Makes a missing file (folder 0700, file 0600). Raises `NexusError("config", ...)` if key or value is wrong or the
+    file is broken, and of kind `internal` if it cannot be written; the file is unchanged then.
+    """
+    path = Path(os.path.realpath(places.settings))
+    value = None if text is None else parse_scalar(key, text)
+    if rule_for(split_key(key)) is None:
+        raise unknown_key_error(key)
+    if text is not None and any(map(looks_like_key, split_key(key))):
+        raise misplaced_key_error(hide_keys_in(key))
+    _change(path, defaults_dir, lambda document: _edit(document, split_key(key), value))
+
+
+def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add: bool) -> bool:
+    """Add `text` to the list `key`, or take it out; return False if there was nothing to do. Raises as
+    `write_setting`."""
+    table, _, name = key.partition(".")
+    changed = []
+
+    def edit(document: Any) -> None:
+        listed = document.get(table, {}).get(name)
+        has = listed is not None and text in listed
+        if has == add:
+            return
+        changed.append(text)
+        if not add:
+            listed.remove(text)
+        elif listed is None:
+            _edit(document, [table, name], (text,))
+        elif "\n" in listed.as_string():
+            listed.add_line(text)
+        else:
+            listed.append(text)
+
+    _change(Path(os.path.realpath(places.settings)), defaults_dir, edit)
+    return bool(changed)
+
+
+def _change(path: Path, defaults_dir: Path, edit: Callable[[Any], None]) -> None:
+    """Let `edit` change the parsed file, and write it."""
+    import tomlkit  # noqa: PLC0415  (only for writing)
+    import tomlkit.exceptions  # noqa: PLC0415
+
+    with lock_settings(path):
+        before = read_settings_text(path)
+        try:
+            document = tomlkit.parse(before)
+        except tomlkit.exceptions.TOMLKitError:
+            read_values(path)
+            raise
+        edit(document)
+        replace_settings(path, tomlkit.dumps(document), before, defaults_dir)
+
+
+def read_settings_text(path: Path) -> str:
+    """Return the text of the file, "" if there is none; raise `NexusError("config", ...)` if it cannot be read."""
+    try:
+        return path.read_bytes().decode("utf-8-sig") if path.exists() else ""
+    except (OSError, UnicodeDecodeError):
+        read_values(path)
+        raise
+
+
+def require_unchanged(path: Path, before: str) -> None:
+    """Raise `NexusError("usage", ...)` if the file no longer holds `before`."""
+    if read_settings_text(path) != before:
+        raise NexusError("usage", str(path), "another process has changed it meanwhile", "Try again")
+
+
+@contextmanager
+def lock_settings(path: Path) -> Iterator[None]:
+    """Lock the file at `path` against other processes; raise `NexusError("internal", ...)` if the lock cannot be
+    written."""
+    try:
+        lock = FileLock.wait_for(path.with_name(f".{path.name}.lock"), WAIT)
+    except OSError as error:
+        raise write_error(path, error) from error
+    try:
+        yield
+    finally:
+        lock.release(remove=True)
+
+
+def replace_settings(path: Path, text: str, before: str, defaults_dir: Path) -> None:
+    """Replace the file, which held `before`, by `text` if that is valid."""
+    check_consistency(build_settings(read_values(defaults_dir / "config.toml") | parse_values(text, path)), path)
+    try:
+        replace_settings_text(path, text, before)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def _edit(document: Any, parts: list[str], value: Scalar | None) -> None:
+    import tomlkit  # noqa: PLC0415
+
+    table = document
+    for former in (name for name, present in FORMER_TABLES.items() if present == parts[0] and name in document):
+        document[former].pop(parts[-1], None)
+    for name in parts[:-1]:
+        if name not in table:
+            if value is None:
+                return
+            table.add(name, tomlkit.table(is_super_table=name == "models"))
+        table = table[name]
+    if value is not None:
+        table[parts[-1]] = list(value) if isinstance(value, tuple) else value
+    elif parts[-1] in table:
+        del table[parts[-1]]
+
+
+def replace_settings_text(path: Path, text: str, before: str | None = None) -> None:
+    """Replace the file by `text` atomically, with mode 0600, keeping byte order mark and line ends.
+
+    Raises `NexusError("usage", ...)` if the file no longer holds `before`.
+    """
+    replace_private_file(
+        path, _encode_as(path, text), lambda: require_unchanged(path, before) if before is not None else None
+    )
+
+
+def _encode_as(path: Path, text: str) -> bytes:
+    """Return `text` with the byte order mark of the file, and with CRLF if the file has it."""
+    old = decode(path.read_bytes()) if path.exists() else None
+    if old is None:
+        return text.encode()
+    if old.is_crlf and "\r\n" in text:
+        text = re.sub(r"\r?\n", "\r\n", text)
+    return old.bom + text.encode()

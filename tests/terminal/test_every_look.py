@@ -1,0 +1,246 @@
+"""Every screen that a person meets, at each width and in each look: four programs side by side take one walk.
+
+`expected/screens_WIDTH.txt` has the words of all screens. They are the same on a dark and on a light background and
+without colours; a dumb terminal has `screens_dumb_WIDTH.txt`. `expected/looks_LOOK.txt` has the colours of the screens
+where colour says something. `SCREENS=write` writes what the walk meets.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from terminal.golden import check, styled
+from terminal.repl import SETTINGS, Place, Repl
+from terminal.stories import SHOP
+from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
+
+from nexus_cli.ui.render.theme import UNICODE
+
+LOOKS: dict[str, tuple[str, dict[str, str]]] = {
+    "dark": ("", {}),
+    "light": ('[ui]\ntheme = "light"\n', {}),
+    "no_color": ("", {"NO_COLOR": "1"}),
+    "dumb": ("", {"TERM": "dumb"}),
+}
+UNREADABLE = {
+    "dark": re.compile("black|blue|brightblack"),
+    "light": re.compile("brown|yellow|white|cyan|bright.*"),
+    "no_color": re.compile("(?!default).*"),
+}
+"""Colours that some common palette makes unreadable on that background; without colours all of them."""
+COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context")
+"""Screens whose colours are kept, at 100 columns."""
+MASKS: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{4,12}\b"), "01......"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "0000-00-00 00:00"),
+    (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
+    (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),
+    (re.compile(f"(?m)^((?:\\[\\w+\\|)?)[{UNICODE.frames}]"), r"\1~"),
+    (re.compile(r" - (?=of 112k)"), " 0k "),
+    (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:00000"),
+    (re.compile(r"\$0\.\d+"), "$0.00"),
+    (re.compile(r"(?s)(?<=\nhost  )       .*?(?=\ntools )|(?<=\nproject  )    .*?(?=\nmemory )"), " ..."),
+]
+"""What differs from run to run, beside what every kept screen is masked for."""
+WIDE = re.compile(r"(?<=\S) {2,}")
+"""Between columns, which are as wide as what they hold."""
+FIGURES: list[tuple[re.Pattern[str], str]] = [
+    (re.compile(r"\d[\d,.]*[kM]?"), "0"),
+    (re.compile(r"(?m)^  [ ▁▂▃▄▅▆▇█#]+\n"), ""),
+    (re.compile(r"([█▓▒░▔#+.^-])\1+"), r"\1"),
+]
+"""Of reports that count tokens: the request names the folder, which is another one each time."""
+HOLD = "until [ -e go ]; do sleep 0.05; done; echo 2 failed"
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def story() -> list[Any]:
+    """What the model does: a turn with every kind of call, then an answer that breaks off."""
+    edit = {"old": "names):\n", "new": "names, share=0):\n"}
+    looks = [call("read_file", path="shop.py"), call("read_file", path="shop.py", limit=2)]
+    looks += [call("grep", pattern="tea"), call("glob", pattern="**/*.py")]
+    asked = [
+        call("edit_file", path="shop.py", edits=[edit]),
+        call("bash", command=HOLD),
+        call("bash", command="exit 3"),
+    ]
+    return [
+        {"text": "I look at it first.", "calls": looks},
+        {"calls": asked},
+        "The **share** is an argument of the total now.\n\n- no tests\n\n```python\ntotal(1)\n```",
+        {"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}},
+    ]
+
+
+@dataclass
+class Walk:
+    """One program on its way through the screens, and what was met."""
+
+    made: Repl
+    look: str
+    screens: list[str] = field(default_factory=list)
+    """The rows of every screen, each under its name."""
+    styles: list[str] = field(default_factory=list)
+    """The styled rows of `COLOURED`."""
+    bold: list[str] = field(default_factory=list)
+    """What is bold, screen by screen."""
+    before: list[str] = field(default_factory=list)
+    """The rows of the screen before, where they still are."""
+
+    def send(self, command: str) -> None:
+        """Type `command` on an empty screen; a dumb terminal goes on below."""
+        if not self.made.dumb:
+            self.made.send(ctrl("l"))
+            self.made.wait_quiet(0.03)
+            self.before = []
+        self.made.send(command)
+
+    def rows(self) -> list[str]:
+        """All rows; of a dumb terminal all that were printed, without the prompt, which may come before or after."""
+        if not self.made.dumb:
+            return self.made.lines()
+        printed = (row.removeprefix("> ") for row in self.made.scrollback())
+        return [row for row in printed if row not in ("", ">")]
+
+    def meet(self, name: str, wanted: str) -> None:
+        """Keep the screen as `name`, from the first row that is new, once `wanted` is there and nothing moves."""
+        met = len(self.before) if self.made.dumb else 0
+        self.made.wait_for(lambda made: wanted in "\n".join(self.rows()[met:]))
+        self.made.wait_quiet(0.2 if self.made.dumb else 0.1)
+        cells = self.made.cells()
+        rows = self.rows()
+        same = (old == new for old, new in zip(self.before, rows, strict=False))
+        new = next((at for at, equal in enumerate(same) if not equal), len(self.before))
+        self.before = rows
+        self.screens += [f"== {name}", *masked(name, rows[new:])]
+        if self.made.dumb:
+            return
+        wrong = {cell.fg for row in cells for cell in row if UNREADABLE[self.look].fullmatch(cell.fg)}
+        wrong |= {f"on {cell.bg}" for row in cells for cell in row if cell.bg != "default"}
+        assert not wrong, f"{name}, {self.look}: {wrong}\n" + "\n".join(styled(cells))
+        bold = "".join(cell.data for row in cells for cell in row if cell.bold)
+        self.bold += [f"== {name}", *masked("context", bold.split("\n"))]
+        if name in COLOURED:
+            self.styles += [f"== {name}", *masked(name, styled(cells)[new:])]
+
+
+def masked(name: str, rows: list[str]) -> list[str]:
+    """The rows that are not empty, without what differs from run to run."""
+    text = "\n".join(filter(None, rows))
+    more = [*(FIGURES if name in ("context", "cost") else ()), (WIDE, "  ")]
+    for pattern, instead in [*MASKS, *(more if name in ("context", "cost", "picker") else ())]:
+        text = pattern.sub(instead, f"\n{text}").removeprefix("\n")
+    return text.split("\n")
+
+
+def take_turn(walk: Walk) -> None:
+    """A turn: its questions, a call that runs while another waits, what stays of it, and an answer that breaks off."""
+    made = walk.made
+    made.say("add a share" if made.dumb else "add a share\nto the total", ends=False)
+    made.asked_about("edit_file")
+    walk.meet("questions", "or type what")
+    made.send("y" + ENTER * made.dumb)
+    made.wait_for("2 of 3")
+    made.asked_about("bash")
+    walk.meet("question", "2 of 3")
+    made.send("A" + ENTER * made.dumb)
+    if not made.dumb:
+        walk.meet("running", "● bash until")
+    (made.folder / "go").touch()
+    walk.meet("turn", "· 3 steps")
+    (made.folder / "go").unlink()
+    walk.send("again" + ENTER)
+    walk.meet("broken", "/continue to resume it")
+
+
+def show_reports(walk: Walk) -> None:
+    """What the commands say."""
+    wanted = {
+        "context": "/context all",
+        "cost": "no usage",
+        "diff": "share",
+        "status": "skills ",
+        "config limits.max_steps": "Your file",
+    }
+    for command, end in wanted.items():
+        walk.send(f"/{command}{ENTER}")
+        walk.meet(command.split()[0], end)
+
+
+def press_keys(walk: Walk) -> None:
+    """What single keys show."""
+    walk.send("/")
+    walk.meet("menu", "/context")
+    walk.made.send("\x7f")
+    walk.send("?")
+    walk.meet("keys", "Shift+Tab")
+    walk.send(ESCAPE)
+    walk.meet("edit", "press Esc again")
+    walk.made.send(ESCAPE)
+    walk.meet("edited", "Edit and send again.")
+    walk.made.send(ctrl("c"))
+
+
+def change_sessions(walk: Walk) -> None:
+    """A new session, the list to pick from, and the old one as it was."""
+    dumb = walk.made.dumb
+    walk.send("/new" + ENTER)
+    walk.meet("new", "Previous session")
+    walk.send("/resume" + ENTER)
+    walk.meet("picker", "Number (Enter" if dumb else "> add a share")
+    walk.send("1" + ENTER) if dumb else walk.made.send(ENTER)
+    walk.meet("resumed", "/continue to resume it." if dumb else "total(1)")
+    walk.send("/transcript" + ENTER)
+    walk.meet("transcript", "total(1)")
+
+
+def walked(walk: Walk) -> Walk:
+    """The walk, at its end."""
+    walk.made.ready()
+    take_turn(walk)
+    show_reports(walk)
+    if not walk.made.dumb:
+        press_keys(walk)
+    change_sessions(walk)
+    return walk
+
+
+@pytest.mark.parametrize("width", [60, 100, 160])
+def test_every_screen_in_every_look_is_as_it_was_found_right(
+    width: int, places: Callable[..., Place], opened: Callable[[Terminal], Terminal]
+) -> None:
+    walks = []
+    for look, (settings, env) in LOOKS.items():
+        here = places(story())
+        here.settings(SETTINGS + settings)
+        (here.folder / "shop.py").write_text(SHOP)
+        commit(here)
+        made = Repl(here, columns=width, rows=90, env={"PAGER": "cat", **env})
+        opened(made)
+        walks.append(Walk(made, look))
+    with ThreadPoolExecutor(len(walks)) as threads:
+        dark, light, no_color, dumb = threads.map(walked, walks)
+    check(f"screens_{width}", dark.screens)
+    check(f"screens_{width}", light.screens)
+    check(f"screens_{width}", no_color.screens)
+    check(f"screens_dumb_{width}", dumb.screens)
+    assert dark.bold == light.bold == no_color.bold, "bold says the same in every look"
+    if width == 100:
+        for walk in (dark, light, no_color):
+            check(f"looks_{walk.look}", walk.styles)
+
+
+def commit(here: Place) -> None:
+    """Put the project under version control, with what it holds."""
+    who = ("-c", "user.name=x", "-c", "user.email=x")
+    for words in (("init", "-q", "-b", "main"), ("add", "."), (*who, "commit", "-qm", "x")):
+        subprocess.run(["git", *words], cwd=here.folder, env=here.environment, check=True)
