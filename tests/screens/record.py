@@ -25,9 +25,18 @@ from terminal.emulator import Cell
 from terminal.golden import SECONDS, ULID
 from terminal.repl import SETTINGS, Place, Repl, place
 
+import nexus_cli
+
 HERE = Path(__file__).parent
 ROOT = Path(tempfile.gettempdir()) / f"nexus-{os.getpid():07d}"
 """Its name is part of what the model is told: of one length, so that the figures stay the same."""
+CHECKOUT = Path(nexus_cli.__file__).resolve().parent.parent
+MOVED = f"""
+from pathlib import Path
+from nexus_cli.config import paths
+paths.PACKAGE = Path({str(ROOT)!r}) / "checkout/nexus_cli"
+"""
+"""Run in the program first: the folder of its defaults is part of what the model is told, too."""
 FILES = {
     "cart.py": (
         'PRICES = {"novel": 12.0, "atlas": 30.0, "comic": 8.0}\n\n\n'
@@ -90,6 +99,7 @@ SCRIPT = [
 def shop() -> Iterator[Place]:
     """The project of the pictures under version control, and its model."""
     ROOT.mkdir()
+    (ROOT / "checkout").symlink_to(CHECKOUT)
     try:
         with place(ROOT, SCRIPT, name="bookshop") as here:
             for name, text in FILES.items():
@@ -141,9 +151,9 @@ def up_to_the_edit(repl: Repl) -> None:
     repl.wait_quiet(0.1)
 
 
-def record(folder: Path, *, installed: bool = True) -> None:
-    """All pictures. Without `installed` the program is forked, which is quicker."""
-    with shop() as here, Repl(here, "--allow", "all", rows=70, installed=installed) as repl:
+def record(folder: Path) -> None:
+    """All pictures."""
+    with shop() as here, Repl(here, "--allow", "all", rows=70, bug=MOVED) as repl:
         work(repl)
         draw(repl, folder / "session.svg")
         repl.send("\x0c/context\r")
@@ -152,15 +162,15 @@ def record(folder: Path, *, installed: bool = True) -> None:
         repl.send("\x0c/context all\r")
         repl.idle()
         draw(repl, folder / "context_all.svg")
-    with shop() as here, Repl(here, rows=40, installed=installed) as repl:
+    with shop() as here, Repl(here, rows=40, bug=MOVED) as repl:
         up_to_the_edit(repl)
         draw(repl, folder / "approval.svg")
-    with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, installed=installed) as repl:
+    with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, bug=MOVED) as repl:
         work(repl)
         draw(repl, folder / "narrow.svg")
     with shop() as here:
         here.settings(SETTINGS + '[ui]\ntheme = "light"\n')
-        with Repl(here, "--allow", "all", rows=70, installed=installed) as repl:
+        with Repl(here, "--allow", "all", rows=70, bug=MOVED) as repl:
             work(repl)
             draw(repl, folder / "light.svg", theme="light")
 
