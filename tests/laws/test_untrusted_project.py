@@ -39,7 +39,7 @@ VALUES: tuple[SettingValue, ...] = (
 )  # fmt: skip
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
-MAY_SET -= {"compact.model"}
+MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny"}
 """All that a project may set, once it is trusted."""
 
 
@@ -209,15 +209,14 @@ def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
         ("write_file", {"path": "new.txt", "content": "x\n"}),
         ("edit_file", {"path": "a.txt", "edits": [{"old": "text", "new": "words"}]}),
         ("write_file", {"path": ".nexus/config.toml", "content": "x"}), ("bash", {"command": "true"}),
-        ("bash", {"command": "git status"}), ("bash", {"command": "rg text"}), ("bash", {"command": "touch made"}),
+        ("bash", {"command": "git branch"}), ("bash", {"command": "rg text"}), ("bash", {"command": "touch made"}),
     ]  # fmt: skip
     played = Played(lambda request: "done" if any(m["role"] == "tool" for m in request.messages) else calls)
     settings = loaded_in(hostile).settings
     session = open_session(Options(hostile, MODEL, allow="edit"), settings, approver=None, provider=played)
     _, told = say(session, "work")
     refused = [row["subject"] for row in told.denied]
-    print(refused, [m["content"] for m in played.seen[-1] if m["role"]=="tool"])
-    assert refused[0] == ".nexus/config.toml" and refused[-1] == "touch made" and told.ok, told
+    assert refused == [".nexus/config.toml", "git branch", "touch made"] and told.ok, told
     assert "pirate" not in json.dumps(played.seen) and session.state.limits.allow == "edit"
     assert not list(hostile.rglob(MARK)) and (hostile / "a.txt").read_text() == "words\n"
     asyncio.run(session.aclose())
