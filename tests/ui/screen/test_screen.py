@@ -216,11 +216,11 @@ def test_escape_twice_on_an_empty_box_edits_the_last_message_also_right_after_on
             await on.until(lambda: on.controller.said == ["stopped"])
             on.controller.running = False
             on.controller.said.clear()
-            await asyncio.sleep(key_bindings.REPEAT)
+            await asyncio.sleep(1.5 * key_bindings.REPEAT)
             on.type("\x1b")
             await on.until("Esc again edits your last message")
             first = list(on.controller.said)
-            await asyncio.sleep(key_bindings.REPEAT)
+            await asyncio.sleep(1.5 * key_bindings.REPEAT)
             on.type("\x1b")
             await on.until(lambda: on.controller.said)
             return first, [*on.controller.said, (await on.still())[1]]
