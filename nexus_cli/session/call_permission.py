@@ -132,7 +132,10 @@ class CallPermission:
             found = self._decide_command(arguments, judged)
         else:
             found = self._decide_paths(tool, arguments, judged, targets)
-        if level == PLAN and isinstance(found.verdict, ApprovalNeed):
+        if level != PLAN or isinstance(found.verdict, Denial):
+            return found
+        reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
+        if isinstance(found.verdict, ApprovalNeed) or not reads:
             return replace(found, verdict=Denial(PLANS))
         return found
 
