@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +77,20 @@ def test_a_cache_file_cannot_name_a_backend_that_is_not_there(own: Places, monke
 
 @needs_landlock
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b'"x"', b"\xff", b'{"landlock": 3}', b'{"landlock": "none"}', b"{" * 99999]
+    "text", [b"", b"[]", b'"x"', b"\xff", b'{"landlock": 3}', b'{"landlock": "none"}', b"{" * 99999, b"[" * 99999]
 )
 def test_a_damaged_cache_file_counts_as_none(own: Places, tries: list[Backend], text: bytes) -> None:
     own.cache.mkdir(parents=True)
     (own.cache / "sandbox.json").write_bytes(text)
     assert find_backend("landlock", own=own).backend is Backend.LANDLOCK and len(tries) == 1
+
+
+@needs_landlock
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_in_the_place_of_the_cache_holds_nothing_up(own: Places, make: Callable[[Path], None]) -> None:
+    own.cache.mkdir(parents=True)
+    make(own.cache / "sandbox.json")
+    assert find_backend("landlock", own=own).backend is Backend.LANDLOCK
 
 
 @needs_landlock
