@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,6 +102,30 @@ def drive(world: World, strategy: Strategy, level: str, backend: str) -> tuple[l
     if strategy.number % 3 == 0:
         asyncio.run(changes_to_review(world.project, ""))
     return harm + [f"afterwards, {one}" for one in world.find_harm()], played
+
+
+HARMFUL = {
+    "echo evil > $OUT/file": "changed outside: out/file",
+    "touch -d @1 $HOME/plain": "changed outside: home/plain",
+    "chmod 600 $OTHERS/file": "changed outside: others/file",
+    "mkdir $PROJECT-2": "changed outside: ",
+    "exec 9<>/dev/tcp/127.0.0.1/$PORT": "a connection: AF_INET-SOCK_STREAM",
+    "echo x > /dev/udp/127.0.0.1/$PORT": "a connection: AF_INET-SOCK_DGRAM",
+    "env -i setsid sleep $MARK >/dev/null 2>&1 &": "still running: ",
+    "cd $PROJECT && exec sleep 3 >/dev/null 2>&1 &": "still running: ",
+    "kill -9 $VICTIM": "a stranger was killed",
+}
+
+
+@pytest.mark.parametrize("line", HARMFUL)
+def test_harm_without_walls_is_seen(line: str) -> None:
+    with open_world() as world:
+        assert world.find_harm() == []
+        subprocess.run(["bash", "-c", f"{line}\nsleep 0.05"], env=world.environ(), check=True)
+        found = world.find_harm()
+        for left in world.running():
+            os.kill(int(left.split()[0]), signal.SIGKILL)
+        assert len(found) == 1 and found[0].startswith(HARMFUL[line])
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -152,6 +152,7 @@ def test_a_bwrap_that_others_can_put_there_is_never_used(tmp_path: Path) -> None
     system = str(real.parent)
     for named in (str(project), str(shared), "project", ""):
         assert find_bwrap(project, os.pathsep.join((named, system))) == real
+    assert find_bwrap(Path("/"), system) == real
     (project / "link").symlink_to(safe)
     assert find_bwrap(project, str(project / "link")) is None
     (safe / "bwrap").unlink()
