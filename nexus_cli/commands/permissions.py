@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from nexus_cli.commands.arguments import parse_choice
-from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.arguments import parse_choice, require_record
+from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.limits import LEVELS, PLAN
+from nexus_cli.session.reports.decisions import decision_report, decisions_report
 from nexus_cli.session.reports.live import NAMES, RUNS, limits_report, permissions_report, tools_report
 
 
@@ -35,14 +36,34 @@ async def list_tools(context: CommandContext, rest: str) -> None:
     context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
 
 
-async def explain_limits(context: CommandContext, rest: str) -> None:
-    """Explain where a limit comes from.
+async def explain_decision(context: CommandContext, rest: str) -> None:
+    """Explain a decision, or where a limit comes from.
 
-    It comes from the settings, a trusted project, the recipe, the command line, or from signals if the recipe
-    allows them; each can only tighten. Without a NAME every limit in force is shown.
+    With the ID of a call: what was decided on it, by which rule, level or limit, where that comes from, and the profile
+    that it ran in. With a NAME: the layer that bound this limit; each layer can only tighten. Without either: the
+    newest decisions, and every limit in force.
     """
-    name = parse_choice("why", rest, NAMES) if rest else ""
-    context.show("why", limits_report(context.session.state, name))
+    if rest.casefold() in NAMES:
+        context.show("why", limits_report(context.session.state, rest.casefold()))
+    elif rest:
+        tools = {tool.name: tool for tool in context.session.tools()}
+        value = decision_report(require_record(context), rest, tools)
+        if value is None:
+            why = "no call of this session has this id, and no limit this name"
+            raise usage_error("why", rest, why, f"/why lists the newest decisions; the limits are {', '.join(NAMES)}")
+        context.show("decision", value)
+    else:
+        value = decisions_report(require_record(context))
+        if value["decisions"]:
+            context.show("decisions", value)
+        context.show("why", limits_report(context.session.state))
+
+
+def complete_why(context: CommandContext) -> list[str]:
+    """Return the ids of the newest decisions, the newest first, and the names of limits."""
+    if context.session.record is None:
+        return list(NAMES)
+    return [*(row["id"] for row in reversed(decisions_report(context.session.record)["decisions"])), *NAMES]
 
 
 COMMANDS = (
@@ -55,5 +76,5 @@ COMMANDS = (
         aliases=("approvals",),
     ),
     Command("tools", "work", list_tools),
-    Command("why", "context", explain_limits, "[NAME]", complete=lambda context: NAMES),
+    Command("why", "context", explain_decision, "[ID|NAME]", complete=complete_why),
 )

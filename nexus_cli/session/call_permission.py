@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PLANS = "plan mode only reads; answer with the plan"
 """Why a call is refused under `PLAN`."""
+BUILT_IN = "built in"
+"""The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
 COMMAND = "command"
 """The argument that makes a tool that runs something one for command lines."""
 
@@ -42,7 +44,11 @@ class Permission:
     command: CommandDecision | None = None
     """For a command line: its parts and its profile."""
     rule: str = ""
-    """The rule that decided, with its origin; "" where the level did."""
+    """The rule that decided, `deny bash(rm *)`; "" where none did."""
+    origin: str = ""
+    """Where that comes from, such as file and line of the rule; "" where the level decided."""
+    level: str = ""
+    """The level that was in force."""
 
     @property
     def profile(self) -> str:
@@ -52,20 +58,24 @@ class Permission:
     @property
     def is_plain(self) -> bool:
         """True if the level alone let a call through that runs nothing."""
-        return isinstance(self.verdict, Grant) and self.command is None and not self.rule
+        return isinstance(self.verdict, Grant) and self.command is None and not self.origin
 
-    def to_json(self, level: str) -> dict[str, Any]:
-        """Return what is recorded of the decision: what was decided at which level, by which rule, for which parts."""
+    @property
+    def ruling(self) -> str:
+        """Return the rule that decided with its origin, for a person; "" where none did."""
+        return f"{self.rule} ({self.origin})" if self.rule else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is recorded of the decision, see `session/reports/decisions.py`."""
         words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
-        value: dict[str, Any] = {"decision": words[type(self.verdict)], "level": level}
-        if not isinstance(self.verdict, Grant):
-            value["why"] = self.verdict.why
-        if self.rule:
-            value["rule"] = self.rule
+        value: dict[str, Any] = {
+            "decision": words[type(self.verdict)], "level": self.level, "profile": self.profile or None,
+            "rule": self.rule or None, "from": self.origin or f"level {self.level}",
+        }  # fmt: skip
         if self.command:
-            made = self.command.to_json()
-            value |= {"profile": made["profile"], "parts": made["parts"], "why": made["why"]}
-        return value
+            value["parts"] = [part.to_json() for part in self.command.parts]
+        why = self.command.why if self.command else ""
+        return value | {"why": why if isinstance(self.verdict, Grant) else self.verdict.why}
 
 
 class CallPermission:
@@ -132,9 +142,10 @@ class CallPermission:
             found = self._decide_command(arguments, judged)
         else:
             found = self._decide_paths(tool, arguments, judged, targets)
-        if level == PLAN and isinstance(found.verdict, ApprovalNeed):
-            return replace(found, verdict=Denial(PLANS))
-        return found
+        reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
+        if level == PLAN and not isinstance(found.verdict, Denial) and not (reads and isinstance(found.verdict, Grant)):
+            return Permission(Denial(PLANS), found.command, level=level)
+        return replace(found, level=level)
 
     def _decide_command(self, arguments: Mapping[str, Any], level: str) -> Permission:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
@@ -150,17 +161,20 @@ class CallPermission:
             verdict = Denial(made.why)
         elif made.decision == "ask":
             verdict = ApprovalNeed(made.why, "run")
-        strictest = [part for part in made.parts if part.rule and part.decision == made.decision]
-        rule = f"{made.decision} {strictest[0].rule} ({strictest[0].source})" if strictest else ""
-        return Permission(verdict, made, rule)
+        deciding = [part for part in made.parts if part.decision == made.decision]
+        ruled = next((part for part in deciding if part.rule), None)
+        if ruled is not None:
+            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source)
+        is_free = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
+        return Permission(verdict, made, origin=BUILT_IN if is_free else "")
 
     def _decide_paths(
         self, tool: Tool, arguments: Mapping[str, Any], level: str, targets: Mapping[str, Path] | None
     ) -> Permission:
         rule = self._find_rule(tool, targets)
-        named = f"{rule.decision} {rule.text} ({rule.origin})" if rule else ""
+        named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
-            return Permission(Denial(named), rule=named)
+            return Permission(Denial("{} ({})".format(*named)), None, *named)
         opened = rule is not None and rule.decision == "allow"
         verdict = decide(
             tool, arguments, allow=level, cwd=self._cwd, project=self._project, config_dirs=self._config_dirs,
@@ -169,10 +183,10 @@ class CallPermission:
         if rule is None or level == "all":
             return Permission(verdict)
         if rule.decision == "ask" and isinstance(verdict, Grant):
-            return Permission(ApprovalNeed(named, "protected"), rule=named)
+            return Permission(ApprovalNeed("{} ({})".format(*named), "protected"), None, *named)
         if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind == "edit"):
-            return Permission(Grant(), rule=named)
-        return Permission(verdict, rule=named if isinstance(verdict, Grant) else "")
+            return Permission(Grant(), None, *named)
+        return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict)
 
     def _find_rule(self, tool: Tool, targets: Mapping[str, Path] | None) -> PermissionRule | None:
         if self._settings is None or not self._has_rules():

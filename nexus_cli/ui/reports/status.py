@@ -1,4 +1,4 @@
-"""Text of status, checks, trust, tools, permissions, denials, skills, models, limits and help."""
+"""Text of status, checks, trust, tools, skills, models, limits and help."""
 
 from __future__ import annotations
 
@@ -139,20 +139,6 @@ def tools_text(value: Value, width: int) -> str:
     total = sum(tool["tokens"] or 0 for tool in tools)
     foot = f"{number(total)} tokens of schemas in every request. Level: {value['level']}; /permissions changes it."
     return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])
-
-
-def permissions_text(value: Value, width: int) -> str:
-    """Return the levels, the one in force, and what was allowed for the session."""
-    lines = []
-    for level in value["levels"]:
-        mark = "*" if level["name"] == value["level"] else " "
-        lines += filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
-    lines += ["", *filled(f"Set by: {value['bound_by']}. /permissions LEVEL sets it for this session.", width)]
-    allowed = value.get("allowed", [])
-    if allowed:
-        lines += ["", *filled("Allowed for this session:", width)]
-        lines += [line for one in allowed for line in filled(one, width, "    ", "  - ")]
-    return "\n".join(lines)
 
 
 def skills_text(value: Value, width: int) -> str:
