@@ -37,7 +37,7 @@ UNREADABLE = {
 COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context")
 """Screens whose colours are kept, at 100 columns."""
 MASKS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{4,12}\b"), "01......"),
+    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)"), "......"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "0000-00-00 00:00"),
     (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
     (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),
