@@ -124,13 +124,14 @@ class Walk:
         self.screens += [f"== {name}", *masked(name, rows[new:])]
         if self.made.dumb:
             return
-        wrong = {cell.fg for row in cells for cell in row if UNREADABLE[self.look].fullmatch(cell.fg)}
-        wrong |= {f"on {cell.bg}" for row in cells for cell in row if cell.bg != "default"}
+        kinds = {cell for row in cells for cell in row}
+        wrong = {cell.fg for cell in kinds if UNREADABLE[self.look].fullmatch(cell.fg)}
+        wrong |= {f"on {cell.bg}" for cell in kinds if cell.bg != "default"}
         assert not wrong, f"{name}, {self.look}: {wrong}\n" + "\n".join(styled(cells))
         bold = "".join(cell.data for row in cells for cell in row if cell.bold)
         self.bold += [f"== {name}", *masked("context", bold.split("\n"))]
         if name in COLOURED:
-            self.styles += [f"== {name}", *masked(name, styled(cells)[new:])]
+            self.styles += [f"== {name}", *masked(name, styled(cells[new:]))]
 
 
 def masked(name: str, rows: list[str]) -> list[str]:
