@@ -37,7 +37,7 @@ UNREADABLE = {
 COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context")
 """Screens whose colours are kept, at 100 columns."""
 MASKS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{4,12}\b"), "01......"),
+    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)"), "......"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "0000-00-00 00:00"),
     (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
     (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),
@@ -124,13 +124,14 @@ class Walk:
         self.screens += [f"== {name}", *masked(name, rows[new:])]
         if self.made.dumb:
             return
-        wrong = {cell.fg for row in cells for cell in row if UNREADABLE[self.look].fullmatch(cell.fg)}
-        wrong |= {f"on {cell.bg}" for row in cells for cell in row if cell.bg != "default"}
+        kinds = {cell for row in cells for cell in row}
+        wrong = {cell.fg for cell in kinds if UNREADABLE[self.look].fullmatch(cell.fg)}
+        wrong |= {f"on {cell.bg}" for cell in kinds if cell.bg != "default"}
         assert not wrong, f"{name}, {self.look}: {wrong}\n" + "\n".join(styled(cells))
         bold = "".join(cell.data for row in cells for cell in row if cell.bold)
         self.bold += [f"== {name}", *masked("context", bold.split("\n"))]
         if name in COLOURED:
-            self.styles += [f"== {name}", *masked(name, styled(cells)[new:])]
+            self.styles += [f"== {name}", *masked(name, styled(cells[new:]))]
 
 
 def masked(name: str, rows: list[str]) -> list[str]:
