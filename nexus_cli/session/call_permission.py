@@ -253,7 +253,7 @@ class CallPermission:
             env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
         notes = list(made.notes)
         if taken:
-            notes.append(f"not passed on: {', '.join(taken)}; the setting sandbox.env_pass lets a name through")
+            notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None

@@ -45,6 +45,7 @@ MASKS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r" - (?=of 112k)"), " 0k "),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:00000"),
     (re.compile(r"\$0\.\d+"), "$0.00"),
+    (re.compile(r"(?<=\$0\.00)( +)[0-9A-HJKMNP-TV-Z]{6}\b"), r"\1......"),
     (re.compile(r"(?s)(?<=\nhost  )       .*?(?=\ntools )|(?<=\nproject  )    .*?(?=\nmemory )"), " ..."),
 ]
 """What differs from run to run, beside what every kept screen is masked for."""
