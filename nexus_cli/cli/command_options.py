@@ -53,7 +53,7 @@ Continue = Annotated[
 Resume = Annotated[
     str,
     _text_option(
-        "--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name; plain nexus -r lists them."
+        "--resume", "-r", metavar="ID", help="Resume a session: id, its start or end, name; plain nexus -r lists them."
     ),
 ]
 PICK = "?"
@@ -78,7 +78,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SessionKey = Annotated[
     str,
-    _text_option("--session", metavar="ID", help="Id, unique prefix or name; default: the newest of this folder."),
+    _text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
 ]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd"}
 """The options that are not named like their values."""

@@ -292,6 +292,12 @@ class CallPermission:
         confinement = held if held.backend != "none" else None
         return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text))
 
+    def take_over(self, earlier: CallPermission) -> None:
+        """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""
+        self._temp, earlier._temp = earlier._temp, None
+        self._told |= earlier._told
+        earlier.close()
+
     def close(self) -> None:
         """Release walls and temporary files; twice does no harm."""
         for held in self._confinements.values():

@@ -104,6 +104,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     if made.id == earlier.id:
         made.take_over(earlier)
     else:
+        earlier.state.dispatcher.permission.close()
         ledger.release(earlier.id)
     return made
 

@@ -128,6 +128,7 @@ class Session:
     def take_over(self, other: Session) -> None:
         """Go on from `other`, the same session until now: what the person allowed, and what waits in it."""
         self.state.dispatcher.always |= other.state.dispatcher.always
+        self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
         mine, theirs = self.state.lane_state, other.state.lane_state
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)

@@ -61,7 +61,7 @@ def test_listed_paths_are_relative_and_plain(path: str) -> None:
     assert ".." not in path.split("/")
 
 
-@pytest.mark.parametrize("name", [*PROTECTED_FOLDERS, *PROTECTED_FILES])
+@pytest.mark.parametrize("name", sorted(PROTECTED_FOLDERS | PROTECTED_FILES))
 def test_listed_names_are_folded(name: str) -> None:
     assert fold_name(name) == name
 

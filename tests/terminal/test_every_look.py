@@ -184,7 +184,7 @@ def press_keys(walk: Walk) -> None:
     walk.send("?")
     walk.meet("keys", "Shift+Tab")
     walk.send(ESCAPE)
-    walk.meet("edit", "press Esc again")
+    walk.meet("edit", "Esc again edits")
     walk.made.send(ESCAPE)
     walk.meet("edited", "Edit and send again.")
     walk.made.send(ctrl("c"))
