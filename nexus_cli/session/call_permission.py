@@ -122,7 +122,7 @@ class CallPermission:
                 self._probe = find_backend(self._settings.backend, own=places(), project=self._project)
             return self._probe
 
-    def take_over(self, other: CallPermission) -> None:
+    def share_probe(self, other: CallPermission) -> None:
         """Keep what `other`, of the session before, found of the system, if the settings are the same."""
         if (self._settings, self._project) == (other._settings, other._project):
             self._probe = other._probe

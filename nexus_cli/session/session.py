@@ -122,7 +122,7 @@ class Session:
     def take_along(self, other: Session) -> None:
         """Take from `other`, after which this one goes on, how the commands ended that the next message tells of, and
         what is known of the system."""
-        self.state.dispatcher.permission.take_over(other.state.dispatcher.permission)
+        self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.commands |= other._control.commands
 
     def take_over(self, other: Session) -> None:

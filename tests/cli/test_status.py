@@ -208,7 +208,9 @@ def test_the_new_commands_stand_in_the_help(nexus: Any) -> None:
     assert "skill" in said
 
 
-@pytest.mark.parametrize(("options", "told"), [({}, False), ({"allow": "all"}, True), ({"no_tools": True}, False)])
+@pytest.mark.parametrize(
+    ("options", "told"), [({}, False), ({"allow": "run"}, True), ({"allow": "all"}, True), ({"no_tools": True}, False)]
+)
 def test_skills_are_told_where_a_command_can_print_their_guide(
     tmp_path: Path, options: dict[str, Any], told: bool
 ) -> None:
