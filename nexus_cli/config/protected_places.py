@@ -135,6 +135,14 @@ def own_paths(own: Places) -> tuple[Path, ...]:
     return (own.config, own.data, own.log)
 
 
+def shown_paths(own: Places) -> tuple[Path, ...]:
+    """Return what commands may read of nexus's own folders: what `nexus skill use` needs to print a guide.
+
+    Skills, and the record of what is trusted: paths of projects and hashes. Nothing that a link leads to.
+    """
+    return tuple(path for path in (own.config / "skills", own.data / "trust.json") if not os.path.islink(path))
+
+
 class SecretPlaces:
     """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them.
 

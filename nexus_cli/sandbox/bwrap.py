@@ -56,7 +56,10 @@ def bwrap_arguments(
         if is_below(path, covered):
             continue
         if os.path.isdir(path):
-            line += ["--tmpfs", path, "--remount-ro", path]
+            line += ["--tmpfs", path]
+            for shown in (real for one in profile.shown if is_below(real := os.path.realpath(one), (path,))):
+                line += ["--ro-bind-try", shown, shown]
+            line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):
             line += ["--ro-bind", "/dev/null", path]

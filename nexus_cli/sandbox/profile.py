@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
-from nexus_cli.config.protected_places import credential_paths, own_paths
+from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -57,6 +57,8 @@ class Profile:
     """Real paths of folders and files that may be written, besides `temp`: the project first."""
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
+    shown: tuple[Path, ...] = ()
+    """What can be read although it is in a hidden folder."""
     guarded: tuple[Path, ...] = ()
     """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
     git_folder: Path | None = None
@@ -95,7 +97,7 @@ def make_profile(
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, shown=shown_paths(own), temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -118,6 +120,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
+        shown=shown_paths(own),
         guarded=guarded if project in writable else (),
         git_folder=git_folder,
         network=name == "net",

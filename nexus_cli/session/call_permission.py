@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import FOLDER
 from nexus_cli.core.errors import NexusError
@@ -109,11 +109,28 @@ class CallPermission:
             return None
         with self._lock:
             self._read_rules()
-            if self._probe is None and level != "all":
+        return self._probe if level == "all" else self.find_walls()
+
+    def find_walls(self) -> BackendProbe | None:
+        """Return the backend of this system, None for a bare session. Blocks the first time."""
+        if self._settings is None:
+            return None
+        with self._lock:
+            if self._probe is None:
                 from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415
 
                 self._probe = find_backend(self._settings.backend, own=places(), project=self._project)
             return self._probe
+
+    def share_probe(self, other: CallPermission) -> None:
+        """Keep what `other`, of the session before, found of the system, if the settings are the same."""
+        if (self._settings, self._project) == (other._settings, other._project):
+            self._probe = other._probe
+
+    def has_walls(self) -> bool:
+        """True if commands can be confined here. Blocks the first time."""
+        found = self.find_walls()
+        return found is not None and found.backend != "none"
 
     def require_walls(self) -> None:
         """Raise `NexusError("config", ...)` where the settings require a sandbox and there is none."""
@@ -212,13 +229,30 @@ class CallPermission:
             self._rules = read_rules(places(), self._project, tuple(discover_tools()))
         return self._rules
 
+    def rules_in_force(self) -> RuleSet:
+        """Return the rules that decide here. Blocks the first time."""
+        with self._lock:
+            return self._read_rules()
+
     def store_rules(self, rules: Sequence[str]) -> None:
         """Add allow rules to the personal settings; they hold at once. Raises `NexusError` if they cannot be
         written."""
-        from nexus_cli.config.settings_file import change_list  # noqa: PLC0415
-
         for rule in rules:
-            change_list(places(), defaults_dir(), "rules.allow", rule, add=True)
+            self.add_rule(f"allow {rule}")
+
+    def add_rule(self, typed: str) -> bool:
+        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once."""
+        from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
+
+        added = add_rule(typed, tuple(discover_tools()))
+        self._rules = None
+        return added
+
+    def remove_rule(self, typed: str) -> None:
+        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more."""
+        from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
+
+        remove_rule(typed, self.rules_in_force())
         self._rules = None
 
     def make_walls(self, profile: ProfileName) -> CommandWalls:

@@ -172,7 +172,8 @@ def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project
     assert places().settings.read_text() == '[rules]\nallow = ["bash(touch *)"]\n'
     asked, covered = decisions(session)
     assert asked["answer"] == "always" and "answer" not in covered
-    assert covered["rule"].startswith("allow bash(touch *) (") and covered["profile"] == "write"
+    assert covered["rule"] == "allow bash(touch *)" and covered["from"].endswith("config.toml line 2")
+    assert covered["profile"] == "write"
     third = ("bash", {"command": "touch third"})
     assert results(say(opened(project, third), "go")[0])[0].ran
     places().settings.write_text("")
