@@ -16,7 +16,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import replace_private_file, write_error
-from nexus_cli.config.setting_rules import FORMER_TABLES, SettingValue
+from nexus_cli.config.setting_rules import FORMER_TABLES, TEXTS, SettingValue
 from nexus_cli.config.settings import (
     build_settings,
     check_consistency,
@@ -46,7 +46,7 @@ def parse_value(key: str, text: str) -> SettingValue:
     if rule.kind is bool:
         value = {"true": True, "false": False}.get(text.lower(), text)
     elif rule.kind is tuple:
-        value = _parse_list(text)
+        value = _parse_list(text, rule is not TEXTS)
     elif rule.kind is not str:
         try:
             value = int(text.replace("_", "")) if rule.kind is int else float(text)
@@ -55,14 +55,16 @@ def parse_value(key: str, text: str) -> SettingValue:
     return check_value(key, value)
 
 
-def _parse_list(text: str) -> Any:
-    """Return the list that `text` is in TOML, else a list of this one text."""
+def _parse_list(text: str, by_commas: bool) -> Any:
+    """Return the list that `text` is in TOML, else its parts between commas, or a list of this one text."""
     import tomllib  # noqa: PLC0415  (only for writing)
 
     try:
-        return tomllib.loads(f"value = {text}")["value"] if text.lstrip().startswith("[") else [text]
+        if text.lstrip().startswith("["):
+            return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    return [part for one in text.split(",") if (part := one.strip())] if by_commas else [text]
 
 
 def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None) -> None:

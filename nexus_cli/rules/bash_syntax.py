@@ -10,7 +10,6 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import pairwise
 from time import thread_time
 from typing import TYPE_CHECKING
 
@@ -219,6 +218,8 @@ class _Reader:
     def _check_gap(self, leaf: Node) -> None:
         """Doubt text between two leaves that is no blank: the parser skipped it."""
         start, end = leaf.start_byte, leaf.end_byte
+        if leaf.type == "word" and self.source[start : start + 1].isspace():
+            self._mark_unclear("a line that begins with a backslash")  # the parser joins it to the line before
         if leaf.type not in _DATA and leaf.is_named and _BACKTICK.search(self.source[start:end]):
             self._mark_unclear("a backtick in a word")
         if start > self.end and _GAP.fullmatch(self.source[self.end : start]) is None:
@@ -269,7 +270,7 @@ class _Reader:
         start = next((self._text(one) for one in children if one.type == "heredoc_start"), "")
         if not {"'", '"', "\\"} & set(start):
             found = re.findall(r"`((?:[^`\\]|\\.)*)`", body, re.DOTALL)
-            self.line.codes += [code.replace("\\\n", "") for code in found]
+            self.line.codes += [re.sub(r"\\([\\`$])", r"\1", code).replace("\\\n", "") for code in found]
 
     def _stores_code(self, children: list[Node]) -> bool:
         """Return True if the value of a variable may be run: by its name, or by an expansion later."""
@@ -291,15 +292,22 @@ class _Reader:
                     names.append("?")
             elif child.type.endswith("_redirect"):
                 nodes += _targets(child)[1:]
-            elif child.is_named:
+            elif child.is_named and child.type != "comment":
                 nodes.append(child)
         nodes += extras
-        for before, after in pairwise(nodes):
-            gap = self.source[before.end_byte : after.start_byte]
-            if not _BLANKS.fullmatch(gap) and not _REDIRECT.search(gap):
-                self._mark_unclear("words that bash may join or split")
+        end = -1
         for node in nodes:
-            words.append(self._word(node.children[0] if node.type == "command_name" and node.children else node))
+            word = self._word(node.children[0] if node.type == "command_name" and node.children else node)
+            gap = self.source[end : node.start_byte]
+            if words and not gap:  # the parser splits 'r'\m, bash does not
+                before = words.pop()
+                known = before.is_known and word.is_known
+                globs = before.has_glob or word.has_glob
+                word = Word(before.text + word.text, known, globs, before.has_tilde)
+            elif words and not _BLANKS.fullmatch(gap) and not _REDIRECT.search(gap):
+                self._mark_unclear("words that bash may join or split")
+            words.append(word)
+            end = node.end_byte
         self.line.commands.append(SimpleCommand(tuple(words), tuple(names), certain, piped))
 
     def _add_test(self, node: Node, children: list[Node]) -> None:

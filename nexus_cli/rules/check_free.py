@@ -6,6 +6,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +30,10 @@ MOST_LISTED = 5_000
 """Names that are read to see where a glob leads."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
+_GIT_RUNS = re.compile(
+    r"^.*\[\s*include.*$|^\s*(?:\[.*\]\s*)?(?:external|textconv|command|process|clean)\s*=.*$", re.I | re.M
+)
+MOST_CONFIGURATION = 1 << 20
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
 """Without an operand they read the folder that they are in."""
 
@@ -398,7 +403,23 @@ def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
     row = FREE.get(f"git-{name}")
     if row is None or not words[place].is_plain:
         raise NotFree(f"git {_short(name)} is not on the list of commands that only read".replace("  ", " "))
+    _check_configuration(folders.project)
     _check_subcommand(words[place + 1 :], row, name, folders)
+
+
+def _check_configuration(project: str) -> None:
+    """Raise `NotFree` if the configuration of the repository names a program that git runs to compare files."""
+    folder = os.path.join(project, ".git")
+    if os.path.isfile(folder):  # a worktree
+        with open(folder, encoding="utf-8", errors="replace") as file:
+            folder = os.path.join(project, file.read(4096).removeprefix("gitdir:").strip())
+        with suppress(FileNotFoundError), open(os.path.join(folder, "commondir"), encoding="utf-8") as file:
+            folder = os.path.join(folder, file.read(4096).strip())
+    for name in ("config", "config.worktree"):
+        with suppress(FileNotFoundError), open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+            found = _GIT_RUNS.search(file.read(MOST_CONFIGURATION))
+            if found is not None:
+                raise NotFree(f"the repository's configuration names a program: {_short(found[0].strip())}")
 
 
 def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:

@@ -97,8 +97,9 @@ def decide_command(
         part, free = _decide_part(one, line, level, search, folders)
         parts.append(part)
         is_free = is_free and free
-    # Bash joins lines that the parser may have split.
-    further = [*line.codes, *([command.replace("\\\n", "")] if "\\\n" in command else [])]
+    # Bash joins lines that the parser may have split, and splits those that begin with a backslash.
+    repaired = command.replace("\\\n", "").replace("\n\\", "\n \\")
+    further = [*line.codes, *([repaired] if repaired != command else [])]
     line.is_unclear = line.is_unclear or len(further) > MOST_INNER
     for text in further[:MOST_INNER]:
         nested = read_command_line(text)

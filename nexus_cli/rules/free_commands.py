@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 ENVIRONMENT: Mapping[str, str] = {
-    "GIT_CONFIG_COUNT": "6",
+    "GIT_CONFIG_COUNT": "5",
     "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
     "GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
     "GIT_CONFIG_KEY_2": "core.pager", "GIT_CONFIG_VALUE_2": "cat",
-    "GIT_CONFIG_KEY_3": "diff.external", "GIT_CONFIG_VALUE_3": "",
-    "GIT_CONFIG_KEY_4": "log.showSignature", "GIT_CONFIG_VALUE_4": "false",
-    "GIT_CONFIG_KEY_5": "core.untrackedCache", "GIT_CONFIG_VALUE_5": "false",
+    "GIT_CONFIG_KEY_3": "log.showSignature", "GIT_CONFIG_VALUE_3": "false",
+    "GIT_CONFIG_KEY_4": "core.untrackedCache", "GIT_CONFIG_VALUE_4": "false",
     "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0",
 }  # fmt: skip
-"""Variables of a free command: git neither runs what a repository names nor writes its index."""
+"""Variables of a free command: git neither writes its index nor runs what a repository names. What they cannot switch
+off (`diff.external`, filters) `check_free` looks for in the repository's configuration."""
 UNSET = (
     "RIPGREP_CONFIG_PATH", "CDPATH", "BASH_ENV", "ENV", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GREP_OPTIONS", "TREE_COLORS",
     "LESSOPEN", "JQ_COLORS", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE",

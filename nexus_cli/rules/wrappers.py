@@ -211,8 +211,8 @@ def _unwrap(words: tuple[Word, ...], wrapper: Wrapper, head: int, inner: InnerCo
         inner.commands.append(rest)
         feeds = program_name(words[0]) in ("xargs", "parallel")
         inner.is_hidden = inner.is_hidden or (feeds and program_name(rest[0]) in SHELLS and len(rest) == 1)
-    if words[0].text == "coproc":  # a name may stand before a group
-        inner.commands += [words[place + 1 :] for place, word in enumerate(words) if word.text == "{"][:1]
+    if words[0].text == "coproc" and any("{" in word.text for word in words):  # the parser knows no such group
+        inner.is_hidden = True
     if not sure:
         inner.guesses += [words[place:] for place in range(head, min(len(words), 40))]
 

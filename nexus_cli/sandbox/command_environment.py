@@ -26,7 +26,8 @@ def child_environment_for(
     if profile.temp is not None:
         env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
         # npm gives up when it may not read its settings, which hold the tokens of registries.
-        env.setdefault("NPM_CONFIG_USERCONFIG", "/dev/null")
+        env.pop("npm_config_userconfig", None)
+        env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
     if profile.name == "read":
         # git would otherwise refresh its index, and fail.
         env["GIT_OPTIONAL_LOCKS"] = "0"

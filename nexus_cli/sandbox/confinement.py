@@ -103,7 +103,7 @@ class Confinement:
             yield told
         finally:
             for thread, since in self._watched.pop(me):
-                with suppress(OSError):
+                with suppress(OSError), _no_collection():
                     end_strays(thread, since)
                 thread.end()
             if before is not None:

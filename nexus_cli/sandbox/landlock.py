@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 
 from nexus_cli.sandbox.profile import Profile, is_below
@@ -36,6 +37,8 @@ WRITABLE_DEVICES = ("null", "zero", "full")
 
 def landlock_abi() -> int:
     """Return the version of Landlock in this kernel, 0 if it has none or it is switched off."""
+    if sys.platform != "linux":
+        return 0
     try:
         return syscall(LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
     except OSError:

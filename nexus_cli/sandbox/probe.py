@@ -104,7 +104,9 @@ def _candidates(project: Path | None, abi: int) -> list[BackendProbe]:
 
 def _why_none(setting: str) -> str:
     if sys.platform == "darwin":
-        return f"{SANDBOX_EXEC} is missing"
+        return (
+            f"{SANDBOX_EXEC} is missing" if setting in ("auto", "required", "seatbelt") else "macOS has seatbelt alone"
+        )
     if not sys.platform.startswith("linux"):
         return f"there is none for {sys.platform}"
     if not can_filter():
@@ -112,6 +114,7 @@ def _why_none(setting: str) -> str:
     what = {
         "bwrap": "no bwrap is on the PATH that only root or you can replace",
         "landlock": "the kernel has no Landlock",
+        "seatbelt": "only macOS has seatbelt",
     }
     return what.get(setting, "the kernel has no Landlock, and there is no bwrap")
 

@@ -106,7 +106,7 @@ BROKEN = [
     (f"[limits]\nmax_total_tokens = {10**20}\n", "line 2", "from 1 to 9007199254740992"),
     (f"[models.m]\nwindow = {10**20}\n", "line 2", "from 1000 to 9007199254740992"),
     ("[limits]\nmax_cost = nan\n", "line 2", "dollars"),
-    ('allow = "some"\n', "line 1", '"read", "edit", "all"'),
+    ('allow = "some"\n', "line 1", '"read", "edit", "run", "all"'),
     ("limits = 3\n", "line 1", "a table [limits]"),
     ("[compact]\nat = 3\n", "line 2", "0.3 to 0.95"),
     ("[compact]\nat = 0.3\n", "", "compact.at (0.3) must be above"),
@@ -308,7 +308,7 @@ def test_the_commands_show_get_set_and_path(nexus: Run) -> None:
     assert "limits.max_steps = 12" in shown and path in shown and "# default" in shown
     assert b"has no value" in nexus("config", "get", "limits.max_cost").stderr
     assert nexus("config", "set", "sandbox.env_pass", "A_TOKEN, B_KEY").returncode == 0
-    assert nexus("config", "get", "sandbox.env_pass").stdout == b"A_TOKEN, B_KEY\n"
+    assert nexus("config", "get", "sandbox.env_pass").stdout == b'["A_TOKEN", "B_KEY"]\n'
     shown = nexus("config", "show").stdout.decode()
     assert 'sandbox.env_pass = ["A_TOKEN", "B_KEY"]' in shown and "sandbox.write = []" in shown
 

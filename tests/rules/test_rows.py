@@ -5,29 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from nexus_cli.rules.decide import CommandDecision, Level, decide_command
-from nexus_cli.rules.rule_set import RuleSet, parse_rule
-
-HERE = Path(__file__).parent
-TOOLS = ("bash", "read_file", "write_file", "edit_file")
-DENIED = RuleSet(tuple(parse_rule("deny", text, TOOLS) for text in ("bash(rm *)", "bash(curl *)", "bash(git push *)")))
-
-
-def read_rows(name: str) -> list[tuple[str, ...]]:
-    """Return the rows of a table beside this file, escapes of `E:` decoded."""
-    rows = []
-    for line in (HERE / name).read_text(encoding="utf-8").splitlines():
-        if line.strip() and not line.startswith("#"):
-            command, *rest = line.split("\t")
-            if command.startswith("E:"):
-                command = command[2:].encode("latin-1", "backslashreplace").decode("unicode_escape")
-            rows.append((command, *rest))
-    return rows
-
-
-def decide(command: str, folder: Path, level: Level = "read", rules: RuleSet = DENIED) -> CommandDecision:
-    return decide_command(command, level=level, rules=rules, cwd=folder, project=folder, confined=True)
+from rules.rows import decide, read_rows
 
 
 @pytest.mark.parametrize("name", ["rules.tsv", "further.tsv"])

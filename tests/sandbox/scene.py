@@ -16,7 +16,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -57,6 +57,8 @@ class Ground:
     @property
     def missing(self) -> str:
         """Why commands cannot be run so here, "" if they can."""
+        if sys.platform != "linux":
+            return "needs Linux"
         if self.user == "root" and os.getuid():
             return "needs root"
         if self.backend is Backend.BWRAP and find_bwrap(None) is None:
@@ -213,7 +215,8 @@ def _surround(scene: Scene) -> None:
     udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     udp.bind(("127.0.0.1", port))
     udp.setblocking(False)
-    stack.enter_context(socket.create_server(("::1", port), family=socket.AF_INET6)) if socket.has_ipv6 else None
+    with suppress(OSError):
+        stack.enter_context(socket.create_server(("::1", port), family=socket.AF_INET6))
     abstract = f"nexus-walls-{os.getpid()}"
     for kind, address in (
         (socket.SOCK_STREAM, str(out / "socket")),

@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,19 @@ def test_a_kernel_that_accepts_rules_and_holds_none_starts_nothing(
     assert Confinement(profile, found).start(["touch", str(project / "made")]).wait() == 0
 
 
+@pytest.mark.parametrize(
+    ("setting", "why"), [("seatbelt", "only macOS"), ("bwrap", "no bwrap"), ("auto", "no Landlock")]
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_a_backend_that_is_missing_is_named(
+    own: Places, monkeypatch: pytest.MonkeyPatch, setting: str, why: str
+) -> None:
+    monkeypatch.setattr(probe_module, "landlock_abi", lambda: 0)
+    monkeypatch.setattr(probe_module, "find_bwrap", lambda project: None)
+    found = find_backend(setting, own=own)
+    assert found.backend is Backend.NONE and why in found.why
+
+
 def test_without_a_backend_only_the_profile_without_walls_can_start(own: Places, tmp_path: Path) -> None:
     off = find_backend("off", own=own)
     assert off.backend is Backend.NONE and "off" in off.why
@@ -186,7 +200,5 @@ def test_without_user_namespaces_landlock_takes_over(
 
 
 def test_the_room_is_not_loaded_at_the_start() -> None:
-    import sys
-
     code = "import nexus_cli.cli.app, nexus_cli.tools.process, sys; sys.exit('nexus_cli.sandbox' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -25,9 +25,20 @@ from terminal.emulator import Cell
 from terminal.golden import SECONDS, ULID
 from terminal.repl import SETTINGS, Place, Repl, place
 
+import nexus_cli
+
 HERE = Path(__file__).parent
 ROOT = Path(tempfile.gettempdir()) / f"nexus-{os.getpid():07d}"
 """Its name is part of what the model is told: of one length, so that the figures stay the same."""
+CHECKOUT = Path(nexus_cli.__file__).resolve().parent.parent
+STEADY = f"""
+from pathlib import Path
+from nexus_cli.config import paths
+from nexus_cli.ui.render import tool_line
+paths.PACKAGE = Path({str(ROOT)!r}) / "checkout/nexus_cli"
+tool_line._SLOW = 3600.0
+"""
+"""Run in the program first: the model is told the folder of its defaults, and how long a call took moves its line."""
 FILES = {
     "cart.py": (
         'PRICES = {"novel": 12.0, "atlas": 30.0, "comic": 8.0}\n\n\n'
@@ -63,8 +74,6 @@ EDIT = {
     "edits": [{"old": "for book in books) * discount", "new": "for book in books) * (1 - discount)"}],
 }
 JOINED = "\0"
-QUICK = re.compile(r" · \d+\.\d s(?=\s*$)", re.MULTILINE)
-"""How long a tool took, where it is shown at all."""
 INSTALLED = re.compile(r"/\S*/NEXUS\.md|(?<=sticky, )/\S*…")
 PROMPT = "the cart is free of charge without a discount, find out why"
 
@@ -90,6 +99,7 @@ SCRIPT = [
 def shop() -> Iterator[Place]:
     """The project of the pictures under version control, and its model."""
     ROOT.mkdir()
+    (ROOT / "checkout").symlink_to(CHECKOUT)
     try:
         with place(ROOT, SCRIPT, name="bookshop") as here:
             for name, text in FILES.items():
@@ -103,16 +113,12 @@ def shop() -> Iterator[Place]:
 def masked(row: Sequence[Cell]) -> list[Cell]:
     """The row with the same ids, times and places in every run and on every machine."""
     text = "".join(cell.data or JOINED for cell in row)
-    kept = list(row) if len(text) == len(row) else None
-    if kept is None:
+    if len(text) != len(row):
         return list(row)
-    for found in reversed(list(QUICK.finditer(text))):
-        kept[found.start() : found.end()] = []
-    text = "".join(cell.data or JOINED for cell in kept)
     text = ULID.sub(lambda found: "01JEXAMPLE0000000000000000", text)
     text = SECONDS.sub(lambda found: re.sub(r"\d", "1", found[0]), text)
     text = INSTALLED.sub(lambda found: "defaults/NEXUS.md".ljust(len(found[0])), text)
-    return [cell._replace(data=letter) if cell.data else cell for cell, letter in zip(kept, text, strict=True)]
+    return [cell._replace(data=letter) if cell.data else cell for cell, letter in zip(row, text, strict=True)]
 
 
 def draw(repl: Repl, path: Path, *, theme: str = "dark", cursor: bool = True) -> None:
@@ -141,9 +147,9 @@ def up_to_the_edit(repl: Repl) -> None:
     repl.wait_quiet(0.1)
 
 
-def record(folder: Path, *, installed: bool = True) -> None:
-    """All pictures. Without `installed` the program is forked, which is quicker."""
-    with shop() as here, Repl(here, "--allow", "all", rows=70, installed=installed) as repl:
+def record(folder: Path) -> None:
+    """All pictures."""
+    with shop() as here, Repl(here, "--allow", "all", rows=70, bug=STEADY) as repl:
         work(repl)
         draw(repl, folder / "session.svg")
         repl.send("\x0c/context\r")
@@ -152,15 +158,15 @@ def record(folder: Path, *, installed: bool = True) -> None:
         repl.send("\x0c/context all\r")
         repl.idle()
         draw(repl, folder / "context_all.svg")
-    with shop() as here, Repl(here, rows=40, installed=installed) as repl:
+    with shop() as here, Repl(here, rows=40, bug=STEADY) as repl:
         up_to_the_edit(repl)
         draw(repl, folder / "approval.svg")
-    with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, installed=installed) as repl:
+    with shop() as here, Repl(here, "--allow", "all", rows=90, columns=40, bug=STEADY) as repl:
         work(repl)
         draw(repl, folder / "narrow.svg")
     with shop() as here:
         here.settings(SETTINGS + '[ui]\ntheme = "light"\n')
-        with Repl(here, "--allow", "all", rows=70, installed=installed) as repl:
+        with Repl(here, "--allow", "all", rows=70, bug=STEADY) as repl:
             work(repl)
             draw(repl, folder / "light.svg", theme="light")
 

@@ -72,7 +72,7 @@ def test_the_pictures_of_the_program_are_there_and_whole(name: str) -> None:
 
 def test_the_pictures_show_what_the_program_shows(tmp_path: Path) -> None:
     """After a change that is meant: `python tests/screens/record.py`, and look at the pictures."""
-    record(tmp_path, installed=False)
+    record(tmp_path)
     for name in NAMES:
         now, kept = (rows((folder / f"{name}.svg").read_text()) for folder in (tmp_path, HERE))
         assert now == kept, f"{name}.svg is old: python tests/screens/record.py"

@@ -66,9 +66,9 @@ def subjects(person: Person) -> list[str]:
 
 def test_always_covers_this_exact_command_and_no_other(tmp_path: Path) -> None:
     person = Person(lambda question: Allow(always=True))
-    session = opened(tmp_path, person, [run("echo a")], [run("echo a")], [run("echo b")], [run("echo a ")])
+    session = opened(tmp_path, person, [run("touch a")], [run("touch a")], [run("touch b")], [run("touch a ")])
     say(session, "go")
-    assert subjects(person) == ["bash echo a", "bash echo b", "bash echo a"]
+    assert subjects(person) == ["bash touch a", "bash touch b", "bash touch a"]
     assert person.asked[0].always == "this exact command" and person.asked[0].kind == "run"
 
 
@@ -124,7 +124,7 @@ def test_the_questions_of_a_step_are_asked_together_before_any_of_its_calls_runs
         return Deny("not that") if "b" in question.what.split() else Allow()
 
     person = Person(answer)
-    step: Calls = [run("echo a > made"), ("glob", {"pattern": "*"}), run("echo b"), run("cat made")]
+    step: Calls = [run("echo a > made"), ("glob", {"pattern": "*"}), run("touch b"), run("cat made | tee copy")]
     events, outcome = say(opened(tmp_path, person, step), "go")
     assert person.most == 3 and ran == [False, False, False]
     names = [(type(event), getattr(event, "call_id", "")) for event in events]
@@ -180,11 +180,11 @@ def test_a_level_that_allows_the_call_answers_the_question_and_holds_on(tmp_path
         return Deny()
 
     person = Person(lambda question: answer(question) if question.kind == "edit" else Deny("no commands"))
-    step = [("write_file", {"path": "a.txt", "content": "a"}), run("echo b")]
+    step = [("write_file", {"path": "a.txt", "content": "a"}), run("touch c")]
     sessions.append(opened(tmp_path, person, step, [("write_file", {"path": "b.txt", "content": "b"})]))
     _, outcome = say(sessions[0], "go")
     assert outcome.ok and sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt"]
-    assert subjects(person) == ["write_file a.txt", "bash echo b"], "the command is still asked about, the edit not"
+    assert subjects(person) == ["write_file a.txt", "bash touch c"], "the command is still asked about, the edit not"
     assert sessions[0].status().allow == "edit"
     assert any(bound.name == "allow" and bound.bound_by == "/permissions" for bound in sessions[0].state.bounds)
 

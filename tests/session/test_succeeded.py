@@ -51,7 +51,7 @@ async def _turn(session: Session, words: str) -> list[Event]:
 
 
 def _shell_then_done(request: Request) -> Reply:
-    return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "echo hi"})]
+    return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch hi; ls"})]
 
 
 def test_the_same_session_goes_on_under_another_model_with_what_was_allowed(tmp_path: Path) -> None:

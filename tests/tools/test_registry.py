@@ -18,6 +18,7 @@ from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
+from nexus_cli.session import call_permission
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 from nexus_cli.tools.schema import validate_arguments
@@ -74,9 +75,13 @@ def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_
 
 @each
 def test_a_tool_reads_exactly_the_arguments_of_its_schema(tool: Tool) -> None:
-    """As `arguments["path"]`, `arguments.get("path", ...)` or `"path" in arguments`."""
+    """As `arguments["path"]`, `arguments.get("path", ...)` or `"path" in arguments`; what a command wants of its walls is
+    read by permission."""
+    files = [Path(next(iter(folders)), f"{tool.name}.py")]
+    if tool.effect is Effect.RUN:
+        files.append(Path(call_permission.__file__))
     read = set()
-    for node in ast.walk(ast.parse(Path(next(iter(folders)), f"{tool.name}.py").read_text(encoding="utf-8"))):
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
         match node:
             case (
                 ast.Subscript(ast.Name("arguments"), ast.Constant(str(name)))

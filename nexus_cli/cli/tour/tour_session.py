@@ -183,7 +183,7 @@ class TourSession:
         """Print finished lines."""
         self._stream.write(text + "\n")
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """See `AnswerSource`. Enter alone goes on everywhere in the tour: here it is a yes."""
         questions = TerminalQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT))
         line = await questions.question(text, prompt, keys)

@@ -63,7 +63,7 @@ class AnswerSource(Protocol):
     def width(self) -> int:
         """Columns that text may take now."""
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """Show `text` and read one of `keys`, or a line behind `prompt`; None where there is none. See `ReplView`."""
 
 
@@ -108,7 +108,7 @@ class PersonApprover:
         for _ in range(TRIES):
             open_ = [each for each in self._waiting if each.number]
             keys = answer_keys(one.question, len(open_))
-            line = await self._source.question(text, self._prompt(one), keys)
+            line = await self._source.question(text, self._prompt(one), keys, self._block(one))
             if line is None:
                 return Deny(self._closed, said=False)
             if (parsed := parse_answer(line, len(open_) > 1, bool(one.question.stores))) is not None:
@@ -123,8 +123,10 @@ class PersonApprover:
         self._listed = len(self._waiting)
         for number, one in enumerate(self._waiting, 1):
             one.number = number
-        alone = self._listed == 1
-        return "\n".join(self._describe(one.question, 0 if alone else one.number) for one in self._waiting)
+        return "\n".join(map(self._block, self._waiting))
+
+    def _block(self, one: WaitingQuestion) -> str:
+        return self._describe(one.question, 0 if self._listed == 1 else one.number)
 
     def _prompt(self, one: WaitingQuestion) -> str:
         alone = self._listed == 1

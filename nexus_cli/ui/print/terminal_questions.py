@@ -64,7 +64,7 @@ class TerminalQuestions:
         """Columns."""
         return self._stream.width
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """Print both and return a key or a line; None at the end of input."""
         if text:
             self._stream.write(f"{text}\n")

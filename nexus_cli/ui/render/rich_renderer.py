@@ -333,6 +333,8 @@ class RichRenderer:
         if call := self._calls.get(question.call.id):
             call.asked = True
         if self._asks:
+            if before := self._calls.get(self._asked_alone):
+                before.what = format_call(before.call, before.subject)  # one of several
             self._asked_alone = "" if self._asked else question.call.id
             if call and self._asked_alone:
                 call.what = call_verb(question.call.name)  # the rest stands right above

@@ -94,11 +94,12 @@ class ReplView(Protocol):
     def fill(self, text: str) -> None:
         """Put `text` into the input box instead of what stands there; without one it is kept for the next Enter."""
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """Show `text` and read one line behind `prompt`; None at the end of input and with Esc.
 
         With `keys` one of them alone is an answer, too, where the terminal gives single keys; Esc is Ctrl+C then.
-        Ctrl+C stops what runs, and with it the question (None, unless it is cancelled before).
+        Ctrl+C stops what runs, and with it the question (None, unless it is cancelled before). `block` is what it is
+        about: it is printed again where the screen is cleared.
 
         What was typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """

@@ -92,7 +92,7 @@ class LineView:
             shown = "\n".join(excerpt(text.removesuffix("\n").split("\n")))
             self.put(f"not sent yet:\n{shown}\n(Enter sends it, another line replaces it)\n")
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """See `ReplView`. What was typed before is thrown away: it stands in the terminal, not in a box."""
         async with self._asking:
             if self._done is None or self._done.done():

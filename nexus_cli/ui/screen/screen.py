@@ -83,6 +83,8 @@ class Screen:
         self._over = False
         self._error: BaseException | None = None
         self._asking = asyncio.Lock()
+        self._asked_block = ""
+        """What the person is asked about; it stays when the screen is cleared."""
         self._away = asyncio.Lock()
         """Held by who has the terminal instead: prompt-toolkit's own queue does not outlive a cancellation."""
         self._handoff = TerminalHandoff()
@@ -153,12 +155,13 @@ class Screen:
         self._box.fill(text)
         self._app.invalidate()
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """See `ReplView`; several questions are asked one after the other."""
         async with self._asking:
             if self._over:
                 return None
             self.put(text)
+            self._asked_block = block
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._panel.begin(prompt, answer, keys)
             self._redraw.dirty()
@@ -170,6 +173,7 @@ class Screen:
                 if self._panel.is_open:
                     self._give_keys_back()
                 self._panel.end()
+                self._asked_block = ""
                 self._redraw.dirty()
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
@@ -282,10 +286,11 @@ class Screen:
         self._layout.help = True
 
     def clear(self) -> None:
-        """Clear the screen; its lines go to the scrollback."""
+        """Clear the screen; its lines go to the scrollback. What the person is asked about is printed again."""
         with self._output.held():
             self._renderer.clear()
             self._app._redraw()
+        self.put(self._asked_block.lstrip("\n"))
 
     def suspend(self) -> None:
         """Stop the process; everything is drawn again when the shell continues it."""

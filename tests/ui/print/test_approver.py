@@ -124,7 +124,7 @@ class Lines:
         self.answers = list(answers)
         self.asked: list[tuple[str, str, str]] = []
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         self.asked.append((text, prompt, "".join(one.key for one in keys)))
         await asyncio.sleep(0)
         return self.answers.pop(0)

@@ -226,6 +226,15 @@ def test_calls_that_were_asked_about_together_are_named_by_their_results_without
     assert [line[:15].rstrip(" ·") for line in text.splitlines()] == ["✓ bash ls", "✓ edit a.py · +"]
 
 
+def test_a_call_that_runs_while_the_next_one_is_asked_about_is_named_whole() -> None:
+    questions = [Question(EDIT, "edit_file a.py", "y", DIFF), Question(BASH, "bash ls", "y")]
+    seen = Seen().feed(
+        e.TurnStart(""), e.ToolCallEvent(EDIT, "a.py"), e.ToolCallEvent(BASH, "ls"),
+        *map(e.ApprovalRequest, questions), e.ApprovalAnswer(EDIT.id, Allow()),
+    )  # fmt: skip
+    assert seen.live() == ["● edit a.py  0 s"]
+
+
 def test_a_call_that_was_stopped_has_not_failed() -> None:
     ran = ToolResult("one\ntwo", "interrupted while it ran: the person stopped the turn", stopped=True)
     waited = ToolResult(error="not run: the person stopped the turn", stopped=True, ran=False)

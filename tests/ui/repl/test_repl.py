@@ -69,7 +69,7 @@ class Kept:
     def fill(self, text: str) -> None:
         self.box = text
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = ()) -> str | None:
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         self.asked.append(f"{text}\n{line_prompt(prompt, keys)}")
         return await self._answered()
 

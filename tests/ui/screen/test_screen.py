@@ -216,11 +216,11 @@ def test_escape_twice_on_an_empty_box_edits_the_last_message_also_right_after_on
             await on.until(lambda: on.controller.said == ["stopped"])
             on.controller.running = False
             on.controller.said.clear()
-            await asyncio.sleep(key_bindings.REPEAT)
+            await asyncio.sleep(1.5 * key_bindings.REPEAT)
             on.type("\x1b")
             await on.until("Esc again edits your last message")
             first = list(on.controller.said)
-            await asyncio.sleep(key_bindings.REPEAT)
+            await asyncio.sleep(1.5 * key_bindings.REPEAT)
             on.type("\x1b")
             await on.until(lambda: on.controller.said)
             return first, [*on.controller.said, (await on.still())[1]]
@@ -353,6 +353,26 @@ def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollbac
             return on.seen()[:2], _text(on.all())
 
     assert run_at_once(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
+
+
+def test_control_l_leaves_what_is_asked_about_on_the_screen() -> None:
+    async def play() -> list[list[str]]:
+        async with stand() as on:
+            on.screen.put("one\n")
+            asking = asyncio.ensure_future(on.screen.question("2 bash  ls\n", "Run this?", KEYS, "\n2 bash  ls"))
+            await on.until(lambda: on.screen._panel.is_open)
+            on.type("\x0c")
+            await on.until(lambda: "one" not in on.seen())
+            asked = _text(await on.still())
+            on.type("y")
+            assert await asking == "y"
+            on.type("\x0c")
+            await on.until(lambda: "2 bash  ls" not in on.seen())
+            return [asked, _text(await on.still())]
+
+    asked, answered = run_at_once(play())
+    assert asked[0] == "2 bash  ls" and asked[1].startswith("Run this?")
+    assert answered == [">", STATUS]
 
 
 @pytest.mark.parametrize(("attributes", "codes"), [(False, set()), (True, {b"\x1b[1m", b"\x1b[0m", b"\x1b[0;1m"})])

@@ -1,0 +1,174 @@
+"""Levels, profiles, what "always" would store, and lines that nobody would write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from time import thread_time
+
+import pytest
+from rules.rows import DENIED, TOOLS, decide
+
+from nexus_cli.rules.decide import Level, decide_command
+from nexus_cli.rules.rule_set import RuleSet, parse_rule
+
+RULES = RuleSet(
+    (
+        parse_rule("allow", "bash(npm test *)", TOOLS, "config.toml", 12),
+        parse_rule("allow", "bash(git *)", TOOLS, "config.toml", 13),
+        parse_rule("ask", "bash(git commit *)", TOOLS, "config.toml", 14),
+        parse_rule("deny", "bash(git push *)", TOOLS, "config.toml", 15),
+    )
+)
+NONE = RuleSet()
+
+
+@pytest.mark.parametrize(
+    ("command", "level", "decision", "profile"),
+    [
+        ("ls", "read", "allow", "read"), ("ls", "run", "allow", "read"), ("ls", "all", "allow", "none"),
+        ("npm test -- -u", "read", "allow", "write"), ("npm test | tail -5", "edit", "allow", "write"),
+        ("timeout 60 npm test", "read", "allow", "write"), ("X=1 npm test", "read", "ask", "write"),
+        ("npm test > out", "edit", "ask", "write"), ("npm test > out", "run", "allow", "write"),
+        ("npm testing", "read", "ask", "write"), ("npm run x", "read", "ask", "write"),
+        ("npm run x", "edit", "ask", "write"), ("npm run x", "run", "allow", "write"),
+        ("./npm test", "read", "ask", "write"), ("./timeout 5 npm test", "read", "ask", "write"),
+        ("git commit -m x", "read", "ask", "write"), ("git commit -m x", "run", "ask", "write"),
+        ("git commit -m x", "all", "allow", "none"), ("git add .", "read", "allow", "write"),
+        ("git push", "run", "deny", "write"), ("git push", "all", "deny", "none"),
+        ("git $x", "run", "ask", "write"), ("$x push", "run", "ask", "write"), ("g?t push", "run", "ask", "write"),
+        ("npm $x", "run", "allow", "write"), ("for f in a; do npm run $f; done", "run", "allow", "write"),
+        ("ls ;; pwd", "run", "ask", "write"), ("ls\u202e", "run", "ask", "write"), ("ls\u202e", "all", "allow", "none"),
+        ("echo x | sh", "run", "ask", "write"), ("eval \"$x\"", "run", "ask", "write"),
+    ],
+)  # fmt: skip
+def test_level_and_rules_decide_together(
+    command: str, level: Level, decision: str, profile: str, tmp_path: Path
+) -> None:
+    found = decide(command, tmp_path, level, RULES)
+    assert (found.decision, found.profile) == (decision, profile), found.why
+
+
+def test_without_rules_a_line_that_does_not_parse_runs_under_run(tmp_path: Path) -> None:
+    assert decide("ls ;; pwd", tmp_path, "run", NONE).decision == "allow"
+    assert decide("ls ;; pwd", tmp_path, "read", NONE).decision == "ask"
+
+
+@pytest.mark.parametrize("command", ["ls", "npm test", "make"])
+@pytest.mark.parametrize("level", ["read", "edit", "run"])
+def test_network_outside_and_a_missing_sandbox_ask_below_all(command: str, level: Level, tmp_path: Path) -> None:
+    here = {"cwd": tmp_path, "project": tmp_path, "rules": RULES}
+    network = decide_command(command, level=level, confined=True, network=True, **here)  # type: ignore[arg-type]
+    outside = decide_command(command, level=level, confined=True, outside="why", **here)  # type: ignore[arg-type]
+    bare = decide_command(command, level=level, confined=False, **here)  # type: ignore[arg-type]
+    found = [(one.decision, one.profile, one.prefixes) for one in (network, outside, bare)]
+    assert found == [("ask", "net", ()), ("ask", "none", ()), ("ask", "none", ())]
+    free = decide_command(command, level="all", confined=False, network=True, outside="x", **here)  # type: ignore[arg-type]
+    assert (free.decision, free.profile) == ("allow", "none")
+
+
+def test_the_json_names_each_part_and_what_decided_on_it(tmp_path: Path) -> None:
+    found = decide("npm test && npm run x | tail -3; git push", tmp_path, "read", RULES).to_json()
+    assert found["decision"] == "deny" and found["profile"] == "write" and "line 15" in found["why"]
+    assert found["parts"] == [
+        {"command": ["npm", "test"], "decision": "allow", "rule": "bash(npm test *)", "from": "config.toml line 12"},
+        {"command": ["npm", "run", "x"], "decision": "ask", "rule": None, "from": "level read"},
+        {"command": ["tail", "-3"], "decision": "allow", "rule": None, "from": "built in"},
+        {"command": ["git", "push"], "decision": "deny", "rule": "bash(git push *)", "from": "config.toml line 15"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "stored"),
+    [
+        ("npm test", ["bash(npm test *)"]), ("npm run build -- -u", ["bash(npm run build *)"]),
+        ("python3 -m pytest tests/x.py -q", ["bash(python3 -m pytest *)"]),
+        ("cargo build --release", ["bash(cargo build *)"]),
+        ("git commit -m x && cargo test | tail", ["bash(git commit *)", "bash(cargo test *)"]),
+        ("pytest tests/x.py", ["bash(pytest *)"]), ("ls; npm test", ["bash(npm test *)"]),
+        ("mkdir -p x", ["bash(mkdir *)"]), ("docker compose up -d", ["bash(docker compose up *)"]),
+        *((command, []) for command in (
+            "bash x.sh", "sh -c 'npm test'", "python3 -c 1", "python3 x.py", "node -e 1", "ssh h npm test",
+            "sudo npm test", "env npm test", "xargs npm test", "npx x", "git -c a=b commit", "git config a b",
+            "rm -rf x",
+            "curl x", "make", "npm test && bash x", "npm test > x", "X=1 npm test", "npm $x",
+            "find . -delete", "sed -i s/a/b/ f", "./x",
+            "npm", "npm --prefix a run b", "eval x", "source x", "tee x", "git rebase -x id", "go run .", "uv run x",
+            "npm test\u200b", "/opt/npm test", "$x", "",
+        )),
+    ],
+)  # fmt: skip
+def test_always_stores_the_prefix_of_each_part_or_is_not_offered(
+    command: str, stored: list[str], tmp_path: Path
+) -> None:
+    found = decide(command, tmp_path, "read", NONE)
+    assert found.decision == "ask" and list(found.prefixes) == stored
+    rules = RuleSet(tuple(parse_rule("allow", text, TOOLS) for text in stored))
+    if stored:
+        assert decide(command, tmp_path, "read", rules).decision == "allow", "what is stored covers the command"
+
+
+def test_a_part_that_a_rule_asks_for_stores_nothing(tmp_path: Path) -> None:
+    assert decide("git commit -m x", tmp_path, "read", RULES).prefixes == ()
+
+
+def test_cd_is_followed_and_links_are_not_free(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "a.py").write_text("x")
+    (project / "out").symlink_to(tmp_path)
+    (project / "link.txt").symlink_to(tmp_path / "secret")
+    free = ("cd src && cat ../a.py", "cd src; cd ..; ls", f"cd {project}/src && ls", f"cat {project}/a.py", "cat a*",
+            "cat sr*/x")  # fmt: skip
+    asked = (
+        "cd src && cat ../../secret", "cd nosuch; cat ../secret", "cd nosuch; cd ..; cat secret", "cat link.txt",
+        "cat li*", "cat out/secret", "cat o*/secret", "cat */secret", "cd out && ls", "cd out/project && ls",
+        "(cd src); cat ../secret",
+        "true || cd src; cat ../secret", "ls nosuch && cd src; cat ../secret", "cd src & cat ../secret",
+        "cd nosuch; cd ..; ls",
+        "cat < link.txt", "grep x link.txt", f"cat {tmp_path}/secret", "cd ..", "cat src/../../secret",
+    )  # fmt: skip
+    wrong = [one for one in free if decide(one, project, "read", NONE).decision != "allow"]
+    wrong += [one for one in asked if decide(one, project, "read", NONE).decision != "ask"]
+    assert not wrong
+
+
+def test_credentials_are_not_free_even_where_the_project_is_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert decide("cat .ssh/id_rsa", tmp_path, "read", NONE).decision == "ask"
+    assert decide("cat ~/.ssh/id_rsa", tmp_path, "read", NONE).decision == "ask"
+    assert decide("cat ~/x", tmp_path, "read", NONE).decision == "allow"
+
+
+HOSTILE = {
+    "one MB of text": "echo " + "a" * 1_000_000, "one MB of parts": "ls;" * 333_333, "a NUL": "ls\0rm x",
+    "10,000 parts": "true;" * 10_000 + "rm x", "100,000 brackets": "(" * 100_000, "60,000 brackets": "(" * 60_000,
+    "deep brackets": "(" * 30_000 + "rm x" + ")" * 30_000, "deep substitutions": "$(" * 15_000 + "rm x" + ")" * 15_000,
+    "backticks": "`" * 60_000 + "rm x", "here-documents": "cat <<A " * 7_000 + ";rm x",
+    "sudo": "sudo " * 12_000 + "rm x",
+    "eval": "eval " * 12_000 + "rm x", "many options": "git " + "-a " * 20_000 + "push", "surrogates": "\ud800rm x",
+    "continuations": "ls \\\n" * 12_000 + "; rm x", "finds": "find . " + "-exec " * 12_000 + "rm x",
+    "conditions": "if " * 20_000 + "rm x", "escapes": "echo $'" + "\\x" * 20_000 + "'; rm x",
+    "backticks in a here-document": "cat <<E\n" + "`ls`\n" * 2_000 + "`rm x`\nE",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("level", ["read", "run"])
+def test_a_hostile_line_is_decided_in_bounded_time_and_never_allowed(name: str, level: Level, tmp_path: Path) -> None:
+    decide("ls", tmp_path)  # the parser is loaded
+    start = thread_time()
+    found = decide(HOSTILE[name], tmp_path, level, DENIED)
+    assert thread_time() - start < 1.5
+    assert found.decision != "allow"
+
+
+def test_the_parser_is_not_loaded_at_start(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, nexus_cli.rules.decide; sys.exit('tree_sitter' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ}).returncode == 0

@@ -1,0 +1,132 @@
+"""The free list, run: under strace no free command writes outside the temporary folder or connects anywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from rules.rows import decide, read_rows
+
+from nexus_cli.rules.bash_syntax import read_command_line
+from nexus_cli.rules.free_commands import ENVIRONMENT, FREE, UNSET
+from nexus_cli.rules.rule_set import RuleSet
+
+OPENED = re.compile(r'open(?:at)?\((?:[^,"]+, )?"([^"]*)", ([A-Z_|0-9]+)')
+CHANGED = re.compile(
+    r"^\d+ +(unlink|rename|mkdir|rmdir|link|symlink|chmod|fchmodat|chown|truncate|utime|mknod)\w*\((.*)"
+)
+NAME_SERVICE = ("/var/run/nscd/", "/run/systemd/", "/run/nscd/")
+"""Sockets that the C library asks for names of users, by itself; closed in the profile `read`."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a repository with the files that the rows name."""
+    folder = tmp_path / "project"
+    for name in ("src", "tests", "src/pkg"):
+        (folder / name).mkdir(parents=True)
+    for name in ("README.md", "src/a.py", "tests/a.py", "names.txt", "a.txt", "b.txt", "setup.py", "f"):
+        (folder / name).write_text("def main():\nfoo,1\nreturn\n")
+    (folder / "package.json").write_text('{"name": "x", "env": 1, "scripts": {"a": "b"}}')
+    hostile = folder / "evil"
+    hostile.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-$$\ncat\n")
+    hostile.chmod(0o755)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(folder)]
+    script = ["init -q -b main", "add .", "commit -q -m x", "tag v1"]
+    for words in script:
+        subprocess.run([*git, *words.split()], check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
+    with (folder / ".git" / "config").open("a") as config:
+        config.write(f"[core]\n fsmonitor = {hostile}\n pager = {hostile}\n")
+        config.write(f'[log]\n showSignature = true\n[gpg]\n program = {hostile}\n[remote "origin"]\n url = x\n')
+    (folder / "src" / "a.py").write_text("def main():\n    pass\n")
+    return folder
+
+
+def free_environment(folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in UNSET}
+    return {**kept, **ENVIRONMENT, "TMPDIR": str(folder), "GIT_CONFIG_GLOBAL": os.devnull}
+
+
+def find_breaches(trace: str, inside: str) -> list[str]:
+    """Return the lines of a trace that write outside of `inside` or the project's own descriptors, or connect."""
+    found = []
+    for line in trace.splitlines():
+        opened = OPENED.search(line)
+        if opened is not None and re.search(r"O_WRONLY|O_RDWR|O_CREAT", opened[2]):
+            if not opened[1].startswith((inside, "/dev/null", "/dev/tty")):
+                found.append(line)
+        elif (CHANGED.match(line) and inside not in line) or (
+            " connect(" in line and not any(socket in line for socket in NAME_SERVICE)
+        ):
+            found.append(line)
+    return found
+
+
+def has_programs(command: str) -> bool:
+    names = {one.words[0].text for one in read_command_line(command).commands if one.words}
+    builtin = {"cd", "echo", "printf", "test", "[", "pwd", "type", "command", "true", "false", ":", "time"}
+    return all(shutil.which(name) for name in names - builtin)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_no_free_command_writes_or_connects(project: Path, tmp_path: Path) -> None:
+    rows = [row[0] for name in ("rules.tsv", "further.tsv") for row in read_rows(name) if row[1] == "allow"]
+    rows += [row[0] for row in read_rows("corpus.tsv") if decide(row[0], project, "read", RuleSet()).profile == "read"]
+    rows = [row for row in dict.fromkeys(rows) if has_programs(row) and "sleep" not in row]
+    assert len(rows) > 120
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    before = {path: path.stat().st_mtime_ns for path in sorted(project.rglob("*"))}
+    script = tmp_path / "all.sh"
+    script.write_text("".join(f"( {shlex.join(['eval', row])} ) </dev/null >/dev/null 2>&1\n" for row in rows))
+    trace = tmp_path / "trace"
+    calls = "trace=open,openat,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,link,linkat,symlink,"
+    calls += "symlinkat,chmod,fchmodat,chown,fchownat,truncate,utimensat,mknod,mknodat,connect"
+    command = ["strace", "-f", "-qq", "-s", "4096", "-e", calls, "-o", str(trace), "bash", str(script)]
+    done = subprocess.run(command, cwd=project, env=free_environment(temporary), capture_output=True, timeout=120)
+    if b"ptrace" in done.stderr:
+        pytest.skip("strace may not trace here")
+    breaches = find_breaches(trace.read_text(errors="replace"), str(temporary))
+    assert not breaches, "\n".join(breaches[:20])
+    assert {path: path.stat().st_mtime_ns for path in sorted(project.rglob("*"))} == before
+    assert not list(tmp_path.glob("ran-*")), "a program that the repository names was run"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[diff]\n\texternal = ./evil", '[diff "x"] textconv=./evil', "[include]\n path = x",
+        '[filter "x"]\n Clean = ./evil',
+        '[filter "x"]\n process = y', '[includeIf "gitdir:x"]\n path = y',
+    ],
+)  # fmt: skip
+def test_git_is_not_free_where_the_repository_names_a_program(text: str, project: Path) -> None:
+    assert decide("git diff", project).decision == "allow"
+    with (project / ".git" / "config").open("a") as config:
+        config.write(text)
+    assert decide("git diff", project).decision == "ask"
+
+
+def test_the_table_has_no_option_that_is_known_to_write_or_run() -> None:
+    never = {
+        "sort": "oST", "tree": "oRl", "file": "Cmfzp", "date": "sfr", "rg": "zfL", "grep": "fR", "tail": "fF",
+        "xxd": "r", "ls": "LH",
+        "du": "L", "git-grep": "Of", "git-diff": "O", "git-log": "O", "sed": "if", "jq": "fL",
+        "git-branch": "dDmf", "git-tag": "dafm", "uniq": "o", "fd": "xXlL",
+        "diff": "rN", "base64": "o",
+    }  # fmt: skip
+    for name, letters in never.items():
+        has = set(letters) & set(FREE[name].short + FREE[name].valued)
+        assert not has, f"{name} {has}"
+    long = {option.rstrip("=?") for name, row in FREE.items() for option in row.long if name != "before-stdbuf"}
+    writing = {  # each of them writes a file, runs a program or follows links
+        "output", "ext-diff", "textconv", "open-files-in-pager", "compress-program", "files0-from", "pre", "search-zip",
+        "hostname-bin", "in-place", "exec", "paginate", "show-signature", "slurpfile", "rawfile", "from-file",
+        "follow-link",
+    }  # fmt: skip
+    assert not long & writing, long & writing

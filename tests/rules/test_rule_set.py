@@ -1,0 +1,161 @@
+"""Rules as they are written: their form, their files, what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rules.rows import TOOLS, decide
+
+from nexus_cli.config import trust
+from nexus_cli.config.paths import places
+from nexus_cli.rules.decide import Level
+from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
+
+LEVELS: tuple[Level, ...] = ("read", "edit", "run")
+
+
+def read(text: str, project: Path) -> RuleSet:
+    places().config.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text(text)
+    return read_rules(places(), project, TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("", "no rule"), ("bash(", "no rule"), ("bash)", "no rule"), ("npm test", "no rule"), ("bsh(x)",
+        "nearest is bash"),
+        ("bash()", "empty pattern"), ("bash(npm:*)", "write bash(npm *)"), ("bash(npm test*)", "alone"),
+        ("bash(* x)", "alone"), ("bash(a && b)", "single command"), ("bash(a | b *)", "single command"),
+        ("bash(X=1 a)", "single command"), ("bash($x)", "single command"), ("bash(a > b)", "single command"),
+        ("bash('a)", "single command"), ("bash(ls\u202e)", "no rule"), ("read_flie(x)", "nearest is read_file"),
+        ("bash(a; b)", "single command"), ("bash(`a`)", "single command"), ("nothing_like_it", "names no tool"),
+    ],
+)  # fmt: skip
+def test_what_is_no_rule_says_why(text: str, facts: str) -> None:
+    with pytest.raises(ValueError, match=r"\S") as caught:
+        parse_rule("allow", text, TOOLS)
+    assert facts in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "fits"),
+    [
+        ("npm test *", "npm test", True), ("npm test *", "npm test -- -u", True), ("npm test *", "npm testing", False),
+        ("npm test", "npm test", True), ("npm test", "npm test -u", False), ("npm *", "npm run x", True),
+        ("'a b' *", "'a b' c", True), ("a b *", "'a b' c", False), ("*", "anything at all", True),
+        ("npm test *", "/usr/bin/npm test", True), ("npm test *", "./npm test", False), ("npm test *",
+        "/tmp/npm test", False),
+        ("./x.sh *", "./x.sh a", True), ("npm test *", "npm $x", False), ("npm test *", "npm te*", False),
+        ("npm test *", "N=1 npm test", False), ("npm test *", "npm test && make", False), ("npm test *",
+        "npm test & make", False),
+        ("npm test *", "npm test $(make)", False), ("npm test *", "npm test > x", False), ("npm test *",
+        "sudo npm test", False),
+        ("npm test *", "nice npm test", True), ("npm test *", "bash -c 'npm test'", False), ("cd *",
+        "cd /; cat x", False),
+    ],
+)  # fmt: skip
+def test_an_allow_rule_matches_words_and_never_text(pattern: str, command: str, fits: bool, tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("allow", f"bash({pattern})", TOOLS),))
+    assert (decide(command, tmp_path, "read", rules).decision == "allow") is fits
+
+
+def test_rules_know_their_file_and_line(tmp_path: Path) -> None:
+    text = '[rules]\n# mine\nallow = [\n  "bash(npm test *)",  # x\n  \'bash(make "a b")\',\n]\n'
+    text += 'deny = ["bash(npm test -u)"]\n'
+    rules = read(text, tmp_path)
+    assert [(rule.decision, rule.text, rule.line) for rule in rules.rules] == [
+        ("deny", "bash(npm test -u)", 7), ("allow", "bash(npm test *)", 4), ("allow", 'bash(make "a b")', 5),
+    ]  # fmt: skip
+    assert not rules.problems and rules.rules[0].origin.endswith("config.toml line 7")
+    assert decide("npm test -u", tmp_path, "read", rules).decision == "deny", "deny before allow, whatever the order"
+
+
+def test_a_deny_rule_that_cannot_be_read_makes_every_command_ask(tmp_path: Path) -> None:
+    rules = read('[rules]\ndeny = ["bash(git push"]\nallow = ["bash(make *)"]\n', tmp_path)
+    (problem,) = rules.problems
+    assert "config.toml line 2: deny" in problem and "git push" in problem
+    assert [decide(one, tmp_path, level, rules).decision for one in ("ls", "make") for level in ("read", "run")] == [
+        "ask"
+    ] * 4
+    rules = read('[rules]\nallow = ["bash(git push"]\n', tmp_path)
+    assert rules.problems and decide("ls", tmp_path, "read", rules).decision == "allow"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'allow = ["bash(a b *)"]\ndeny = ["bash(a b *)"]', 'allow = ["bash(a b)"]\ndeny = ["bash(a *)"]',
+        'allow = ["bash(a)"]\nask = ["bash"]', 'ask = ["read_file(x)"]\ndeny = ["read_file(x)"]',
+    ],
+)  # fmt: skip
+def test_a_rule_that_another_contradicts_is_named_with_both_lines(text: str, tmp_path: Path) -> None:
+    (problem,) = read("[rules]\n" + text, tmp_path).problems
+    assert "contradicts" in problem and "line 2" in problem and "line 3" in problem
+
+
+def test_rules_that_differ_do_not_contradict(tmp_path: Path) -> None:
+    text = '[rules]\nallow = ["bash(git *)", "bash(npm test)"]\ndeny = ["bash(git push *)", "bash(npm test -u)"]\n'
+    assert not read(text, tmp_path).problems
+
+
+def test_examples_are_checked(tmp_path: Path) -> None:
+    rules = (
+        '[rules]\nallow = ["bash(npm test *)"]\ndeny = ["bash(git push *)", "read_file(secrets/**)"]\n[rule_examples]\n'
+    )
+    good = (
+        '"bash(npm test *)" = ["npm test -- -u", "! npm run x"]\n"bash(git push *)" = ["git -C . push", "! git pull"]\n'
+        '"read_file(secrets/**)" = ["secrets/a", "! src/a"]\n'
+    )
+    assert not read(rules + good, tmp_path).problems
+    for bad in (
+        '"bash(npm test *)" = ["npm run x"]',
+        '"bash(npm test *)" = ["! npm test"]',
+        '"bash(npm tst *)" = ["x"]',
+    ):
+        (problem,) = read(rules + bad, tmp_path).problems
+        assert "line 5" in problem and "bash(npm test *)" in problem
+
+
+def test_a_project_only_tightens_and_only_once_it_is_trusted(tmp_path: Path) -> None:
+    (tmp_path / ".nexus").mkdir()
+    (tmp_path / ".nexus" / "config.toml").write_text(
+        '[rules]\nallow = ["bash(make *)"]\ndeny = ["bash(ls *)"]\nask = ["bash(cat *)"]\n'
+    )
+    mine = '[rules]\nallow = ["bash(npm test *)"]\n'
+    assert [rule.text for rule in read(mine, tmp_path).rules] == ["bash(npm test *)"]
+    trust.trust(tmp_path)
+    rules = read(mine, tmp_path)
+    assert [(rule.decision, rule.text) for rule in rules.rules] == [
+        ("allow", "bash(npm test *)"), ("deny", "bash(ls *)"), ("ask", "bash(cat *)"),
+    ]  # fmt: skip
+    decisions = [decide(one, tmp_path, "read", rules).decision for one in ("make", "ls", "cat x", "npm test")]
+    assert decisions == ["ask", "deny", "ask", "allow"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("secrets/**", "secrets/a/b", True), ("secrets/**", "a/secrets/b", False), ("secrets", "a/secrets/b", True),
+        ("*.pem", "a/b/c.pem", True), ("*.pem", "a/b/c.pen", False), ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/b/a.py", False), ("src/**/*.py", "src/b/a.py", True), ("src/**/*.py", "src/a.py", True),
+        ("./src", "src/a", True), ("src/", "src/a", True), (".env", "x/.env", True), ("a?c", "abc", True),
+        ("a+b", "a+b", True), ("/etc/**", "/etc/passwd", True), ("/etc/**", "etc/passwd", False), ("~/x", "x", False),
+    ],
+)  # fmt: skip
+def test_a_path_pattern_names_files_and_folders(pattern: str, path: str, fits: bool, tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("deny", f"read_file({pattern})", TOOLS),))
+    assert (rules.find_for_path("read_file", [tmp_path / path], tmp_path) is not None) is fits
+    assert rules.find_for_path("edit_file", [tmp_path / path], tmp_path) is None
+
+
+def test_deny_looks_at_any_path_and_allow_at_all(tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("allow", "edit_file(src/**)", TOOLS), parse_rule("deny", "edit_file(*.lock)", TOOLS)))
+
+    def decided(*names: str) -> str | None:
+        found = rules.find_for_path("edit_file", [tmp_path / name for name in names], tmp_path)
+        return found.decision if found else None
+
+    assert decided("src/a") == "allow" and decided("src/a", "b") is None and decided("src/a", "x.lock") == "deny"
+    assert RuleSet((parse_rule("ask", "glob", TOOLS),)).find_for_path("glob", [], tmp_path) is not None
