@@ -243,7 +243,7 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text))
+        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
 
     def close(self) -> None:
         """Release walls and temporary files; twice does no harm."""
