@@ -107,6 +107,7 @@ class CarveOuts:
     def put_back(self) -> list[PutBack]:
         """Compare with now, put back what changed, take away what appeared, and return what was done."""
         told = self._put_git_back()
+        self._forget_removed_worktrees()
         for path, node in self.nodes.items():
             # First of all: what cannot be listed or written could not be put back.
             if node.kind == stat.S_IFDIR and _is_folder(path) and os.lstat(path).st_mode != node.mode:
@@ -118,7 +119,7 @@ class CarveOuts:
             if root not in self._partial:
                 now += [root] if passage else _walk(root)
         for path in reversed(now):
-            if path not in self.nodes:
+            if path not in self.nodes and not self._is_new_worktree(path):
                 told += self._take_away(path, fresh_git=fresh)
         for path, node in self.nodes.items():
             told += self._restore(path, node)
@@ -182,6 +183,30 @@ class CarveOuts:
         except OSError:
             return [*told, PutBack(here, "changed")]
         return [*told, PutBack(here, "restored")]
+
+    def _forget_removed_worktrees(self) -> None:
+        """Leave out the entries of worktrees that the command removed whole; one without its `commondir` is not."""
+        own = self._profile.git_folder
+        entries = {path: self._worktree_entry(path) for path in self.nodes}
+        gone = {entry for entry in entries.values() if entry and entry != own and not os.path.lexists(entry)}
+        self.nodes = {path: node for path, node in self.nodes.items() if entries[path] not in gone}
+
+    def _is_new_worktree(self, path: Path) -> bool:
+        """True for what `git worktree add` makes: its configuration is that of the repository, as of all others."""
+        entry = self._worktree_entry(path)
+        if entry is None:
+            return path.name == "worktrees" and path.parent in self._profile.git_folders and _is_folder(path)
+        place = _read(entry / "gitdir") or b""
+        is_place = place.endswith(b"/.git\n") and place.count(b"\n") == 1
+        is_part = _read(entry / "commondir") == b"../..\n" and not os.path.lexists(entry / "config.worktree")
+        return _is_folder(entry) and is_place and is_part
+
+    def _worktree_entry(self, path: Path) -> Path | None:
+        """Return the folder `worktrees/NAME` of a repository that `path` is or lies in."""
+        for folder in self._profile.git_folders:
+            if path.is_relative_to(folder / "worktrees") and path != folder / "worktrees":
+                return folder / "worktrees" / path.relative_to(folder / "worktrees").parts[0]
+        return None
 
     def _take_away(self, path: Path, *, fresh_git: bool) -> list[PutBack]:
         """Remove what was not there before; of a repository that the command made, only what runs programs."""
@@ -279,9 +304,7 @@ def protected_roots(profile: Profile) -> Iterator[tuple[Path, bool]]:
         if set(_BARE) <= set(names):
             yield folder / _BARE[0], False
     if profile.git_folder is not None:
-        for name in ("commondir", "config.worktree", "gitdir"):
-            if os.path.lexists(profile.git_folder / name):
-                yield profile.git_folder / name, False
+        yield from _git_paths(profile.git_folder.parent.parent)
 
 
 def _git_paths(git: Path) -> Iterator[tuple[Path, bool]]:

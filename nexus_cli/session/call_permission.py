@@ -291,7 +291,7 @@ class CallPermission:
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text))
+        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
 
     def take_over(self, earlier: CallPermission) -> None:
         """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""

@@ -267,6 +267,23 @@ def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_p
         assert (env.get("TMPDIR") == str(tmp_path)) is (name != "none")
 
 
+def test_without_network_build_tools_use_what_is_cached_and_do_not_try_again(tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    environ = {"HOME": str(tmp_path), "UV_OFFLINE": "0"}
+    envs = {}
+    for name in ("read", "write", "net", "none"):
+        profile = make_profile(
+            name, project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path / "t", environ=environ
+        )
+        envs[name], _ = child_environment_for(profile, environ)
+    assert [envs[name].get("CARGO_NET_OFFLINE") for name in envs] == ["true", "true", None, None]
+    assert envs["write"]["npm_config_offline"] == "true" and envs["write"]["UV_OFFLINE"] == "0"
+    assert envs["write"]["GOCACHE"] == str(tmp_path / "t/go-build") and "GOCACHE" not in envs["none"]
+    (tmp_path / ".cache/go-build").mkdir(parents=True)
+    profile = make_profile("write", project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path, environ=environ)
+    assert "GOCACHE" not in child_environment_for(profile, environ)[0]
+
+
 def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_session(tmp_path: Path) -> None:
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
     one, two = TempFolder(own), TempFolder(own)
