@@ -15,15 +15,16 @@ from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 def find_bwrap(project: Path | None, search: str | None = None) -> Path | None:
     """Return the real path of the first `bwrap` on the PATH that only its owner, root or us, can have put there.
 
-    One inside `project`, or that others can replace, is never used.
+    One inside `project`, or that others can replace, is never used. In a project that is `/` it is the system's.
     """
+    root = os.path.realpath(project) if project is not None else os.sep
     for folder in (search if search is not None else os.environ.get("PATH", "")).split(os.pathsep):
         found = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
         if found is None:
             continue
         program = Path(os.path.realpath(found))
-        outside = project is None or not any(
-            Path(path).is_relative_to(os.path.realpath(project)) for path in (program, os.path.realpath(folder))
+        outside = root == os.sep or not any(
+            Path(path).is_relative_to(root) for path in (program, os.path.realpath(folder))
         )
         if outside and all(map(_is_ours_alone, (program, *program.parents, *Path(found).parents))):
             return program

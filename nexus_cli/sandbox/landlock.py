@@ -111,7 +111,8 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
                 _allow(rules, path, WRITE & handled)
         if profile.writable:
             # Semaphores of multiprocessing, shared memory of databases under test.
-            _allow(rules, "/dev/shm", (WRITE & ~EXECUTE) & handled)
+            for path in _cover("/dev/shm", hidden, split):
+                _allow(rules, path, (WRITE & ~EXECUTE) & handled)
     except BaseException:
         os.close(rules)
         raise

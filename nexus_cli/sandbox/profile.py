@@ -106,7 +106,7 @@ def make_profile(
             notes.append(f"commands cannot write in {path}: it is or holds your home folder")
         else:
             writable.append(path)
-    if any(is_below(str(path), map(str, writable)) and path.exists() for path in hidden):
+    if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in hidden):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder is not None:
@@ -147,7 +147,7 @@ def find_caches(home: Path, environ: Mapping[str, str]) -> list[Path]:
         moved = environ.get(variable, "") if variable else ""
         base = moved if os.path.isabs(moved) else os.path.join(home, folder) if folder else ""
         found += [Path(os.path.realpath(os.path.join(base, name))) for name in names if base]
-    return [path for path in found if path.exists() and not home.is_relative_to(path)]
+    return [path for path in found if os.path.exists(path) and not home.is_relative_to(path)]
 
 
 def find_worktree_folder(project: Path) -> Path | None:

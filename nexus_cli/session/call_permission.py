@@ -159,7 +159,8 @@ class CallPermission:
             found = self._decide_command(arguments, judged)
         else:
             found = self._decide_paths(tool, arguments, judged, targets)
-        if level == PLAN and isinstance(found.verdict, ApprovalNeed):
+        reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
+        if level == PLAN and not isinstance(found.verdict, Denial) and not (reads and isinstance(found.verdict, Grant)):
             return Permission(Denial(PLANS), found.command, level=level)
         return replace(found, level=level)
 

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,23 @@ def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders
     *texts, record = in_scene(ground, act)
     assert all("GUIDE" in text and "RECORD" in text and "SECRET" not in text for text in texts)
     assert record == "RECORD"
+
+
+def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[str, bool]:
+        folder = Path(tempfile.mkdtemp(prefix="nexus-walls-", dir="/dev/shm"))
+        try:
+            (folder / "ledger").write_text("SECRET")
+            own = Places(scene.own.config, folder, scene.own.cache, scene.own.log)
+            profile = make_profile(
+                "write", project=scene.project, cwd=scene.project, own=own, temp=None, environ=scene.environ
+            )
+            return scene.text(f"cat {folder}/ledger; echo x > {folder}/made", profile), (folder / "made").exists()
+        finally:
+            shutil.rmtree(folder)
+
+    text, made = in_scene(ground, act)
+    assert "SECRET" not in text and not made
 
 
 def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Ground) -> None:
