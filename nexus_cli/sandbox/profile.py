@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
-from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths
+from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths, shown_paths
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -57,6 +57,8 @@ class Profile:
     """Real paths of folders and files that may be written, besides `temp`: the project first."""
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
+    shown: tuple[Path, ...] = ()
+    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
     guarded: tuple[Path, ...] = ()
     """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
     git_folder: Path | None = None
@@ -100,8 +102,9 @@ def make_profile(
     hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
+    shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -125,6 +128,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
+        shown=shown,
         guarded=guarded if project in writable else (),
         git_folder=git_folder,
         network=name == "net",
