@@ -14,6 +14,11 @@ _SECRET = re.compile(
 )
 """Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
 
+_OFFLINE = {
+    "npm_config_offline": "true", "CARGO_NET_OFFLINE": "true", "UV_OFFLINE": "1", "PIP_RETRIES": "0",
+}  # fmt: skip
+"""Where there is no network: use what is cached, and fail at once instead of trying for a minute."""
+
 
 def child_environment_for(
     profile: Profile, environ: Mapping[str, str], passed: Collection[str] = ()
@@ -29,6 +34,11 @@ def child_environment_for(
         # npm gives up when it may not read its settings, which hold the tokens of registries.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
+        if not any(path.name == "go-build" for path in profile.writable):
+            # go gives up where it can make no cache; `find_caches` lists one that exists.
+            env["GOCACHE"] = env.get("GOCACHE") or str(profile.temp / "go-build")
+    if profile.name != "none" and not profile.network:
+        env = _OFFLINE | env
     if profile.name == "read":
         # git would otherwise refresh its index, and fail.
         env["GIT_OPTIONAL_LOCKS"] = "0"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
-from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
+from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths, shown_paths
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -58,11 +58,11 @@ class Profile:
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
     shown: tuple[Path, ...] = ()
-    """What can be read although it is in a hidden folder."""
+    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
     guarded: tuple[Path, ...] = ()
     """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
     git_folder: Path | None = None
-    """The git folder of a worktree, outside the project; parts of it are writable."""
+    """The git folder of a worktree, in that of its repository, outside the project."""
     network: bool = False
     unix_sockets: bool = False
     temp: Path | None = None
@@ -74,6 +74,12 @@ class Profile:
     def roots(self) -> tuple[Path, ...]:
         """Return all that may be written."""
         return (*self.writable, *([self.temp] if self.temp else []))
+
+    @property
+    def git_folders(self) -> tuple[Path, ...]:
+        """Return the folders of the repositories whose protected names are guarded, existing or not."""
+        common = [self.git_folder.parent.parent] if self.git_folder else []
+        return (*common, *(folder / GIT_FOLDER for folder in self.guarded))
 
 
 def make_profile(
@@ -96,8 +102,9 @@ def make_profile(
     hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
+    shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, shown=shown_paths(own), temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -109,8 +116,9 @@ def make_profile(
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in hidden):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
     git_folder = find_worktree_folder(project)
-    if project in writable and git_folder is not None:
-        writable += _worktree_paths(git_folder)
+    if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
+        # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.
+        writable.append(git_folder.parent.parent)
     writable += find_caches(home, environ)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
@@ -120,7 +128,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
-        shown=shown_paths(own),
+        shown=shown,
         guarded=guarded if project in writable else (),
         git_folder=git_folder,
         network=name == "net",
@@ -165,12 +173,6 @@ def find_worktree_folder(project: Path) -> Path | None:
         return None
     fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
     return folder if kind == "gitdir" and fits and os.path.realpath(back) == str(project / ".git") else None
-
-
-def _worktree_paths(folder: Path) -> list[Path]:
-    """Return what a commit in a worktree writes of its repository: never its hooks or configuration."""
-    common = folder.parent.parent
-    return [path for path in (folder, *(common / name for name in ("objects", "refs", "logs"))) if path.is_dir()]
 
 
 class TempFolder:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.child_environment import add_own_program
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import FOLDER
@@ -285,13 +286,14 @@ class CallPermission:
             from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET  # noqa: PLC0415
 
             env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
+        add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
         if taken:
-            notes.append(f"not passed on: {', '.join(taken)}; the setting sandbox.env_pass lets a name through")
+            notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text))
+        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
 
     def take_over(self, earlier: CallPermission) -> None:
         """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""

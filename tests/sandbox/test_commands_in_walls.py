@@ -148,6 +148,23 @@ def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground
     assert first == later == "plain" and "SECRET" not in hidden
 
 
+def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[str, bool]:
+        folder = Path(tempfile.mkdtemp(prefix="nexus-walls-", dir="/dev/shm"))
+        try:
+            (folder / "ledger").write_text("SECRET")
+            own = Places(scene.own.config, folder, scene.own.cache, scene.own.log)
+            profile = make_profile(
+                "write", project=scene.project, cwd=scene.project, own=own, temp=None, environ=scene.environ
+            )
+            return scene.text(f"cat {folder}/ledger; echo x > {folder}/made", profile), (folder / "made").exists()
+        finally:
+            shutil.rmtree(folder)
+
+    text, made = in_scene(ground, act)
+    assert "SECRET" not in text and not made
+
+
 def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
     def act(scene: Scene) -> list[str]:
         own = scene.own
@@ -165,23 +182,6 @@ def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders
     *texts, record = in_scene(ground, act)
     assert all("GUIDE" in text and "RECORD" in text and "SECRET" not in text for text in texts)
     assert record == "RECORD"
-
-
-def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground) -> None:
-    def act(scene: Scene) -> tuple[str, bool]:
-        folder = Path(tempfile.mkdtemp(prefix="nexus-walls-", dir="/dev/shm"))
-        try:
-            (folder / "ledger").write_text("SECRET")
-            own = Places(scene.own.config, folder, scene.own.cache, scene.own.log)
-            profile = make_profile(
-                "write", project=scene.project, cwd=scene.project, own=own, temp=None, environ=scene.environ
-            )
-            return scene.text(f"cat {folder}/ledger; echo x > {folder}/made", profile), (folder / "made").exists()
-        finally:
-            shutil.rmtree(folder)
-
-    text, made = in_scene(ground, act)
-    assert "SECRET" not in text and not made
 
 
 def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Ground) -> None:
@@ -244,6 +244,29 @@ def test_caches_that_do_not_exist_are_not_made_and_programs_are_never_writable(t
     assert not any(tmp_path.is_relative_to(path) for path in find_caches(tmp_path, {"GOCACHE": "/"}))
 
 
+def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
+    def act(scene: Scene) -> list[str]:
+        skills = scene.own.config / "skills"
+        (skills / "deploy").mkdir(parents=True)
+        (skills / "deploy/SKILL.md").write_text("the guide\n")
+        (scene.own.config / "mcp.json").write_text("SECRET")
+        (scene.home / "linked").mkdir()
+        (scene.home / "linked/SKILL.md").write_text("linked\n")
+        (skills / "linked").symlink_to(scene.home / "linked")
+        (skills / "evil").symlink_to(scene.home / ".ssh")
+        (scene.own.data / "trust.json").write_text("1\n")
+        look = "cd $NEXUS; cat config/skills/*/SKILL.md data/trust.json config/mcp.json data/l* config/skills/evil/*"
+        first = scene.text(f"({look}) 2>/dev/null; touch $NEXUS/config/skills/x $NEXUS/data/x 2>/dev/null || echo kept")
+        (scene.own.data / "new").write_text("2\n")
+        (scene.own.data / "new").replace(scene.own.data / "trust.json")
+        shutil.move(skills, scene.home / "skills")
+        skills.symlink_to(scene.home / "skills")
+        return [first, scene.text(f"({look}) 2>/dev/null", scene.profile("read"))]
+
+    first, second = in_scene(ground, act)
+    assert first == "the guide\nlinked\n1\nkept\n" and second == "the guide\nlinked\n2\n"
+
+
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
@@ -265,6 +288,23 @@ def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_p
         env, taken = child_environment_for(profile, environ, ["B_KEY"])
         assert taken == ("A_TOKEN",) and env["B_KEY"] == "y" and "A_TOKEN" not in env
         assert (env.get("TMPDIR") == str(tmp_path)) is (name != "none")
+
+
+def test_without_network_build_tools_use_what_is_cached_and_do_not_try_again(tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    environ = {"HOME": str(tmp_path), "UV_OFFLINE": "0"}
+    envs = {}
+    for name in ("read", "write", "net", "none"):
+        profile = make_profile(
+            name, project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path / "t", environ=environ
+        )
+        envs[name], _ = child_environment_for(profile, environ)
+    assert [envs[name].get("CARGO_NET_OFFLINE") for name in envs] == ["true", "true", None, None]
+    assert envs["write"]["npm_config_offline"] == "true" and envs["write"]["UV_OFFLINE"] == "0"
+    assert envs["write"]["GOCACHE"] == str(tmp_path / "t/go-build") and "GOCACHE" not in envs["none"]
+    (tmp_path / ".cache/go-build").mkdir(parents=True)
+    profile = make_profile("write", project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path, environ=environ)
+    assert "GOCACHE" not in child_environment_for(profile, environ)[0]
 
 
 def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_session(tmp_path: Path) -> None:

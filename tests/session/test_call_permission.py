@@ -336,7 +336,7 @@ def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
     events, _ = say(opened(project, look, look, allow=level, settings=passes), "go")
     first, second = (result.text.splitlines() for result in results(events))
     assert first[0] == second[0] == "KEPT_TOKEN=hunter2" and len(second) == 2
-    assert first[1].startswith("[sandbox: not passed on: GH_TOKEN, MY_PASSWORD_FILE, OPENAI_API_KEY; ")
+    assert first[1].startswith("[sandbox: without GH_TOKEN, MY_PASSWORD_FILE, OPENAI_API_KEY (")
     assert "sandbox.env_pass" in first[1]
 
 
