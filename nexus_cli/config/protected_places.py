@@ -136,11 +136,11 @@ def own_paths(own: Places) -> tuple[Path, ...]:
 
 
 def shown_paths(own: Places) -> tuple[Path, ...]:
-    """Return what commands may read of nexus's own folders: what `nexus skill use` needs to print a guide.
+    """Return what of nexus's own folders commands may read: `nexus skill use` needs it, and it holds no secret.
 
-    Skills, and the record of what is trusted: paths of projects and hashes. Nothing that a link leads to.
+    Skills, and the record of what is trusted: paths of projects and hashes.
     """
-    return tuple(path for path in (own.config / "skills", own.data / "trust.json") if not os.path.islink(path))
+    return (own.config / "skills", own.data / "trust.json")
 
 
 class SecretPlaces:

@@ -131,10 +131,20 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
         _check_find(words[1:], folders)
     elif name == "git":
         _check_git(words[1:], folders)
+    elif name == "nexus":
+        _check_nexus([word.text for word in words[1:]])
     elif name in FREE:
         _check_row(words[1:], FREE[name], name, folders)
     else:
         raise NotFree(f"{_short(words[0].text)} is not on the list of commands that only read")
+
+
+def _check_nexus(texts: list[str]) -> None:
+    """Raise `NotFree` for what does more than list skills or print the guide of one."""
+    rest = [text for text in texts[2:] if text != "--json"]
+    named = texts[:2] == ["skill", "use"] and len(rest) == 1 and not rest[0].startswith("-")
+    if not named and (texts[:2] != ["skill", "list"] or rest):
+        raise NotFree("of nexus only `skill list` and `skill use NAME` are on the list of commands that only read")
 
 
 def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.config.child_environment import add_own_program
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import FOLDER
@@ -285,6 +286,7 @@ class CallPermission:
             from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET  # noqa: PLC0415
 
             env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
+        add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
         if taken:
             notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")

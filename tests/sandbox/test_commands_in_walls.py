@@ -245,6 +245,29 @@ def test_caches_that_do_not_exist_are_not_made_and_programs_are_never_writable(t
     assert not any(tmp_path.is_relative_to(path) for path in find_caches(tmp_path, {"GOCACHE": "/"}))
 
 
+def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
+    def act(scene: Scene) -> list[str]:
+        skills = scene.own.config / "skills"
+        (skills / "deploy").mkdir(parents=True)
+        (skills / "deploy/SKILL.md").write_text("the guide\n")
+        (scene.own.config / "mcp.json").write_text("SECRET")
+        (scene.home / "linked").mkdir()
+        (scene.home / "linked/SKILL.md").write_text("linked\n")
+        (skills / "linked").symlink_to(scene.home / "linked")
+        (skills / "evil").symlink_to(scene.home / ".ssh")
+        (scene.own.data / "trust.json").write_text("1\n")
+        look = "cd $NEXUS; cat config/skills/*/SKILL.md data/trust.json config/mcp.json data/l* config/skills/evil/*"
+        first = scene.text(f"({look}) 2>/dev/null; touch $NEXUS/config/skills/x $NEXUS/data/x 2>/dev/null || echo kept")
+        (scene.own.data / "new").write_text("2\n")
+        (scene.own.data / "new").replace(scene.own.data / "trust.json")
+        shutil.move(skills, scene.home / "skills")
+        skills.symlink_to(scene.home / "skills")
+        return [first, scene.text(f"({look}) 2>/dev/null", scene.profile("read"))]
+
+    first, second = in_scene(ground, act)
+    assert first == "the guide\nlinked\n1\nkept\n" and second == "the guide\nlinked\n2\n"
+
+
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
