@@ -50,6 +50,7 @@ COMMANDS = {
     "sessions": "List, show, search, export, fork, rename and delete sessions.",
     "config": "Show and change the settings.",
     "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
+    "why": "Explain a decision on a tool call: the rule or level, where it comes from, the profile.",
     "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
     "trust": "Trust this project's configuration: it can only tighten what you allow.",
     "model": "List the models that are usable now, with window, price and cache support.",

@@ -53,7 +53,7 @@ Continue = Annotated[
 Resume = Annotated[
     str,
     _text_option(
-        "--resume", "-r", metavar="ID", help="Resume a session: id, unique prefix, or name; plain nexus -r lists them."
+        "--resume", "-r", metavar="ID", help="Resume a session: id, its start or end, name; plain nexus -r lists them."
     ),
 ]
 PICK = "?"
@@ -69,7 +69,7 @@ Allow = Annotated[
     _text_option(
         "--allow",
         metavar="read|edit|run|all",
-        help="What runs without asking: reading in the project; also edits in it; also commands and the rest.",
+        help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
     ),
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]
@@ -78,7 +78,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SessionKey = Annotated[
     str,
-    _text_option("--session", metavar="ID", help="Id, unique prefix or name; default: the newest of this folder."),
+    _text_option("--session", metavar="ID", help="Id, its start or end, or name; default: the newest of this folder."),
 ]
 _LONG_NAMES = {"newest": "--continue", "directory": "--cd"}
 """The options that are not named like their values."""

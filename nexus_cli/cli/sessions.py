@@ -25,7 +25,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Sessions in the ledger.")
 LISTED = 50
 """Sessions that are listed unless a limit is given."""
-Key = Annotated[str, typer.Argument(metavar="ID", help="Id, unique prefix of one, or name.")]
+Key = Annotated[str, typer.Argument(metavar="ID", help="Id, its start or end, or name.")]
 
 
 @app.command("list")

@@ -41,7 +41,7 @@ TITLE = 100
 async def resume_session(context: CommandContext, rest: str) -> None:
     """Resume another session.
 
-    ID is an id, a unique prefix of one, or a name; without it choose among those of this folder, with --all among
+    ID is an id, its start or end, or a name; without it choose among those of this folder, with --all among
     all, also runs of `nexus ask`. The conversation is shown as it was.
     """
     ledger = require_ledger(context)
@@ -76,11 +76,14 @@ def _others(context: CommandContext, words: str = "", *, everywhere: bool = Fals
 
 
 def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
-    """Return the sessions to choose from: title; age, turns, cost and beginning of the id in columns."""
+    """Return the sessions to choose from: title; age, turns, cost and end of the id in columns."""
     if not sessions:
         return []
     now = local_now()
-    rows = [(format_age(one.updated, now), _turns(one), _cost(one), ledger.short_id(one.id)) for one in sessions]
+    ends = ledger.short_ids([one.id for one in sessions])
+    rows = [
+        (format_age(one.updated, now), _turns(one), _cost(one), end) for one, end in zip(sessions, ends, strict=True)
+    ]
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         Choice(info.id, _title(info), "  ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,7 +34,7 @@ RUN = "ask"
 SHOWN = "shown"
 """Memo: `text` that a person reads in the place of the message of its entry, which is ours."""
 SHOWN_ID = 6
-"""Characters of an id that people are shown, unless another session's id begins with them."""
+"""Characters at the end of an id that people are shown: its beginning is the time, alike for a quarter of an hour."""
 _NEAREST_AMONG = 500
 
 _COLUMNS = (
@@ -161,7 +163,7 @@ def search_titles(
     db: Database, words: str, folder: str | None, limit: int, *, runs: bool = True, without: str = ""
 ) -> tuple[list[SessionInfo], int]:
     """Return the sessions with an entry, but session `without`, that have each of `words` in name or first message or
-    as the beginning of the id, case aside: the `limit` used last, and how many there are."""
+    as a beginning of the id or of its shown part, case aside: the `limit` used last, and how many there are."""
     where, values = _of_front(folder, runs)
     where += " AND entries > 0 AND id <> ?"
     rows = db.all(
@@ -171,9 +173,17 @@ def search_titles(
     )
     wanted = replace_surrogates(words).casefold().split()
     texts = ((key, own.casefold(), text.casefold()) for key, own, text in rows)
-    found = [key for key, own, text in texts if all(word in text or own.startswith(word) for word in wanted)]
+    found = [key for key, own, text in texts if all(word in text or _is_part(own, word) for word in wanted)]
     infos = (db.one(f"SELECT {_COLUMNS} FROM sessions WHERE key = ?", key) for key in found[:limit])
     return [SessionInfo(*row) for row in infos if row], len(found)
+
+
+def _is_part(own: str, word: str) -> bool:
+    """True if `word` may be meant for the id `own`: it begins like the id, or like what is shown of it.
+
+    Of the latter a letter or two say nothing.
+    """
+    return own.startswith(word) or (len(word) > 2 and own[-SHOWN_ID:].startswith(word))
 
 
 def _of_front(folder: str | None, runs: bool) -> tuple[str, tuple[str, ...]]:
@@ -197,15 +207,14 @@ def _in_folder(folder: str | None) -> tuple[str, tuple[str, ...]]:
     return f"folder = ? AND NOT (recipe IN ({side_work}) AND entries=0)", (replace_surrogates(folder),)
 
 
-def short_id(db: Database, session: str) -> str:
-    """Return the shortest prefix of an id, of at least six characters, that no other session's id begins with."""
-    near = (
-        db.one("SELECT max(id) FROM sessions WHERE id < ?", session),
-        db.one("SELECT min(id) FROM sessions WHERE id > ?", session),
-    )
-    others = [row[0] for row in near if row and row[0]]
-    fits = (end for end in range(SHOWN_ID, len(session)) if not any(one.startswith(session[:end]) for one in others))
-    return session[: next(fits, None)]
+def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
+    """Return what people are shown of the ids `wanted`: the last six characters, all of it where these are another's.
+
+    `find` takes it.
+    """
+    ids = [str(row[0]) for row in db.all("SELECT id FROM sessions")]
+    uses = Counter(one[-SHOWN_ID:] for one in ids) + Counter(one[:SHOWN_ID] for one in ids)
+    return [one[-SHOWN_ID:] if uses[one[-SHOWN_ID:]] == 1 else one for one in wanted]
 
 
 def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
@@ -246,7 +255,7 @@ def is_empty(db: Database, key: int) -> bool:
 
 
 def find(db: Database, key: str) -> SessionInfo:
-    """Return the session that `key` names: a whole id, a prefix of one, or a name.
+    """Return the session that `key` names: a whole id, a prefix of one, its last characters (six or more), or a name.
 
     Raises `NexusError("usage", ...)` for none, with the nearest name, and for several, listing them.
     """
@@ -258,6 +267,8 @@ def find(db: Database, key: str) -> SessionInfo:
         f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",
         start, start + "~", key,
     )  # fmt: skip
+    if not rows and len(key) >= SHOWN_ID:
+        rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, ?) = ?", -len(start), start)
     exact = [row for row in rows if row[0] == start]
     if len(exact or rows) == 1:
         return SessionInfo(*(exact or rows)[0])

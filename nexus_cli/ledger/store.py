@@ -8,6 +8,7 @@ one `Ledger`, and several processes one file.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -94,7 +95,7 @@ class Ledger:
         return sessions.info(self.db, session)
 
     def find_session(self, key: str) -> SessionInfo:
-        """Return a session by id, unique prefix of an id, or name; `NexusError("usage", ...)` for none or several."""
+        """Return a session by id, its beginning or end, or name; `NexusError("usage", ...)` for none or several."""
         return sessions.find(self.db, key)
 
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
@@ -117,16 +118,16 @@ class Ledger:
         self, words: str, folder: str | None = None, limit: int = 50, *, runs: bool = True, without: str = ""
     ) -> tuple[list[SessionInfo], int]:
         """Return the sessions with an entry, but session `without`, that have each of `words` in name or first message
-        or as the beginning of the id: the `limit` used last, and how many there are."""
+        or as a beginning of the id or of its shown part: the `limit` used last, and how many there are."""
         return sessions.search_titles(self.db, words, folder, limit, runs=runs, without=without)
 
     def count_runs(self, folder: str) -> int:
         """Return how many sessions of `folder` are runs of `nexus ask`."""
         return sessions.count_runs(self.db, folder)
 
-    def short_id(self, session: str) -> str:
-        """Return the shortest prefix of an id, of at least six characters, that names no other session."""
-        return sessions.short_id(self.db, session)
+    def short_ids(self, wanted: Sequence[str]) -> list[str]:
+        """Return what people are shown of each of these ids: its last six characters where they name no other."""
+        return sessions.short_ids(self.db, wanted)
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
         """Return the last used sessions of a project, newest first, without those related to session `without`."""

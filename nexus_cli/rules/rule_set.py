@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from nexus_cli.config import trust
 from nexus_cli.config.paths import Places
@@ -57,6 +57,12 @@ class PermissionRule:
         where = f"{_with_tilde(self.file)} line {self.line}" if self.line else _with_tilde(self.file)
         return where or "this session"
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the rule as `nexus rules list --json` has it."""
+        return {
+            "decision": self.decision, "rule": self.text, "file": self.file, "line": self.line, "from": self.origin,
+        }  # fmt: skip
+
     def match(self, words: Sequence[Word]) -> Match:
         """Return whether a simple command fits; "maybe" where a word that decides it is not known."""
         for place, wanted in enumerate(self.argv):
@@ -89,6 +95,10 @@ class RuleSet:
     """One line for each rule that is not in force, with file and line."""
     broken: tuple[str, ...] = ()
     """Places of deny and ask rules for commands that cannot be read: until they are mended every command asks."""
+
+    def listed(self) -> list[PermissionRule]:
+        """Return all rules, the strictest first."""
+        return sorted(self.rules, key=lambda rule: DECISIONS.index(rule.decision))
 
     def of(self, decision: Decision, tool: str = "bash") -> list[PermissionRule]:
         """Return the rules of one decision for one tool."""

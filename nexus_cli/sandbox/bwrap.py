@@ -15,15 +15,16 @@ from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 def find_bwrap(project: Path | None, search: str | None = None) -> Path | None:
     """Return the real path of the first `bwrap` on the PATH that only its owner, root or us, can have put there.
 
-    One inside `project`, or that others can replace, is never used.
+    One inside `project`, or that others can replace, is never used. In a project that is `/` it is the system's.
     """
+    root = os.path.realpath(project) if project is not None else os.sep
     for folder in (search if search is not None else os.environ.get("PATH", "")).split(os.pathsep):
         found = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
         if found is None:
             continue
         program = Path(os.path.realpath(found))
-        outside = project is None or not any(
-            Path(path).is_relative_to(os.path.realpath(project)) for path in (program, os.path.realpath(folder))
+        outside = root == os.sep or not any(
+            Path(path).is_relative_to(root) for path in (program, os.path.realpath(folder))
         )
         if outside and all(map(_is_ours_alone, (program, *program.parents, *Path(found).parents))):
             return program
@@ -55,7 +56,12 @@ def bwrap_arguments(
         if is_below(path, covered):
             continue
         if os.path.isdir(path):
-            line += ["--tmpfs", path, *_show([one for one in profile.shown if is_below(str(one), [path])])]
+            line += ["--tmpfs", path]
+            for shown in profile.shown:
+                place = os.path.join(os.path.realpath(shown.parent), shown.name)
+                if is_below(place, (path,)):
+                    is_link = os.path.islink(place)
+                    line += ["--symlink", os.readlink(place), place] if is_link else ["--ro-bind-try", place, place]
             line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):
@@ -64,15 +70,6 @@ def bwrap_arguments(
         line += ["--cap-drop", "ALL"]
         line += [word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
     return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
-
-
-def _show(paths: Sequence[Path]) -> list[str]:
-    """Return what makes `paths` appear in an empty folder; a link stays one, and leads where the command may go."""
-    line: list[str] = []
-    for path in paths:
-        is_link = path.is_symlink()
-        line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
-    return line
 
 
 def _keep_read_only(carve_outs: Sequence[Path], profile: Profile) -> list[str]:

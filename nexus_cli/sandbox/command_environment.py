@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 
-from nexus_cli.sandbox.profile import Profile
+from nexus_cli.sandbox.profile import Profile, is_below
 
 _SECRET = re.compile(
     r"(?:.*_)?(?:TOKENS?|KEYS?|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT)|.*PASSWORD.*|.*_SECRET_.*",
@@ -41,8 +42,16 @@ def child_environment_for(
     if profile.name == "read":
         # git would otherwise refresh its index, and fail.
         env["GIT_OPTIONAL_LOCKS"] = "0"
+        env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
         env.pop("RIPGREP_CONFIG_PATH", None)
     return env, taken
+
+
+def _path_outside(path: str, profile: Profile) -> str:
+    """Return `PATH` without what is relative or in the project: `git` of a free command is that of the system."""
+    within = (str(profile.project), str(profile.cwd))
+    entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
+    return os.pathsep.join(entry for entry in entries if not is_below(os.path.realpath(entry), within))
 
 
 def is_secret(name: str) -> bool:

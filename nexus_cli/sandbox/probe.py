@@ -189,12 +189,14 @@ def _boot() -> str:
 def _read_proven(own: Places, setting: str) -> str:
     """Return the identity that was proven last for `setting`; "" if the file is not one that only we could write."""
     try:
-        with open(os.open(own.cache / _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as file:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(own.cache / _FILE, flags)) as file:
             about = os.fstat(file.fileno())
-            if about.st_uid != os.getuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            is_ours = about.st_uid == os.getuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not stat.S_ISREG(about.st_mode) or not is_ours:
                 return ""
             found = json.loads(file.read(4096)).get(setting, "")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return ""
     return found if isinstance(found, str) and _boot() else ""
 

@@ -58,7 +58,7 @@ class Profile:
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
     shown: tuple[Path, ...] = ()
-    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
+    """What can be read although it is in a hidden folder."""
     guarded: tuple[Path, ...] = ()
     """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
     git_folder: Path | None = None
@@ -102,9 +102,8 @@ def make_profile(
     hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
-    shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, shown=shown_paths(own), temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -113,7 +112,7 @@ def make_profile(
             notes.append(f"commands cannot write in {path}: it is or holds your home folder")
         else:
             writable.append(path)
-    if any(is_below(str(path), map(str, writable)) and path.exists() for path in hidden):
+    if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in hidden):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
@@ -128,7 +127,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
-        shown=shown,
+        shown=shown_paths(own),
         guarded=guarded if project in writable else (),
         git_folder=git_folder,
         network=name == "net",
@@ -155,7 +154,7 @@ def find_caches(home: Path, environ: Mapping[str, str]) -> list[Path]:
         moved = environ.get(variable, "") if variable else ""
         base = moved if os.path.isabs(moved) else os.path.join(home, folder) if folder else ""
         found += [Path(os.path.realpath(os.path.join(base, name))) for name in names if base]
-    return [path for path in found if path.exists() and not home.is_relative_to(path)]
+    return [path for path in found if os.path.exists(path) and not home.is_relative_to(path)]
 
 
 def find_worktree_folder(project: Path) -> Path | None:

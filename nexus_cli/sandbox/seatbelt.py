@@ -52,7 +52,7 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
     """Return the command line that runs `argv` in the walls of `profile`.
 
     Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths and carve-outs
-    come last. Of a carve-out the parents cannot be removed or renamed.
+    come last, and what is shown of them. Of a carve-out the parents cannot be removed or renamed.
     """
     lines = [_BASE, _NETWORK if profile.network else ""]
     if profile.unix_sockets and not profile.network:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.child_environment import add_own_program
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import FOLDER
 from nexus_cli.core.errors import NexusError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 PLANS = "plan mode only reads; answer with the plan"
 """Why a call is refused under `PLAN`."""
+BUILT_IN = "built in"
+"""The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
 COMMAND = "command"
 """The argument that makes a tool that runs something one for command lines."""
 
@@ -43,7 +45,11 @@ class Permission:
     command: CommandDecision | None = None
     """For a command line: its parts and its profile."""
     rule: str = ""
-    """The rule that decided, with its origin; "" where the level did."""
+    """The rule that decided, `deny bash(rm *)`; "" where none did."""
+    origin: str = ""
+    """Where that comes from, such as file and line of the rule; "" where the level decided."""
+    level: str = ""
+    """The level that was in force."""
 
     @property
     def profile(self) -> str:
@@ -53,20 +59,24 @@ class Permission:
     @property
     def is_plain(self) -> bool:
         """True if the level alone let a call through that runs nothing."""
-        return isinstance(self.verdict, Grant) and self.command is None and not self.rule
+        return isinstance(self.verdict, Grant) and self.command is None and not self.origin
 
-    def to_json(self, level: str) -> dict[str, Any]:
-        """Return what is recorded of the decision: what was decided at which level, by which rule, for which parts."""
+    @property
+    def ruling(self) -> str:
+        """Return the rule that decided with its origin, for a person; "" where none did."""
+        return f"{self.rule} ({self.origin})" if self.rule else ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is recorded of the decision, see `session/reports/decisions.py`."""
         words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
-        value: dict[str, Any] = {"decision": words[type(self.verdict)], "level": level}
-        if not isinstance(self.verdict, Grant):
-            value["why"] = self.verdict.why
-        if self.rule:
-            value["rule"] = self.rule
+        value: dict[str, Any] = {
+            "decision": words[type(self.verdict)], "level": self.level, "profile": self.profile or None,
+            "rule": self.rule or None, "from": self.origin or f"level {self.level}",
+        }  # fmt: skip
         if self.command:
-            made = self.command.to_json()
-            value |= {"profile": made["profile"], "parts": made["parts"], "why": made["why"]}
-        return value
+            value["parts"] = [part.to_json() for part in self.command.parts]
+        why = self.command.why if self.command else ""
+        return value | {"why": why if isinstance(self.verdict, Grant) else self.verdict.why}
 
 
 class CallPermission:
@@ -100,11 +110,28 @@ class CallPermission:
             return None
         with self._lock:
             self._read_rules()
-            if self._probe is None and level != "all":
+        return self._probe if level == "all" else self.find_walls()
+
+    def find_walls(self) -> BackendProbe | None:
+        """Return the backend of this system, None for a bare session. Blocks the first time."""
+        if self._settings is None:
+            return None
+        with self._lock:
+            if self._probe is None:
                 from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415
 
                 self._probe = find_backend(self._settings.backend, own=places(), project=self._project)
             return self._probe
+
+    def share_probe(self, other: CallPermission) -> None:
+        """Keep what `other`, of the session before, found of the system, if the settings are the same."""
+        if (self._settings, self._project) == (other._settings, other._project):
+            self._probe = other._probe
+
+    def has_walls(self) -> bool:
+        """True if commands can be confined here. Blocks the first time."""
+        found = self.find_walls()
+        return found is not None and found.backend != "none"
 
     def require_walls(self) -> None:
         """Raise `NexusError("config", ...)` where the settings require a sandbox and there is none."""
@@ -133,9 +160,10 @@ class CallPermission:
             found = self._decide_command(arguments, judged)
         else:
             found = self._decide_paths(tool, arguments, judged, targets)
-        if level == PLAN and isinstance(found.verdict, ApprovalNeed):
-            return replace(found, verdict=Denial(PLANS))
-        return found
+        reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
+        if level == PLAN and not isinstance(found.verdict, Denial) and not (reads and isinstance(found.verdict, Grant)):
+            return Permission(Denial(PLANS), found.command, level=level)
+        return replace(found, level=level)
 
     def _decide_command(self, arguments: Mapping[str, Any], level: str) -> Permission:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
@@ -151,17 +179,20 @@ class CallPermission:
             verdict = Denial(made.why)
         elif made.decision == "ask":
             verdict = ApprovalNeed(made.why, "run")
-        strictest = [part for part in made.parts if part.rule and part.decision == made.decision]
-        rule = f"{made.decision} {strictest[0].rule} ({strictest[0].source})" if strictest else ""
-        return Permission(verdict, made, rule)
+        deciding = [part for part in made.parts if part.decision == made.decision]
+        ruled = next((part for part in deciding if part.rule), None)
+        if ruled is not None:
+            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source)
+        is_free = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
+        return Permission(verdict, made, origin=BUILT_IN if is_free else "")
 
     def _decide_paths(
         self, tool: Tool, arguments: Mapping[str, Any], level: str, targets: Mapping[str, Path] | None
     ) -> Permission:
         rule = self._find_rule(tool, targets)
-        named = f"{rule.decision} {rule.text} ({rule.origin})" if rule else ""
+        named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
-            return Permission(Denial(named), rule=named)
+            return Permission(Denial("{} ({})".format(*named)), None, *named)
         opened = rule is not None and rule.decision == "allow"
         verdict = decide(
             tool, arguments, allow=level, cwd=self._cwd, project=self._project, config_dirs=self._config_dirs,
@@ -170,10 +201,10 @@ class CallPermission:
         if rule is None or level == "all":
             return Permission(verdict)
         if rule.decision == "ask" and isinstance(verdict, Grant):
-            return Permission(ApprovalNeed(named, "protected"), rule=named)
+            return Permission(ApprovalNeed("{} ({})".format(*named), "protected"), None, *named)
         if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind == "edit"):
-            return Permission(Grant(), rule=named)
-        return Permission(verdict, rule=named if isinstance(verdict, Grant) else "")
+            return Permission(Grant(), None, *named)
+        return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict)
 
     def _find_rule(self, tool: Tool, targets: Mapping[str, Path] | None) -> PermissionRule | None:
         if self._settings is None or not self._has_rules():
@@ -199,13 +230,30 @@ class CallPermission:
             self._rules = read_rules(places(), self._project, tuple(discover_tools()))
         return self._rules
 
+    def rules_in_force(self) -> RuleSet:
+        """Return the rules that decide here. Blocks the first time."""
+        with self._lock:
+            return self._read_rules()
+
     def store_rules(self, rules: Sequence[str]) -> None:
         """Add allow rules to the personal settings; they hold at once. Raises `NexusError` if they cannot be
         written."""
-        from nexus_cli.config.settings_file import change_list  # noqa: PLC0415
-
         for rule in rules:
-            change_list(places(), defaults_dir(), "rules.allow", rule, add=True)
+            self.add_rule(f"allow {rule}")
+
+    def add_rule(self, typed: str) -> bool:
+        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once."""
+        from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
+
+        added = add_rule(typed, tuple(discover_tools()))
+        self._rules = None
+        return added
+
+    def remove_rule(self, typed: str) -> None:
+        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more."""
+        from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
+
+        remove_rule(typed, self.rules_in_force())
         self._rules = None
 
     def make_walls(self, profile: ProfileName) -> CommandWalls:
@@ -241,11 +289,17 @@ class CallPermission:
         add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
         if taken:
-            notes.append(f"not passed on: {', '.join(taken)}; the setting sandbox.env_pass lets a name through")
+            notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
         return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
+
+    def take_over(self, earlier: CallPermission) -> None:
+        """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""
+        self._temp, earlier._temp = earlier._temp, None
+        self._told |= earlier._told
+        earlier.close()
 
     def close(self) -> None:
         """Release walls and temporary files; twice does no harm."""

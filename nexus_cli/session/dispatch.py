@@ -61,7 +61,10 @@ SAID_NO = "person"
 SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 DECISION = "decision"
-"""Memo: what was decided on the call of its entry, and the person's answer, where that was more than a plain read."""
+"""Memo: what was decided on the call of its entry, and the person's answer, see `session/reports/decisions.py`. A call
+without one was let through by the level, or could not run."""
+ALLOWED = "allowed for this session"
+"""The origin of a decision that an "always" of the person made before."""
 RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
@@ -330,9 +333,11 @@ class Dispatcher:
         verdict = found.verdict
         if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
             verdict = ApprovalNeed("this run confirms what changes something", CONFIRM)
+            found = replace(found, rule="", origin=f"limit {CONFIRM}")
         if isinstance(verdict, ApprovalNeed):
             scope = approval_scope(tool, checked, verdict.kind, targets, found.profile)
-            verdict = Grant() if scope in self.always else verdict
+            if scope in self.always:
+                return replace(found, verdict=Grant(), rule="", origin=ALLOWED)
         return replace(found, verdict=verdict)
 
     async def _ask(self, lane_state: LaneState, first: ToolCall, approver: Approver) -> None:
@@ -381,9 +386,9 @@ class Dispatcher:
     def withdraw_questions(self) -> None:
         """Allow the calls that are asked about and need no answer any more: level or scopes have changed."""
         for call_id, (asked, task) in self._step.unanswered.items():
-            verdict = self._decide(asked.tool, asked.checked, asked.targets).verdict
-            if call_id not in self._step.answers and isinstance(verdict, Grant):
-                self._step.answers[call_id] = Allow()
+            found = self._decide(asked.tool, asked.checked, asked.targets)
+            if call_id not in self._step.answers and isinstance(found.verdict, Grant):
+                self._step.answers[call_id], self._step.decided[call_id] = Allow(), found
                 # Not at once: a task that is cancelled before its first step would emit no answer.
                 asyncio.get_running_loop().call_soon(task.cancel)
 
@@ -416,7 +421,7 @@ class Dispatcher:
         scope = approval_scope(tool, checked, need.kind, targets, found.profile)
         what = f"{tool.name} {self._subject(tool, call)}"
         always = always_text(scope, self.project)
-        question = Question(call, what, need.why, detail, always, need.kind, profile=found.profile, rule=found.rule)
+        question = Question(call, what, need.why, detail, always, need.kind, profile=found.profile, rule=found.ruling)
         if found.command is not None:
             parts = tuple(part.to_json() for part in found.command.parts)
             question = replace(question, parts=parts, stores=found.command.prefixes)
@@ -451,14 +456,26 @@ class Dispatcher:
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         message = Message(Role.TOOL, text, tool_call_id=call.id)
         noted = {RESULT: result_note(result, seconds)}
-        decided = self._step.decided.get(call.id)
-        if decided is not None and not decided.is_plain:
-            answer = describe_answer(self._step.answers.get(call.id))
-            noted[DECISION] = decided.to_json(self.limits.allow or "read") | answer
+        if decision := self._decision(call, result):
+            noted[DECISION] = decision
         entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
         lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
+
+    def _decision(self, call: ToolCall, result: ToolResult) -> dict[str, Any]:
+        """Return what is recorded of the decision on a call; nothing where the level let it through."""
+        decided, refusal = self._step.decided.get(call.id), self._refusals.get(call.id)
+        if decided is not None and not decided.is_plain:
+            asked = isinstance(decided.verdict, ApprovalNeed)
+            made = decided.to_json() | (describe_answer(self._step.answers.get(call.id)) if asked else {})
+        elif refusal is not None and result.denied:
+            made = {"decision": "deny", "level": self.limits.allow or "read", "from": f"limit {refusal.limit}"}
+            made["why"] = refusal.why
+        else:
+            return {}
+        subject = self._subject(self.registry.get(call.name), call)
+        return {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
 
     def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
         self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)

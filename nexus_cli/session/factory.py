@@ -25,7 +25,7 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import compose_limits
+from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
@@ -104,6 +104,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     if made.id == earlier.id:
         made.take_over(earlier)
     else:
+        earlier.state.dispatcher.permission.close()
         ledger.release(earlier.id)
     return made
 
@@ -208,7 +209,7 @@ class _Factory:
             options, info, self.recipe, budget, count=counter.count, log=log, clock=self.clock,
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
-            runs=approver is not None or limits.allow == "all", **facts.source_fields(),
+            runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
             **SessionSources(context, log.seen_files, waiting).source_fields(),
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()

@@ -64,7 +64,7 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
         why, hint = f"there is no session in {options.cwd}", "Omit --continue to start one"
         if run := ledger.newest_session(folder):
             why = f"there is no session in {options.cwd}, only runs of `nexus ask`"
-            hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_id(run.id)}"
+            hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_ids([run.id])[0]}"
         raise NexusError("usage", "nothing to continue", why, hint)
     return newest
 

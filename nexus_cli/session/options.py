@@ -27,7 +27,7 @@ class Options:
     front: str = "ask"
     """The front end, and its recipe: that of a new session, and of one that was begun in another front end."""
     resume: str = ""
-    """Id, unique prefix or name of the session to go on with."""
+    """Id, its start or end, or name of the session to go on with."""
     newest: bool = False
     """Go on with the newest session of the folder; in the REPL runs of `nexus ask` do not count."""
     allow: str | None = None

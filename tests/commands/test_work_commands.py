@@ -138,8 +138,20 @@ def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:
     assert {limit["name"] for limit in shown(context, "why")["limits"]} == {"max_steps", "allow"}
     text = FORMS["why"](shown(context, "why mode"), 80)
     assert text == "mode has no limit."
-    with pytest.raises(NexusError, match="it must be one of max_steps"):
+    with pytest.raises(NexusError, match="no call of this session has this id, and no limit this name"):
         context.run("why nonsense")
+
+
+def test_why_explains_the_decision_on_a_call(context: FakeContext) -> None:
+    context.provider.script = lambda request: (
+        "done" if len(request.messages) > 2 else [("bash", {"command": "touch made"})]
+    )
+    context.turn("go")
+    context.run("why")
+    (row,) = context.shown[-2][1]["decisions"]
+    assert context.shown[-1][0] == "why" and row["subject"] == "touch made"
+    value = shown(context, f"why {row['id']}")
+    assert (value["decision"], value["from"], value["ran"]) == ("ask", "level read", False)
 
 
 def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:

@@ -35,11 +35,12 @@ from nexus_cli.session.recipes import project_recipes
 
 VALUES: tuple[SettingValue, ...] = (
     "all", "edit", "run", "read", "openai/theirs", "middle_out", "oldest_first", *MODES, "dark", "light",
-    "vi", "emacs", True, False, 1, 2, 7, 5000, 10**6, 0.11, 0.29, 0.35, 0.5, 0.9, 1.0, 99.5, 10_000.0,
+    "vi", "emacs", "off", ("bash(ls *)",), ("/",), ("SECRET",),
+    True, False, 1, 2, 7, 5000, 10**6, 0.11, 0.29, 0.35, 0.5, 0.9, 1.0, 99.5, 10_000.0,
 )  # fmt: skip
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})
-MAY_SET -= {"compact.model"}
+MAY_SET = MAY_SET - {"compact.model"} | {"rules.ask", "rules.deny"}
 """All that a project may set, once it is trusted."""
 
 
@@ -152,8 +153,8 @@ FILES: dict[str, str] = {
     "sitecustomize.py": f"open({MARK!r}, 'w')\n",
     "litellm.py": f"open({MARK!r}, 'w')\n",
     "tomllib.py": f"open({MARK!r}, 'w')\n",
-    "git": f"#!/bin/sh\ntouch {MARK}\n",
-    "rg": f"#!/bin/sh\ntouch {MARK}\n",
+    "git": f"#!/bin/sh\ntouch {MARK}\necho pirate\n",
+    "rg": f"#!/bin/sh\ntouch {MARK}\necho pirate\n",
     "run": f"#!/bin/sh\ntouch {MARK}\n",
     "a.txt": "text\n",
 }
@@ -209,12 +210,14 @@ def test_nothing_of_a_project_runs_or_is_redirected_while_a_session_works_in_it(
         ("write_file", {"path": "new.txt", "content": "x\n"}),
         ("edit_file", {"path": "a.txt", "edits": [{"old": "text", "new": "words"}]}),
         ("write_file", {"path": ".nexus/config.toml", "content": "x"}), ("bash", {"command": "true"}),
+        ("bash", {"command": "git branch"}), ("bash", {"command": "rg text"}), ("bash", {"command": "touch made"}),
     ]  # fmt: skip
     played = Played(lambda request: "done" if any(m["role"] == "tool" for m in request.messages) else calls)
     settings = loaded_in(hostile).settings
     session = open_session(Options(hostile, MODEL, allow="edit"), settings, approver=None, provider=played)
     _, told = say(session, "work")
-    assert [row["tool"] for row in told.denied] == ["write_file", "bash"] and told.ok, told
+    refused = [row["subject"] for row in told.denied]
+    assert refused == [".nexus/config.toml", "git branch", "touch made"] and told.ok, told
     assert "pirate" not in json.dumps(played.seen) and session.state.limits.allow == "edit"
     assert not list(hostile.rglob(MARK)) and (hostile / "a.txt").read_text() == "words\n"
     asyncio.run(session.aclose())

@@ -56,14 +56,16 @@ def test_the_newest_session_of_a_folder_is_the_one_used_last(ledger: Ledger, mak
 def test_a_session_is_found_by_id_beginning_or_name(ledger: Ledger, make: SimpleNamespace) -> None:
     one = make.new(ledger, at="2026-01-01T00:00:00.000Z", name="parser fix")
     two = make.new(ledger, at="2030-01-01T00:00:00.000Z")
-    for key in (one.id, one.id.lower(), one.id[:10], "parser fix", " parser  fix "):
+    for key in (one.id, one.id.lower(), one.id[:10], one.id[-6:], "parser fix", " parser  fix "):
         assert ledger.find_session(key).id == one.id
     assert ledger.find_session(two.id[:8]).id == two.id
     ledger.rename_session(two.id, "second")
     assert ledger.find_session("second").id == two.id
 
 
-@pytest.mark.parametrize(("key", "says"), [("parser fi", "Did you mean `parser fix`"), ("", "empty"), ("*", "no id")])
+@pytest.mark.parametrize(
+    ("key", "says"), [("parser fi", "Did you mean `parser fix`"), ("", "empty"), ("*", "no session has")]
+)
 def test_an_unknown_key_names_the_nearest(ledger: Ledger, make: SimpleNamespace, key: str, says: str) -> None:
     make.new(ledger, name="parser fix")
     with pytest.raises(NexusError) as caught:
@@ -161,7 +163,7 @@ def test_a_search_of_titles_reaches_every_session_and_counts_those_beyond_its_li
     ledger.rename_session(made[0].id, "login page")
     found, count = ledger.search_titles("", "/p", 2, runs=False)
     assert [info.id for info in found] == [made[4].id, made[3].id] and count == 5, "an empty session is none"
-    for words, sought in (("LOGIN 0", 0), ("ärger 3", 3), (made[2].id[:20].lower(), 2)):
+    for words, sought in (("LOGIN 0", 0), ("ärger 3", 3), (made[2].id[:20].lower(), 2), (made[1].id[-6:-1].lower(), 1)):
         found, count = ledger.search_titles(words, "/p", 2)
         assert [info.id for info in found] == [made[sought].id] and count == 1, words
     assert ledger.search_titles("login 1", "/p") == ([], 0), "every word counts"
@@ -183,10 +185,13 @@ def test_runs_of_ask_are_kept_apart_and_found_when_asked_for(ledger: Ledger, mak
     assert ledger.newest_session("/p", runs=False) == ledger.session(run.id), "from now on it is a session"
 
 
-def test_a_short_id_names_one_session_and_has_six_characters_or_more(ledger: Ledger, make: SimpleNamespace) -> None:
-    near = [make.new(ledger, at=f"2026-01-01T00:00:00.{number}00Z") for number in range(3)]
-    far = make.new(ledger, at="2029-06-01T00:00:00.000Z")
-    assert len(ledger.short_id(far.id)) == 6 and len(ledger.short_id(near[0].id)) > 6
-    assert [ledger.find_session(ledger.short_id(info.id)).id for info in (*near, far)] == [
-        info.id for info in (*near, far)
-    ]
+def test_a_short_id_is_the_end_of_the_id_and_names_one_session(ledger: Ledger, make: SimpleNamespace) -> None:
+    ids = [make.new(ledger).id for _ in range(3)]
+    short = ledger.short_ids(ids)
+    assert short == [one[-6:] for one in ids], "made in one moment they have one beginning"
+    assert [ledger.find_session(one.lower()).id for one in short] == ids
+    for twin in ("7" * 20 + ids[0][-6:], ids[1][-6:] + "7" * 20):
+        ledger.db.run("UPDATE sessions SET id = ? WHERE id = ?", twin, make.new(ledger).id)
+    assert ledger.short_ids(ids) == [ids[0], ids[1], short[2]], "the whole id where another has these characters"
+    with pytest.raises(NexusError, match="matches 2 sessions"):
+        ledger.find_session(short[0])

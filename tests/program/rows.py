@@ -12,6 +12,8 @@ REFUSED = {"default": calls(("bash", {"command": "touch refused"}))}
 BROKEN_AT_OPENING = "import nexus_cli.tools.registry as r; r.ToolRegistry.get_definitions = lambda self: 1 // 0"
 BROKEN_IN_THE_TURN = "import nexus_cli.session.dispatch as d; d.Dispatcher.run = lambda self, engine, calls: 1 // 0"
 
+NO_WALLS = "import nexus_cli.sandbox.probe as p; p._candidates = lambda *_: []"
+
 
 @dataclass(frozen=True)
 class Row:
@@ -66,6 +68,8 @@ ROWS = (
     Row("price", 2, "usage", arguments=("--max-cost", "1", "hi"), settings=QUICK, session=False, requests=0,
         says="config set"),
     Row("config", 2, "config", settings="allow = 3\n", session=False, requests=0, says="config.toml, line 1"),
+    Row("no_sandbox", 2, "config", settings=QUICK + PRICED + '[sandbox]\nbackend = "required"\n', bug=NO_WALLS,
+        session=False, requests=0, says="nexus doctor"),
     Row("no_model", 2, "config", env=KEYLESS, installed=True, session=False, requests=0,
         says="export ANTHROPIC_API_KEY="),
     Row("no_key", 2, "auth", arguments=("-m", "anthropic/claude-sonnet-4-5", "hi"), requests=0,

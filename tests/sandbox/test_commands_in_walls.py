@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_environment import child_environment_for, is_secret
-from nexus_cli.sandbox.profile import TempFolder, find_caches, make_profile
+from nexus_cli.sandbox.profile import ProfileName, TempFolder, find_caches, make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.tools.process_tree import find_group
 
@@ -145,6 +146,42 @@ def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground
 
     first, hidden, later = in_scene(ground, act)
     assert first == later == "plain" and "SECRET" not in hidden
+
+
+def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[str, bool]:
+        folder = Path(tempfile.mkdtemp(prefix="nexus-walls-", dir="/dev/shm"))
+        try:
+            (folder / "ledger").write_text("SECRET")
+            own = Places(scene.own.config, folder, scene.own.cache, scene.own.log)
+            profile = make_profile(
+                "write", project=scene.project, cwd=scene.project, own=own, temp=None, environ=scene.environ
+            )
+            return scene.text(f"cat {folder}/ledger; echo x > {folder}/made", profile), (folder / "made").exists()
+        finally:
+            shutil.rmtree(folder)
+
+    text, made = in_scene(ground, act)
+    assert "SECRET" not in text and not made
+
+
+def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
+    def act(scene: Scene) -> list[str]:
+        own = scene.own
+        for path, text in (
+            (own.config / "skills/deploy/SKILL.md", "GUIDE"), (own.data / "trust.json", "RECORD"),
+            (own.config / "config.toml", "SECRET"), (own.data / "ledger.db", "SECRET"),
+        ):  # fmt: skip
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        words = f"cat {own.config}/skills/*/SKILL.md {own.data}/trust.json; cat {own.config}/*.toml {own.data}/*.db"
+        words += f"; echo FORGED > {own.config}/skills/deploy/SKILL.md; echo FORGED > {own.data}/trust.json"
+        names: tuple[ProfileName, ...] = ("read", "write", "net")
+        return [scene.text(words, scene.profile(name)) for name in names] + [(own.data / "trust.json").read_text()]
+
+    *texts, record = in_scene(ground, act)
+    assert all("GUIDE" in text and "RECORD" in text and "SECRET" not in text for text in texts)
+    assert record == "RECORD"
 
 
 def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Ground) -> None:

@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +78,20 @@ def test_a_cache_file_cannot_name_a_backend_that_is_not_there(own: Places, monke
 
 @needs_landlock
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b'"x"', b"\xff", b'{"landlock": 3}', b'{"landlock": "none"}', b"{" * 99999]
+    "text", [b"", b"[]", b'"x"', b"\xff", b'{"landlock": 3}', b'{"landlock": "none"}', b"{" * 99999, b"[" * 99999]
 )
 def test_a_damaged_cache_file_counts_as_none(own: Places, tries: list[Backend], text: bytes) -> None:
     own.cache.mkdir(parents=True)
     (own.cache / "sandbox.json").write_bytes(text)
     assert find_backend("landlock", own=own).backend is Backend.LANDLOCK and len(tries) == 1
+
+
+@needs_landlock
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_in_the_place_of_the_cache_holds_nothing_up(own: Places, make: Callable[[Path], None]) -> None:
+    own.cache.mkdir(parents=True)
+    make(own.cache / "sandbox.json")
+    assert find_backend("landlock", own=own).backend is Backend.LANDLOCK
 
 
 @needs_landlock
@@ -158,6 +166,7 @@ def test_a_bwrap_that_others_can_put_there_is_never_used(tmp_path: Path) -> None
     system = str(real.parent)
     for named in (str(project), str(shared), "project", ""):
         assert find_bwrap(project, os.pathsep.join((named, system))) == real
+    assert find_bwrap(Path("/"), system) == real
     (project / "link").symlink_to(safe)
     assert find_bwrap(project, str(project / "link")) is None
     (safe / "bwrap").unlink()

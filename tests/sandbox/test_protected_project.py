@@ -309,3 +309,30 @@ def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
         (scene.project / "AGENTS.md").chmod(0)
 
     assert in_user(ground.user, lambda: act(fill)) == 24
+
+
+def test_a_folder_with_very_many_files_takes_nothing_from_the_protection_of_others(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_FILES", 30)
+    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_BYTES", 900)
+    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_MOUNTS", 3)
+    harm = (
+        "echo x > .git/hooks/pre-merge; git config core.fsmonitor x; echo x >> .git/modules/a/b/config;"
+        "echo x > .envrc; echo x >> .agents/top; echo x >> .vscode/tasks.json;"
+        "for i in {1..50}; do echo > .husky/$i; done"
+    )
+
+    def act() -> bool:
+        with open_scene(ground) as scene:
+            prepare(scene)
+            for number in range(60):
+                path = scene.project / f".agents/deep/{number}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("x" * 100)
+            (scene.project / ".agents/top").write_text("mine")
+            before = shape(scene.project)
+            scene.run(harm)
+            return shape(scene.project) == before
+
+    assert in_user(ground.user, act)

@@ -132,3 +132,11 @@ def test_of_an_unknown_layer_nothing_is_claimed() -> None:
     assert (made["by"], made["hint"]) == ("elsewhere", "")
     assert describe_denials([made], "x").endswith("Not for this run.")
     assert describe_denials((), "x") == ""
+
+
+def test_plan_mode_only_reads_whatever_the_rules_allow(tmp_path: Path) -> None:
+    places().config.mkdir(parents=True)
+    places().settings.write_text('[rules]\nallow = ["bash(touch *)", "write_file(b.txt)"]\n')
+    line = told(tmp_path, RUN, WRITE, ("bash", {"command": "cat a.txt"}), allow="plan")
+    assert line.startswith("2 calls were refused: bash touch made; write_file b.txt.")
+    assert not (tmp_path / "made").exists() and not (tmp_path / "b.txt").exists()

@@ -41,7 +41,7 @@ def conversation(**more: Any) -> list[Any]:
     return [
         {"thinking": "Look first.", "text": "I look at it first.", **call("read_file", path="shop.py")},
         call("edit_file", path="shop.py", edits=EDITS),
-        call("bash", command="echo no tests here; exit 3"),
+        call("bash", command="sh -c 'echo no tests here; exit 3'"),
         {"text": ANSWER, **more},
     ]
 

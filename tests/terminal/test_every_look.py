@@ -37,7 +37,7 @@ UNREADABLE = {
 COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context")
 """Screens whose colours are kept, at 100 columns."""
 MASKS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{4,12}\b"), "01......"),
+    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)"), "......"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "0000-00-00 00:00"),
     (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
     (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),
@@ -45,6 +45,7 @@ MASKS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r" - (?=of 112k)"), " 0k "),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:00000"),
     (re.compile(r"\$0\.\d+"), "$0.00"),
+    (re.compile(r"(?<=\$0\.00)( +)[0-9A-HJKMNP-TV-Z]{6}\b"), r"\1......"),
     (re.compile(r"(?s)(?<=\nhost  )       .*?(?=\ntools )|(?<=\nproject  )    .*?(?=\nmemory )"), " ..."),
 ]
 """What differs from run to run, beside what every kept screen is masked for."""
@@ -124,13 +125,14 @@ class Walk:
         self.screens += [f"== {name}", *masked(name, rows[new:])]
         if self.made.dumb:
             return
-        wrong = {cell.fg for row in cells for cell in row if UNREADABLE[self.look].fullmatch(cell.fg)}
-        wrong |= {f"on {cell.bg}" for row in cells for cell in row if cell.bg != "default"}
+        kinds = {cell for row in cells for cell in row}
+        wrong = {cell.fg for cell in kinds if UNREADABLE[self.look].fullmatch(cell.fg)}
+        wrong |= {f"on {cell.bg}" for cell in kinds if cell.bg != "default"}
         assert not wrong, f"{name}, {self.look}: {wrong}\n" + "\n".join(styled(cells))
         bold = "".join(cell.data for row in cells for cell in row if cell.bold)
         self.bold += [f"== {name}", *masked("context", bold.split("\n"))]
         if name in COLOURED:
-            self.styles += [f"== {name}", *masked(name, styled(cells)[new:])]
+            self.styles += [f"== {name}", *masked(name, styled(cells[new:]))]
 
 
 def masked(name: str, rows: list[str]) -> list[str]:
@@ -184,7 +186,7 @@ def press_keys(walk: Walk) -> None:
     walk.send("?")
     walk.meet("keys", "Shift+Tab")
     walk.send(ESCAPE)
-    walk.meet("edit", "press Esc again")
+    walk.meet("edit", "Esc again edits")
     walk.made.send(ESCAPE)
     walk.meet("edited", "Edit and send again.")
     walk.made.send(ctrl("c"))

@@ -29,7 +29,7 @@ def sent(made: Repl) -> str:
 
 
 def test_from_claude_code(repl: Opens) -> None:
-    script = [call("bash", command="sleep 30"), "The till is done.", "That is a shop.", "NEXUS.md is written."]
+    script = [call("bash", command="touch a; sleep 30"), "The till is done.", "That is a shop.", "NEXUS.md is written."]
     made = repl(script, files=FILES, rows=40, columns=120)
     made.say("mend the till", ends=False)
     made.asked_about("bash")
@@ -58,9 +58,9 @@ def test_from_claude_code(repl: Opens) -> None:
 
 
 def test_from_codex(repl: Opens) -> None:
-    commands = [call("bash", command=f"echo {word}") for word in ("one", "two", "two", "three")]
+    commands = [call("bash", command=f"echo {word} > said") for word in ("one", "two", "two", "three")]
     made = repl(
-        [*commands, "All three.", "I see the change.", call("bash", command="sleep 30")],
+        [*commands, "All three.", "I see the change.", call("bash", command="touch a; sleep 30")],
         files=FILES,
         rows=40,
         columns=120,

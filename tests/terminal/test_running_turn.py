@@ -42,7 +42,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     (made.folder / "go").touch()
     made.wait_for("All done.")
     made.idle()
-    assert not rows(made, "○ ") and "    ... 5 lines before: /transcript" in made.lines()
+    assert not rows(made, "○ ") and "    ... 6 lines before: /transcript" in made.lines()
 
     made.say("again")
     address = made.place.environment["OPENAI_API_BASE"].split("/")[2]
@@ -80,7 +80,7 @@ def test_a_dumb_terminal_gets_a_line_for_each_attempt_and_the_transcript_printed
 @pytest.mark.parametrize("on", [True, False])
 def test_who_is_away_is_called_unless_the_setting_is_off(repl: Opens, on: bool) -> None:
     soon = "import nexus_cli.ui.screen.notification as notification\nnotification.AWAY = 0.3\n"
-    script = [{"delay": 0.6, "calls": [{"name": "bash", "arguments": {"command": "true"}}]}, "All done."]
+    script = [{"delay": 0.6, "calls": [{"name": "bash", "arguments": {"command": "make"}}]}, "All done."]
     made = repl(script, settings=f"[ui]\nnotify = {str(on).lower()}\n", bug=soon)
     made.say("go", ends=False)
     made.asked_about("bash")

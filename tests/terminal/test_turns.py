@@ -245,7 +245,7 @@ def test_several_calls_of_a_step_are_one_list_and_a_level_answers_what_it_allows
     calls = [
         {"name": "bash", "arguments": {"command": "echo one > made"}},
         {"name": "write_file", "arguments": {"path": "b.txt", "content": "two\n"}},
-        {"name": "bash", "arguments": {"command": "cat made"}},
+        {"name": "bash", "arguments": {"command": "cat made | tee copy"}},
         {"name": "bash", "arguments": {"command": "echo never > never"}},
     ]
     made = repl([{"calls": calls}, "well then"], columns=columns, rows=40, env={"TERM": term})
@@ -268,7 +268,7 @@ def test_several_calls_of_a_step_are_one_list_and_a_level_answers_what_it_allows
     made.send("not that one\r")
     made.wait_for("well then")
     made.idle()
-    assert sorted(path.name for path in made.folder.iterdir()) == ["b.txt", "made"]
+    assert sorted(path.name for path in made.folder.iterdir()) == ["b.txt", "copy", "made"]
     assert "Declined: not that one" in sent(made) and "one\\n" in sent(made)
     assert made.times("+ two") == 1
 

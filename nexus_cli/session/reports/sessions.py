@@ -32,7 +32,8 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) ->
     out of them; without a folder those of all folders, with the runs."""
     found = ledger.sessions(folder, limit, runs=folder is None)
     runs = 0 if folder is None else ledger.count_runs(folder)
-    values = [{**session_value(info), "short": ledger.short_id(info.id)} for info in found]
+    short = ledger.short_ids([info.id for info in found])
+    values = [{**session_value(info), "short": end} for info, end in zip(found, short, strict=True)]
     total = ledger.count_sessions(folder, runs=folder is None)
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
 

@@ -14,6 +14,7 @@ from nexus_cli.ui.cells import cells, cut, expand_tabs, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
 from nexus_cli.ui.render.unified_diff import diff_text, looks_like_diff
+from nexus_cli.ui.reports.permissions import CONFINED
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 HEAD_LINES, TAIL_LINES = 120, 80
@@ -147,15 +148,6 @@ def _reason(question: Question) -> str:
     """Return why it is asked, where that is more than that the call runs a command or changes a file."""
     why = "" if question.kind in ("run", "edit") else one_line(question.why)
     return f" ({why})" if why else ""
-
-
-CONFINED = {
-    "read": "confined: writes nothing, no network",
-    "write": "confined: writes in the project, no network",
-    "net": "confined: writes in the project, with network",
-    "none": "not confined",
-}
-"""What a command in a profile may do, for a person."""
 
 
 def _confinement_text(question: Question) -> str:

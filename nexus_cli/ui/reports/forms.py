@@ -14,6 +14,7 @@ from nexus_cli.ui.reports import (
     context,
     context_summary,
     memory,
+    permissions,
     plan,
     sessions,
     status,
@@ -24,7 +25,7 @@ from nexus_cli.ui.reports.lines import Value
 from nexus_cli.ui.reports.look import Look
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
-_MODULES = (compaction, context, context_summary, memory, plan, sessions, status, transcript, usage)
+_MODULES = (compaction, context, context_summary, memory, permissions, plan, sessions, status, transcript, usage)
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}
 )

@@ -1,4 +1,4 @@
-"""Text of status, checks, trust, tools, permissions, denials, skills, models, limits and help."""
+"""Text of status, checks, trust, tools, skills, models, limits and help."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
+from nexus_cli.ui.reports.permissions import sandbox_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 WIDE = 50
@@ -63,6 +64,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value["memory"] is not None:
         yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
+    if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
+        yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
     if "warm" in value:
         yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]
@@ -139,20 +142,6 @@ def tools_text(value: Value, width: int) -> str:
     total = sum(tool["tokens"] or 0 for tool in tools)
     foot = f"{number(total)} tokens of schemas in every request. Level: {value['level']}; /permissions changes it."
     return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])
-
-
-def permissions_text(value: Value, width: int) -> str:
-    """Return the levels, the one in force, and what was allowed for the session."""
-    lines = []
-    for level in value["levels"]:
-        mark = "*" if level["name"] == value["level"] else " "
-        lines += filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
-    lines += ["", *filled(f"Set by: {value['bound_by']}. /permissions LEVEL sets it for this session.", width)]
-    allowed = value.get("allowed", [])
-    if allowed:
-        lines += ["", *filled("Allowed for this session:", width)]
-        lines += [line for one in allowed for line in filled(one, width, "    ", "  - ")]
-    return "\n".join(lines)
 
 
 def skills_text(value: Value, width: int) -> str:

@@ -28,7 +28,7 @@ from prompt_toolkit.keys import Keys
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
-from nexus_cli.ui.screen.question import QuestionPanel, expire
+from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire
 
 ESCAPE_SECONDS = 0.05
 """How long an Esc may be the beginning of another key."""
@@ -108,19 +108,23 @@ def screen_bindings(box: InputArea, panel: QuestionPanel, picker: PickerPanel, r
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer) & ~has_focus(picker.buffer))
     stops = Stops(reach)
     of_fields = [_of_field(panel, reach, stops), picker_bindings(picker)]
-    return merge_key_bindings([of_box, _of_box(box, reach, stops), *of_fields, _of_both(reach)])
+    return merge_key_bindings([of_box, _of_box(box, panel, reach, stops), *of_fields, _of_both(reach)])
 
 
-def _of_box(box: InputArea, reach: ScreenActions, stops: Stops) -> KeyBindings:
+def _of_box(box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
     made = KeyBindings()
-    _bind_lines(made, box, reach)
+    _bind_lines(made, box, panel, reach)
     _bind_escape(made, box, reach, stops)
     _bind_control(made, box, reach, stops)
     return made
 
 
-def _bind_lines(made: KeyBindings, box: InputArea, reach: ScreenActions) -> None:
-    """Bind what sends a message, breaks its lines, takes it back, and what an empty box offers."""
+def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: ScreenActions) -> None:
+    """Bind what sends a message, breaks its lines, takes it back, and what an empty box offers.
+
+    Several lines at once may be typed ahead and are sent; while a question is coming they are a paste, and stay here.
+    """
+    paste = UnmarkedPaste()
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
 
@@ -130,7 +134,11 @@ def _bind_lines(made: KeyBindings, box: InputArea, reach: ScreenActions) -> None
             return
         if box.break_line():
             return
-        if box.buffer.text.strip():
+        if panel.asking and paste.goes_on(event):
+            box.buffer.newline(copy_margin=False)
+        elif panel.asking and paste.ends:
+            return
+        elif box.buffer.text.strip():
             reach.controller.submit(box.take())
 
     @made.add("escape", "enter", filter=here)
@@ -219,7 +227,7 @@ def _bind_control(made: KeyBindings, box: InputArea, reach: ScreenActions, stops
 
 
 def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
-    made, here = KeyBindings(), has_focus(panel.buffer)
+    made, here, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
     empty = Condition(lambda: not panel.buffer.text)
     choosing = here & Condition(lambda: panel.choosing)
     has_keys = here & Condition(lambda: bool(panel.keys))
@@ -227,9 +235,9 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
     def _answer(event: KeyPressEvent) -> None:
-        if any(press is not _Flush for press in event.app.key_processor.input_queue):
-            panel.continue_line()  # more came with it: a paste that the terminal did not mark
-        else:
+        if paste.goes_on(event):
+            panel.continue_line()
+        elif not paste.ends:
             panel.enter()
 
     @made.add("escape", "enter", filter=here)

@@ -19,6 +19,7 @@ from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import cells, cut
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.rows import strip_ambiguous
+from nexus_cli.ui.screen.question import UnmarkedPaste
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 SEARCH = "Search: "
@@ -157,7 +158,7 @@ class PickerPanel:
 
 def picker_bindings(picker: PickerPanel) -> KeyBindings:
     """Return the keys of the list while it is open."""
-    made, here = KeyBindings(), has_focus(picker.buffer)
+    made, here, paste = KeyBindings(), has_focus(picker.buffer), UnmarkedPaste()
 
     def bind(*keys: Keys | str, by: int, pages: bool = False) -> None:
         for key in keys:
@@ -171,7 +172,10 @@ def picker_bindings(picker: PickerPanel) -> KeyBindings:
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
     def _take(event: KeyPressEvent) -> None:
-        picker.take()
+        if paste.goes_on(event):
+            picker.buffer.insert_text(" ")
+        elif not paste.ends:
+            picker.take()
 
     @made.add("escape", filter=here)
     @made.add("c-c", filter=here)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import _Flush
 from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput
 
@@ -48,8 +50,6 @@ class QuestionPanel:
         self.keys: Sequence[AnswerKey] = ()
         """The keys that answer; none where a line is wanted."""
         self._chosen: int | None = None
-        self._pasted_at = -PASTED
-        """When an Enter came in the middle of a burst of keys."""
         self._prompt = ""
         self._colour = colour
         self._settling: asyncio.TimerHandle | None = None
@@ -86,9 +86,7 @@ class QuestionPanel:
             self.answer.set_result(line)
 
     def enter(self) -> None:
-        """Give what is typed, else the chosen key; nothing where none is chosen, and at the end of a paste."""
-        if asyncio.get_running_loop().time() - self._pasted_at < PASTED:
-            return
+        """Give what is typed, else the chosen key; nothing where none is chosen."""
         if not self.choosing:
             self.give(self.buffer.text)
         elif self._chosen is not None:
@@ -96,7 +94,6 @@ class QuestionPanel:
 
     def continue_line(self) -> None:
         """Go on with the words: several lines at once are a paste, and no answer."""
-        self._pasted_at = asyncio.get_running_loop().time()
         if self.buffer.text:
             self.buffer.insert_text(" ")
         self.hold()
@@ -144,6 +141,25 @@ class QuestionPanel:
         if len(lines) > most > 0:
             lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
         return lines[: max(0, most)]
+
+
+class UnmarkedPaste:
+    """Tells an Enter that was pressed from one of several lines that came at once, without the marks of a paste."""
+
+    def __init__(self) -> None:
+        self._at = -PASTED
+
+    def goes_on(self, event: KeyPressEvent) -> bool:
+        """True if more keys have come with this Enter."""
+        more = any(press is not _Flush for press in event.app.key_processor.input_queue)
+        if more:
+            self._at = asyncio.get_running_loop().time()
+        return more
+
+    @property
+    def ends(self) -> bool:
+        """True if this Enter is the last of a paste."""
+        return asyncio.get_running_loop().time() - self._at < PASTED
 
 
 def expire(answer: asyncio.Future[str | None] | None) -> None:

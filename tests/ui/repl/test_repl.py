@@ -198,7 +198,7 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
 
 def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
-        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "true"})]
+        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch a"})]
 
     stage = Stage(tmp_path, script)
 
@@ -817,7 +817,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
 
 def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
-                  [("bash", {"command": "echo a"})])  # fmt: skip
+                  [("bash", {"command": "touch a"})])  # fmt: skip
 
     async def scene() -> None:
         stage.view.answers = ["", "", "", "", ""]
@@ -830,16 +830,20 @@ def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
 
 
 def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
-    calls = iter([("bash", {"command": "echo a"}), ("write_file", {"path": "b.txt", "content": "x"})])
-    stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 6 else "done")
+    calls = iter([
+        ("bash", {"command": "touch a"}), ("bash", {"command": "make"}),
+        ("write_file", {"path": "b.txt", "content": "x"}),
+    ])  # fmt: skip
+    stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 8 else "done")
 
     async def scene() -> None:
-        stage.view.answers = ["n", "n"]
+        stage.view.answers = ["n", "n", "n"]
         stage.type("run it")
         await stage.idle()
 
     stage.play(scene())
-    run, write = stage.view.asked
+    stored, run, write = stage.view.asked
+    assert "Run this? [y]es, [s]ession, [a]lways touch *, [n]o" in stored
     assert "Run this? [y]es, [a]lways this exact command, [n]o" in run
     assert "Make this change? [y]es, [a]lways edits in this project, [n]o" in write
 
@@ -894,7 +898,7 @@ def test_words_at_a_menu_are_searched_for_among_what_it_does_not_list(tmp_path: 
 
 def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "done" if request.messages[-1]["role"] == "tool" else
-                  [("bash", {"command": "echo a\necho b"})])  # fmt: skip
+                  [("bash", {"command": "make a\nmake b"})])  # fmt: skip
 
     async def scene() -> None:
         stage.view.answers = ["sure", "y"]
@@ -903,7 +907,7 @@ def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
 
     stage.play(scene())
     first, second = stage.view.asked
-    assert "Please answer y, a, n" in second and first.count("echo a") == 1
+    assert "Please answer y, a, n" in second and first.count("  make a\n") == 1
 
 
 @pytest.mark.parametrize("words", ["exit", " Quit "])

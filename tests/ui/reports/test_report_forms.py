@@ -193,6 +193,12 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
     goal = {"id": f"g{10**6}", "text": text, "done": bool(many % 2)}
     part = {"messages": 10**6, "turns": 9, "tokens": 10**7, "by_kind": {text or "user": 10**7},
             "newest": [{"entry": 10**6, "text": text}] * many}  # fmt: skip
+    piece = {"command": [text] * many, "decision": "ask", "rule": text, "from": text}
+    decision = {
+        "id": text, "tool": text, "subject": text, "at": text, "decision": ("ask", "deny", None)[many % 3],
+        "why": text, "rule": text if many else None, "from": text, "bound_by": text, "profile": text, "answer": None,
+        "ran": True, "said": text, "parts": [piece] * many,
+    }  # fmt: skip
     made: dict[str, dict[str, Any]] = {
         "context": {
             **CONTEXT, "model": text, "notices": [text] * many, "drops": [drop] * many, "session": text,
@@ -290,7 +296,11 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "permissions": {
             "level": "read", "bound_by": text, "allowed": [text] * many,
             "levels": [{"name": name, "runs": text} for name in ("read", "edit", "all")],
+            "rules": [{"decision": "deny", "rule": text, "from": text}] * many, "problems": [text] * many,
+            "sandbox": {"backend": "none", "why": text},
         },
+        "decision": decision,
+        "decisions": {"decisions": [decision] * many, "more": many},
         "replay": {"ok": not many, "requests": many, "session": text, "first_difference": text},
         "fact": {"facts": [fact] * many, "done": "kept"},
         "memory": {"facts": [fact] * many, "whole": many == 2},

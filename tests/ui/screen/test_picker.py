@@ -76,6 +76,21 @@ def test_typing_searches_in_all_that_is_shown_and_esc_cancels() -> None:
     run_at_once(scene())
 
 
+def test_several_lines_at_once_are_words_of_the_search_and_take_nothing() -> None:
+    async def scene() -> None:
+        async with stand(100, 16) as on:
+            task = choosing(on, SESSIONS)
+            await on.until("Search:")
+            on.type("login\rpage\r")
+            await on.until("Search: login page")
+            assert "> login page" in "\n".join(await on.still()) and not task.done()
+            await asyncio.sleep(0.2)
+            on.type("\r")
+            assert await task == "01CCCC"
+
+    run_at_once(scene())
+
+
 def test_of_a_list_that_is_cut_all_can_be_searched_and_the_rest_is_counted() -> None:
     def search(words: str) -> tuple[list[Choice], int]:
         found = [choice for choice in MANY if words in choice.label]

@@ -580,6 +580,20 @@ def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted:
     assert not done and text == words and answer and " ".join(answer.split()) == f"{words} please"
 
 
+def test_several_lines_at_once_before_a_question_takes_keys_stay_in_the_box() -> None:
+    async def play() -> tuple[str, bool, list[str]]:
+        async with stand(90) as on:
+            asking = asyncio.ensure_future(on.screen.question("bash  ls\n", "Run this?", KEYS))
+            await on.until("Run this?")
+            on.type("use make\ry\r")
+            await on.until(lambda: on.screen._panel.is_open)
+            done, text = asking.done(), on.box.buffer.text
+            asking.cancel()
+            return text, done, on.controller.said
+
+    assert run_at_once(play()) == ("use make\ny", False, [])
+
+
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:

@@ -1,0 +1,141 @@
+"""The program with rules and walls: what runs at each level, what is refused, what a command can reach and see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from program.stage import NEXUS, PRICED, QUICK, SECONDS, Seen, Stage, calls, clean, play, stage
+
+KEY = "sk-nobody"
+SESSION = ("ask", "--stream-json", "--allow", "read", "make two files")
+
+
+def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    return "bash", {"command": command, **more}
+
+
+def tool_results(place: Stage) -> list[str]:
+    """What the model was told of its calls."""
+    return [message["content"] for message in place.server.requests[-1].body["messages"] if message["role"] == "tool"]
+
+
+def levels(root: Path) -> dict[str, Any]:
+    """One batch of calls at each level, nobody to ask."""
+    shown: dict[str, Any] = {}
+    for level in ("read", "edit", "run", "all"):
+        with stage(root / level) as place:
+            out = place.home / "out"
+            batch = calls(
+                bash("ls"), ("write_file", {"path": "edited", "content": "x"}), bash("touch made"),
+                bash(f"touch {out}"), bash("touch never"), bash("touch net", network=True),
+                bash("touch beyond", outside="it must"), bash("env"),
+            )  # fmt: skip
+            place.script([batch, "done"])
+            place.settings(QUICK + PRICED + '[rules]\ndeny = ["bash(touch never)"]\n')
+            done = place.ask("--json", "--allow", level, "hi", env={"GH_TOKEN": "hunter2"})
+            shown[level] = {
+                "done": done, "left": sorted(path.name for path in place.folder.iterdir()), "out": out.exists(),
+                "results": tool_results(place),
+                "refused": {row["subject"]: row["allow"] for row in done.result["denied"]},
+            }  # fmt: skip
+    return shown
+
+
+def no_sandbox(root: Path) -> dict[str, Any]:
+    """`run` where there is none."""
+    script: list[Any] = [calls(bash("ls")), calls(("write_file", {"path": "a", "content": "x"}), bash("ls -a")), "done"]
+    with stage(root, script) as place:
+        place.settings(QUICK + PRICED + '[sandbox]\nbackend = "off"\n')
+        done = place.ask("--json", "--allow", "run", "hi")
+        return {"done": done, "left": [path.name for path in place.folder.iterdir()]}
+
+
+def always(root: Path) -> dict[str, Any]:
+    """A person who says always, in a terminal; the lines go to a file. Then the same without one."""
+    script: list[Any] = [calls(bash("touch one")), calls(bash("touch two")), "done"]
+    with stage(root, script) as place:
+        child = pexpect.spawn(
+            "/bin/sh", ["-c", f"{NEXUS} {' '.join(map(repr, SESSION))} > lines"], cwd=str(place.folder),
+            timeout=SECONDS, env={**place.environment, "TERM": "xterm-256color"}, encoding="utf-8", dimensions=(24, 80),
+        )  # fmt: skip
+        try:
+            child.expect("what to do instead")
+            question = str(child.before)
+            child.send("a")
+            child.expect(pexpect.EOF)
+            rest = str(child.before)
+        finally:
+            child.close(force=True)
+        lines = [json.loads(line) for line in (place.folder / "lines").read_text().splitlines()]
+        stored = (place.nexus_home / "config" / "config.toml").read_text()
+        place.script([calls(bash("touch three")), "done"])
+        done = place.ask("--json", "hi")
+        left = sorted(path.name for path in place.folder.iterdir())
+        return {"question": question, "rest": rest, "lines": lines, "stored": stored, "done": done, "left": left}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return play(tmp_path_factory.mktemp, levels, no_sandbox, always)
+
+
+@pytest.mark.parametrize(
+    ("level", "left", "refused"),
+    [
+        ("read", [], ["edited", "made", "out", "never", "net", "beyond", "env"]),
+        ("edit", ["edited"], ["made", "out", "never", "net", "beyond", "env"]),
+        ("run", ["edited", "made"], ["never", "net", "beyond"]),
+        ("all", ["beyond", "edited", "made", "net"], ["never"]),
+    ],
+)
+def test_what_a_level_covers_runs_and_the_rest_is_refused(
+    seen: Seen, level: str, left: list[str], refused: list[str]
+) -> None:
+    shown = seen["levels"][level]
+    assert shown["done"].status == 0 and clean(shown["done"]), shown["done"]
+    assert shown["left"] == left and shown["out"] == (level == "all")
+    assert [subject.split("/")[-1].split()[-1] for subject in shown["refused"]] == refused
+    needed = {"edited": "edit", "made": "run", "never": "", "net": "all", "beyond": "all"}
+    for subject, allow in shown["refused"].items():
+        assert allow == needed.get(subject.split()[-1], "run")
+
+
+@pytest.mark.parametrize("level", ["read", "edit", "run", "all"])
+def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(seen: Seen, level: str) -> None:
+    first, *_, last = seen["levels"][level]["results"]
+    assert "[sandbox: without GH_TOKEN, OPENAI_API_KEY (" in first and "[sandbox: " not in last
+    assert KEY not in last and "hunter2" not in last and ("NEXUS_HOME=" in last) == (level in ("run", "all"))
+
+
+def test_a_command_that_met_a_wall_says_so_and_how_to_ask(seen: Seen) -> None:
+    run, everything = (seen["levels"][level]["results"][3] for level in ("run", "all"))
+    assert "[sandbox: write to " in run and "`outside` asks the person" in run and "[exit status 1]" in run
+    assert everything == "[exit status 0]" or "(no output)" in everything
+
+
+def test_without_a_sandbox_run_is_edit_and_that_is_told_once(seen: Seen) -> None:
+    shown = seen["no_sandbox"]
+    assert shown["left"] == ["a"]
+    denied = [(row["subject"], row["allow"]) for row in shown["done"].result["denied"]]
+    assert denied == [("ls", "all"), ("ls -a", "all")]
+    assert sum("No sandbox" in line for line in shown["done"].told) == 1
+
+
+def test_always_is_shown_stored_told_and_holds_in_the_next_session(seen: Seen) -> None:
+    shown = seen["always"]
+    assert "touch *" in shown["question"] and "confined" in shown["question"]
+    assert shown["stored"].endswith('[rules]\nallow = ["bash(touch *)"]\n')
+    assert "nexus rules remove" in shown["rest"]
+    asks = [line["question"] for line in shown["lines"] if line["type"] == "approval.ask"]
+    assert [(one["profile"], one["rule"], one["stores"]) for one in asks] == [("write", "", ["bash(touch *)"])]
+    assert asks[0]["parts"] == [
+        {"command": ["touch", "one"], "decision": "ask", "rule": None, "from": "level read"}
+    ]
+    assert [line["answer"] for line in shown["lines"] if line["type"] == "approval.answer"] == [
+        {"answer": "allow", "always": True, "stored": True}
+    ]
+    assert shown["left"] == ["lines", "one", "three", "two"] and shown["done"].result["denied"] == []

@@ -1,0 +1,386 @@
+"""Permission of calls in a session: level, rules and walls together, with and without a person."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played, say, the_ledger
+
+from nexus_cli.config import trust
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings, Settings
+from nexus_cli.core.approval import Allow, Answer, Deny, Question
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import ApprovalRequest, Event, Notice, ToolResultEvent
+from nexus_cli.core.limits import PLAN
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.request import Request
+from nexus_cli.ledger import LaneLog
+from nexus_cli.sandbox import probe
+from nexus_cli.session.call_permission import CallPermission
+from nexus_cli.session.dispatch import DECISION
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.limits_record import PLAN_BEGINS, PLAN_ENDS
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant
+from nexus_cli.tools.registry import discover_tools
+from nexus_cli.ui.print.renderer import to_json_value
+
+SETTINGS = Settings(models={MODEL: {"window": 16_000}})
+OFF = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
+Call = tuple[str, dict[str, Any]]
+
+FREE: Call = ("bash", {"command": "ls"})
+WRITES: Call = ("bash", {"command": "touch made"})
+DENIED: Call = ("bash", {"command": "touch never"})
+NETWORK: Call = ("bash", {"command": "touch net", "network": True})
+OUTSIDE: Call = ("bash", {"command": "touch ../outside", "outside": "it belongs there"})
+CALLS = (FREE, WRITES, DENIED, NETWORK, OUTSIDE)
+
+
+class Person:
+    """Gives one answer to everything, and keeps what was asked."""
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.answer = answer or Allow()
+        self.asked: list[Question] = []
+
+    async def ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return self.answer
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def write_settings(text: str) -> Path:
+    path = places().settings
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def opened(
+    folder: Path, *steps: Call | list[Call], person: Person | None = None, settings: Settings = SETTINGS, **options: Any
+) -> Session:
+    """A session whose model asks for one call, or several, in each step, and is done."""
+
+    def script(request: Request) -> Any:
+        done = sum(1 for message in request.messages if message["role"] == "assistant")
+        step = steps[done] if done < len(steps) else "done"
+        return [step] if isinstance(step, tuple) else step
+
+    return open_session(Options(folder, MODEL, **options), settings, approver=person, provider=Played(script))
+
+
+def results(events: list[Event]) -> list[ToolResult]:
+    return [event.result for event in events if isinstance(event, ToolResultEvent)]
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+def decisions(session: Session) -> list[Mapping[str, Any]]:
+    """What was recorded of the decisions, by call."""
+    with the_ledger() as ledger:
+        return [memo.value for memo in LaneLog(ledger.db, session.id).memos(DECISION)]
+
+
+ASKED: dict[str, tuple[Call, ...]] = {
+    "plan": (),
+    "read": (WRITES, NETWORK, OUTSIDE),
+    "edit": (WRITES, NETWORK, OUTSIDE),
+    "run": (NETWORK, OUTSIDE),
+    "all": (),
+}
+RUNS: dict[str, tuple[Call, ...]] = {
+    "plan": (FREE,),
+    "read": (FREE,),
+    "edit": (FREE,),
+    "run": (FREE, WRITES),
+    "all": (FREE, WRITES, NETWORK, OUTSIDE),
+}
+PROFILES = {"ls": "read", "touch made": "write", "touch net": "net", "touch ../outside": "none"}
+NEEDED = {"touch made": "run", "touch never": "", "touch net": "all", "touch ../outside": "all"}
+
+
+@pytest.mark.parametrize("level", ASKED)
+@pytest.mark.parametrize("has_person", [True, False])
+def test_each_kind_of_command_at_each_level(project: Path, level: str, has_person: bool) -> None:
+    write_settings('[rules]\ndeny = ["bash(touch never)"]\n')
+    person = Person() if has_person else None
+    session = opened(project, list(CALLS), person=person, allow=level)
+    events, outcome = say(session, "go")
+    asked = ASKED[level] if person else ()
+    ran = [call for call in CALLS if call in RUNS[level] or call in asked]
+    assert [one.call.arguments["command"] for one in person.asked] == [
+        call[1]["command"] for call in asked
+    ] if person else True
+    done = results(events)
+    assert [call for call, result in zip(CALLS, done, strict=True) if result.ran] == ran, done
+    made = {path.name for path in project.iterdir()} - {".git"}
+    wanted = {call[1]["command"].split("/")[-1].split()[-1] for call in ran} - {"ls", "outside"}
+    assert made == wanted and (project.parent / "outside").exists() == (OUTSIDE in ran)
+    refused = {row["subject"]: row for row in outcome.denied}
+    assert set(refused) == {call[1]["command"] for call in CALLS if call not in ran}
+    assert {name: row["allow"] for name, row in refused.items()} == {name: NEEDED[name] for name in refused}
+    assert "deny bash(touch never) (" in refused["touch never"]["why"]
+    for call, value in zip(CALLS, decisions(session), strict=True):
+        profile = "none" if level == "all" else PROFILES.get(call[1]["command"])
+        assert value["level"] == level and (call is DENIED or value["profile"] == profile)
+        assert value.get("answer") == ("yes" if call in asked else None)
+
+
+def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(project: Path) -> None:
+    write_settings('[rules]\nask = ["bash(ls *)"]\n')
+    person = Person()
+    events, _ = say(opened(project, [("bash", {"command": "pwd; touch made"}), FREE], person=person), "go")
+    asks = [to_json_value(event)["question"] for event in events if isinstance(event, ApprovalRequest)]
+    first, second = asks
+    assert (first["profile"], first["rule"], first["stores"]) == ("write", "", ["bash(touch *)"])
+    assert first["parts"] == [
+        {"command": ["pwd"], "decision": "allow", "rule": None, "from": "built in"},
+        {"command": ["touch", "made"], "decision": "ask", "rule": None, "from": "level read"},
+    ]
+    assert second["rule"].startswith("ask bash(ls *) (") and "config.toml line 2" in second["rule"]
+    assert second["stores"] == [] and second["parts"][0]["rule"] == "bash(ls *)", "no allow rule would win over it"
+
+
+def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project: Path) -> None:
+    person = Person(Allow(always=True, stored=True))
+    another = ("bash", {"command": "touch another"})
+    session = opened(project, WRITES, another, person=person)
+    events, outcome = say(session, "go")
+    assert outcome.ok and [one.stores for one in person.asked] == [("bash(touch *)",)]
+    [line] = notices(events)
+    assert "bash(touch *)" in line and "nexus rules remove" in line
+    assert places().settings.read_text() == '[rules]\nallow = ["bash(touch *)"]\n'
+    asked, covered = decisions(session)
+    assert asked["answer"] == "always" and "answer" not in covered
+    assert covered["rule"] == "allow bash(touch *)" and covered["from"].endswith("config.toml line 2")
+    assert covered["profile"] == "write"
+    third = ("bash", {"command": "touch third"})
+    assert results(say(opened(project, third), "go")[0])[0].ran
+    places().settings.write_text("")
+    assert not results(say(opened(project, third), "go")[0])[0].ran
+
+
+def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("nexus_cli.config.settings_file.replace_private_file", full)
+    person = Person(Allow(always=True, stored=True))
+    events, outcome = say(opened(project, WRITES, WRITES, person=person), "go")
+    assert outcome.ok and len(person.asked) == 1 and (project / "made").exists()
+    [line] = notices(events)
+    assert line.startswith("Allowed for this session only: ") and "No space left" in line
+
+
+def test_for_the_session_stores_nothing(project: Path) -> None:
+    person = Person(Allow(always=True))
+    session = opened(project, WRITES, WRITES, person=person)
+    say(session, "go")
+    assert len(person.asked) == 1 and not places().settings.exists()
+    assert [value.get("answer") for value in decisions(session)] == ["session", None]
+
+
+@pytest.mark.parametrize(("level", "asks"), [("read", True), ("run", True), ("all", False)])
+def test_an_ask_rule_asks_at_every_level_but_all(project: Path, level: str, asks: bool) -> None:
+    write_settings('[rules]\nask = ["bash(ls *)", "read_file(a.txt)"]\nallow = ["bash(ls *)"]\n')
+    (project / "a.txt").write_text("one\n")
+    person = Person()
+    say(opened(project, [FREE, ("read_file", {"path": "a.txt"})], person=person, allow=level), "go")
+    assert [one.call.name for one in person.asked] == (["bash", "read_file"] if asks else [])
+
+
+@pytest.mark.parametrize("level", ["plan", "read", "all"])
+def test_a_deny_rule_for_files_holds_at_every_level_and_nobody_is_asked(project: Path, level: str) -> None:
+    write_settings('[rules]\ndeny = ["read_file(secret/**)", "write_file"]\n')
+    (project / "secret").mkdir()
+    (project / "secret" / "a.txt").write_text("one\n")
+    (project / "link").symlink_to("secret/a.txt")
+    person = Person()
+    calls = [("read_file", {"path": "secret/a.txt"}), ("read_file", {"path": "link"}),
+             ("write_file", {"path": "b.txt", "content": "x"})]  # fmt: skip
+    events, outcome = say(opened(project, calls, person=person, allow=level), "go")
+    assert not person.asked and not any(result.ran for result in results(events))
+    assert [row["allow"] for row in outcome.denied] == ["", "", ""]
+    assert all("config.toml line 2" in row["why"] for row in outcome.denied)
+
+
+def test_an_allow_rule_for_files_leaves_the_project_only_where_it_names_the_place(project: Path) -> None:
+    outside, secret = project.parent / "outside.txt", Path(os.environ["HOME"]) / ".netrc"
+    secret.write_text("password hunter2\n")
+    inside = ("write_file", {"path": "a.txt", "content": "x"})
+    out = ("write_file", {"path": str(outside), "content": "x"})
+    notes = ("write_file", {"path": "NEXUS.md", "content": "x"})
+    keys = ("read_file", {"path": str(secret)})
+
+    def ran(*rules: str) -> list[bool]:
+        write_settings(f"[rules]\nallow = {list(rules)!r}\n")
+        for path in (project / "a.txt", project / "NEXUS.md", outside):
+            path.unlink(missing_ok=True)
+        return [result.ran for result in results(say(opened(project, [inside, out, notes, keys]), "go")[0])]
+
+    assert ran() == [False, False, False, False]
+    assert ran("write_file", "read_file") == [True, False, False, False]
+    assert ran(f"write_file({outside})", "write_file(NEXUS.md)") == [False, True, True, False]
+    assert ran(f"read_file({secret})") == [False, False, False, True]
+
+
+def test_the_rules_of_a_project_only_tighten_and_count_once_it_is_trusted(project: Path) -> None:
+    (project / ".nexus").mkdir()
+    (project / ".nexus" / "config.toml").write_text('[rules]\nallow = ["bash(touch *)"]\ndeny = ["bash(ls *)"]\n')
+
+    def ran() -> list[bool]:
+        return [result.ran for result in results(say(opened(project, [FREE, WRITES]), "go")[0])]
+
+    assert ran() == [True, False]
+    trust.trust(project, trust.read_configuration(project))
+    assert ran() == [False, False]
+
+
+def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
+    person, tools = Person(), list[str]()
+    steps: list[Any] = [[WRITES, ("write_file", {"path": "a.txt", "content": "x"}), FREE], "the plan", "done", "done"]
+
+    def script(request: Request) -> Any:
+        tools.append(json.dumps(list(request.tools)))
+        return steps.pop(0)
+
+    provider = Played(script)
+    session = open_session(Options(project, MODEL), SETTINGS, approver=person, provider=provider)
+
+    async def turns() -> list[Event]:
+        session.set_level(PLAN)
+        events = [event async for event in session.run("one")]
+        session.set_level("edit")
+        for words in ("two", "three"):
+            events += [event async for event in session.run(words)]
+        await session.aclose()
+        return events
+
+    events = asyncio.run(turns())
+    assert not person.asked and [result.ran for result in results(events)] == [False, False, True]
+    assert all("plan mode" in result.text for result in results(events)[:2])
+    told = [str(messages[-1]["content"]) for messages in provider.seen]
+    assert [PLAN_BEGINS in text for text in told] == [True, False, False, False]
+    assert [PLAN_ENDS.format("edit") in text for text in told] == [False, False, True, False]
+    for one, following in pairwise(provider.seen):
+        assert following[: len(one)] == one, "what was sent stays as it was"
+    assert len(set(tools)) == 1
+
+
+def test_a_required_sandbox_that_is_not_there_opens_no_session(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    required = replace(SETTINGS, sandbox=SandboxSettings(backend="required"))
+    say(opened(project, settings=required), "go")
+    monkeypatch.setattr(probe, "_candidates", lambda *_: [])
+    with pytest.raises(NexusError) as error:
+        opened(project, settings=required)
+    assert error.value.kind == "config" and "sandbox.backend" in error.value.hint and "nexus doctor" in error.value.hint
+
+
+@pytest.mark.parametrize("level", ["read", "run", "all"])
+def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Path, level: str) -> None:
+    edit = ("write_file", {"path": "a.txt", "content": "x"})
+    person = Person(Deny())
+    session = opened(project, FREE, [edit, WRITES], person=person, settings=OFF, allow=level)
+    events, _ = say(session, "go")
+    if level == "all":
+        assert not person.asked and not notices(events) and (project / "made").exists()
+        return
+    asked = [one.call.name for one in person.asked]
+    assert asked == ["bash", "write_file", "bash"] if level == "read" else asked == ["bash", "bash"]
+    assert {one.profile for one in person.asked if one.kind == "run"} == {"none"}
+    assert all(not one.stores for one in person.asked), "a rule would not let it run"
+    [line] = notices(events)
+    assert line.startswith("No sandbox: ") and "sandbox.backend" in line and "nexus doctor" in line
+
+
+def test_a_bare_session_without_settings_asks_for_every_command(project: Path) -> None:
+    permission = CallPermission(project, project)
+    tools = discover_tools()
+    for level in ("read", "edit", "run"):
+        found = permission.decide(tools["bash"], {"command": "ls"}, level)
+        assert isinstance(found.verdict, ApprovalNeed) and not found.profile
+    assert isinstance(permission.decide(tools["bash"], {"command": "ls"}, "all").verdict, Grant)
+    assert isinstance(permission.decide(tools["bash"], {"command": "ls"}, PLAN).verdict, Denial)
+
+
+@pytest.mark.parametrize("level", ["run", "all"])
+def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
+    project: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "GH_TOKEN", "MY_PASSWORD_FILE", "KEPT_TOKEN"):
+        monkeypatch.setenv(name, "hunter2")
+    passes = replace(SETTINGS, sandbox=SandboxSettings(env_pass=("KEPT_TOKEN",)))
+    look = ("bash", {"command": "env | grep hunter2"})
+    events, _ = say(opened(project, look, look, allow=level, settings=passes), "go")
+    first, second = (result.text.splitlines() for result in results(events))
+    assert first[0] == second[0] == "KEPT_TOKEN=hunter2" and len(second) == 2
+    assert first[1].startswith("[sandbox: without GH_TOKEN, MY_PASSWORD_FILE, OPENAI_API_KEY (")
+    assert "sandbox.env_pass" in first[1]
+
+
+def test_a_result_names_the_wall_that_a_command_met(project: Path) -> None:
+    outside = project.parent / "outside"
+    calls = [
+        ("bash", {"command": f"touch {outside}"}),
+        ("bash", {"command": "exec 3<>/dev/tcp/192.0.2.1/80 || echo connect: Network is unreachable; false"}),
+        ("bash", {"command": "echo no trouble"}),
+    ]
+    events, _ = say(opened(project, calls, allow="run"), "go")
+    write, network, plain = (result.text for result in results(events))
+    assert f"[sandbox: write to {outside} refused; `outside` asks" in write and not outside.exists()
+    assert "[sandbox: no network; `network: true` asks" in network
+    assert plain == "no trouble\n[exit status 0]"
+
+
+def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: Path) -> None:
+    hook = project / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir()
+    command = ("bash", {"command": f"echo evil > {hook.relative_to(project)}; echo evil > NEXUS.md; ls"})
+    events, _ = say(opened(project, command, allow="run"), "go")
+    assert not hook.exists() and not (project / "NEXUS.md").exists()
+    assert "[sandbox: " in results(events)[0].text
+
+
+def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path) -> None:
+    keep, look = ("bash", {"command": "echo kept > $TMPDIR/a; echo $TMPDIR"}), ("bash", {"command": "cat $TMPDIR/a"})
+
+    async def turn(session: Session) -> str:
+        return results([event async for event in session.run("go")])[-1].text.splitlines()[0]
+
+    async def turns() -> None:
+        first = opened(project, keep, allow="run")
+        temp = Path(await turn(first))
+        script = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else [look])
+        options = Options(project, MODEL, allow="run")
+        same = open_session(
+            replace(options, resume=first.id), SETTINGS, approver=None, provider=script, earlier=first
+        )
+        assert await turn(same) == "kept", "the same session under another model"
+        other = open_session(options, SETTINGS, approver=None, provider=script, earlier=same)
+        assert not temp.exists()
+        assert "No such file" in await turn(other)
+        await other.aclose()
+
+    asyncio.run(turns())
