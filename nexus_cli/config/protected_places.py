@@ -138,7 +138,7 @@ def own_paths(own: Places) -> tuple[Path, ...]:
 def shown_paths(own: Places) -> tuple[Path, ...]:
     """Return what commands may read of nexus's own folders: what `nexus skill use` needs to print a guide.
 
-    Skills, and the record of what is trusted: paths of projects and hashes. A link is followed as any other one.
+    Skills, and the record of what is trusted: paths of projects and hashes.
     """
     return (own.config / "skills", own.data / "trust.json")
 

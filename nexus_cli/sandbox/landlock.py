@@ -70,7 +70,7 @@ class RuleCache:
             self._rules = -1
 
     def _read_stamp(self) -> list[tuple[int, ...]]:
-        """Return what has to be as it was: the entries of folders that were taken apart, the identity of roots."""
+        """Return what has to be as it was: entries of folders that were taken apart, which files the others are."""
         found: list[tuple[int, ...]] = []
         for name in (*self._split, *map(str, (*self._profile.roots, *self._profile.shown))):
             try:
@@ -101,9 +101,8 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
         _allow(rules, "/", READ_DIR & handled)
         for path in _cover("/", [*hidden, "/dev"], split):
             _allow(rules, path, READ & handled)
-        for path in profile.shown:
-            if not path.is_symlink():
-                _allow(rules, os.path.realpath(path), READ & handled)
+        for path in map(str, profile.shown):
+            _allow(rules, path, READ & handled)
         for name in READABLE_DEVICES + WRITABLE_DEVICES:
             rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
             _allow(rules, f"/dev/{name}", rights & handled)

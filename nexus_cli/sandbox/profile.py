@@ -58,7 +58,7 @@ class Profile:
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
     shown: tuple[Path, ...] = ()
-    """What can be read although it is in a hidden folder."""
+    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
     guarded: tuple[Path, ...] = ()
     """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
     git_folder: Path | None = None
@@ -102,8 +102,9 @@ def make_profile(
     hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
+    shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, shown=shown_paths(own), temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -127,7 +128,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
-        shown=shown_paths(own),
+        shown=shown,
         guarded=guarded if project in writable else (),
         git_folder=git_folder,
         network=name == "net",
