@@ -320,8 +320,6 @@ def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_sess
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     left = Path(killed.stdout.strip())
     assert left.is_dir()
-    for path in (left, one.path):
-        os.utime(path, (1, 1))
     three = TempFolder(own)
     assert not left.exists() and one.path.exists()
     for folder in (one, two, three, three):
