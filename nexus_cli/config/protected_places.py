@@ -136,7 +136,7 @@ def own_paths(own: Places) -> tuple[Path, ...]:
 
 
 def shown_paths(own: Places) -> tuple[Path, ...]:
-    """Return what commands may read of nexus's own folders: what `nexus skill use` needs to print a guide.
+    """Return what of nexus's own folders commands may read: `nexus skill use` needs it, and it holds no secret.
 
     Skills, and the record of what is trusted: paths of projects and hashes.
     """
