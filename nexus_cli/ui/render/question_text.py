@@ -160,8 +160,8 @@ def _confinement_text(question: Question) -> str:
     named = f"asks: {'; '.join(one_line(part) for part in asking)}" if 0 < len(asking) < len(question.parts) else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
-    wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON] if question.profile == "none" else ""
-    reason = f"the model says: {wanted}" if wanted else ""
+    wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
+    reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     return " \u00b7 ".join(filter(None, [place, named, one_line(question.rule), reason]))
 
 
