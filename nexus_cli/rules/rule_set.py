@@ -199,13 +199,14 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
     path = project / FOLDER / FILE
     if os.path.lexists(project / FOLDER):
         found = trust.read_configuration(project)
-        data = found.files.get(FILE)
-        if data is not None and trust.trust_state(project, found) == "trusted":
+        data = trust.trusted_configuration(project, found).files.get(FILE)
+        if data is not None:
             try:
                 theirs = read_project(data, str(path)).values
             except NexusError:  # the settings have told it
                 theirs = {}
-            collected.add_file(theirs, data.decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
+            # Lines are those of the file as it is, of which `data` may be a part.
+            collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken))
 
 

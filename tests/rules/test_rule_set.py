@@ -134,6 +134,16 @@ def test_a_project_only_tightens_and_only_once_it_is_trusted(tmp_path: Path) -> 
     assert decisions == ["ask", "deny", "ask", "allow"]
 
 
+def test_rules_of_a_project_stay_in_force_when_something_else_in_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / ".nexus" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[rules]\ndeny = ["bash(ls *)"]\n')
+    trust.trust(tmp_path)
+    file.write_text('ui.theme = "dark"\n\n[rules]\ndeny = [\n  "bash(cat *)",\n  "bash(ls *)",\n]\n')
+    rules = read("", tmp_path).rules
+    assert [(rule.text, rule.line) for rule in rules] == [("bash(ls *)", 6)]
+
+
 @pytest.mark.parametrize(
     ("pattern", "path", "fits"),
     [

@@ -19,6 +19,8 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
+MOST_REASON = 300
+"""Characters of the reason that the model gives for running a command without walls."""
 OR_WORDS = "or type what to do instead"
 ESCAPE = "Esc stop"
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
@@ -158,7 +160,9 @@ def _confinement_text(question: Question) -> str:
     named = f"asks: {'; '.join(one_line(part) for part in asking)}" if 0 < len(asking) < len(question.parts) else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
-    return " \u00b7 ".join(filter(None, [place, named, one_line(question.rule)]))
+    wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
+    reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
+    return " \u00b7 ".join(filter(None, [place, named, one_line(question.rule), reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:
