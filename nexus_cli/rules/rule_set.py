@@ -183,7 +183,7 @@ def _parse_command_pattern(text: str, pattern: str) -> tuple[tuple[str, ...], bo
 
 
 def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
-    """Return the rules of the personal config.toml and, if it is trusted, of the project's.
+    """Return the rules of the personal config.toml, and those of the project's that are trusted.
 
     `tools` are the names that a rule may have. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
     as `config.settings.read_values` does.
@@ -199,13 +199,13 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
     path = project / FOLDER / FILE
     if os.path.lexists(project / FOLDER):
         found = trust.read_configuration(project)
-        data = found.files.get(FILE)
-        if data is not None and trust.trust_state(project, found) == "trusted":
+        data = trust.trusted_configuration(project, found).files.get(FILE)
+        if data is not None:
             try:
                 theirs = read_project(data, str(path)).values
             except NexusError:  # the settings have told it
                 theirs = {}
-            collected.add_file(theirs, data.decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
+            collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken))
 
 
