@@ -183,7 +183,7 @@ def _parse_command_pattern(text: str, pattern: str) -> tuple[tuple[str, ...], bo
 
 
 def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
-    """Return the rules of the personal config.toml and, if it is trusted, of the project's.
+    """Return the rules of the personal config.toml, and those of the project's that are trusted.
 
     `tools` are the names that a rule may have. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
     as `config.settings.read_values` does.

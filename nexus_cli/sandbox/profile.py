@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths, shown_paths
+from nexus_cli.core.real_files import read_beginning
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -44,6 +45,10 @@ _CACHES = (
 )  # fmt: skip
 """Caches of build tools: the variable that moves a folder, where it is otherwise in the home folder, and what of it may
 be written. Never a folder that holds programs of the person (`~/.cargo/bin`) or settings."""
+
+
+_MOST_OF_GIT = 8192
+"""Bytes of a file that names a git folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +170,18 @@ def find_worktree_folder(project: Path) -> Path | None:
     folder must name this `.git` in turn. So a project cannot open another repository by naming it.
     """
     try:
-        kind, _, named = (project / ".git").read_text().strip().partition(": ")
+        kind, _, named = _read_text(project / ".git").partition(": ")
         folder = Path(os.path.realpath(project / named))
-        back = (folder / "gitdir").read_text().strip()
-        common = Path(os.path.realpath(folder / (folder / "commondir").read_text().strip()))
+        back = _read_text(folder / "gitdir")
+        common = Path(os.path.realpath(folder / _read_text(folder / "commondir")))
     except (OSError, ValueError):
         return None
     fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
     return folder if kind == "gitdir" and fits and os.path.realpath(back) == str(project / ".git") else None
+
+
+def _read_text(path: Path) -> str:
+    return os.fsdecode(read_beginning(path, _MOST_OF_GIT)).strip()
 
 
 class TempFolder:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.config.trust import FOLDER
+from nexus_cli.config.trust import FOLDER, MOST_BYTES
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import CommandWalls, Effect, Tool
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
@@ -215,7 +216,7 @@ class CallPermission:
             return bool(self._rules.rules)
         for path in (places().settings, self._project / FOLDER / "config.toml"):
             try:
-                if b"rules" in path.read_bytes():
+                if b"rules" in read_beginning(path, MOST_BYTES):
                     return True
             except OSError:
                 continue

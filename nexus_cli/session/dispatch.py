@@ -258,7 +258,8 @@ class Dispatcher:
         answer = await self._obtain_permission(lane_state, call, tool, checked, targets)
         if isinstance(answer, ToolResult):
             return answer
-        profile = self._decide(tool, checked, targets).profile
+        # As it was decided and agreed to: what it depends on may have changed meanwhile.
+        profile = self._step.decided[call.id].profile
         context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
         if answer is not None:
             context = replace(context, before=answer.before)

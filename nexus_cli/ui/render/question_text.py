@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.approval import Question
+from nexus_cli.rules.bash_syntax import find_hidden_sign
 from nexus_cli.ui.cells import cells, cut, expand_tabs, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
@@ -153,7 +154,10 @@ def _reason(question: Question) -> str:
 
 
 def _confinement_text(question: Question) -> str:
-    """Return where a command would run, which of its parts ask, and which rule decided; "" for other calls."""
+    """Return where a command would run, which of its parts ask, and which rule decided; "" for other calls.
+
+    The model's reason to run it outside is quoted: it is a claim.
+    """
     if not question.profile:
         return ""
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
@@ -162,7 +166,9 @@ def _confinement_text(question: Question) -> str:
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
     reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
-    return " \u00b7 ".join(filter(None, [place, named, one_line(question.rule), reason]))
+    hidden = find_hidden_sign(question.detail)
+    sign = f"it holds a hidden character ({hidden})" if hidden else ""
+    return " \u00b7 ".join(filter(None, [place, named, sign, one_line(question.rule), reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:
