@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.approval import Question
-from nexus_cli.rules.bash_syntax import find_hidden_sign
 from nexus_cli.ui.cells import cells, cut, expand_tabs, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
@@ -160,6 +159,8 @@ def _confinement_text(question: Question) -> str:
     """
     if not question.profile:
         return ""
+    from nexus_cli.rules.bash_syntax import find_hidden_sign  # noqa: PLC0415  (loaded by then: a command is asked about)
+
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
     named = f"asks: {'; '.join(one_line(part) for part in asking)}" if 0 < len(asking) < len(question.parts) else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []

@@ -91,11 +91,8 @@ def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives()
     assert text.startswith("\nedit  x\n") and "+ new line" in text
 
 
-def test_the_reason_to_run_outside_and_a_sign_that_nobody_sees_are_shown() -> None:
+def test_a_sign_that_nobody_sees_is_named() -> None:
     theme = Theme(colour=False)
-    call = ToolCall("c1", "bash", {"command": "make", "outside": "it\nneeds \x1b[2Jdocker"})
-    question = replace(bash("make"), call=call, profile="none")
-    assert question_text(question, 80, theme).splitlines()[-1].strip() == 'not confined: "it needs \u241b[2Jdocker"'
     blank = replace(bash("rm -r a\u2800/b"), profile="write")
     assert "it holds a hidden character (U+2800" in question_text(blank, 120, theme)
     assert "hidden" not in question_text(replace(bash("make"), profile="write"), 120, theme)
