@@ -91,7 +91,8 @@ class CallPermission:
         sandbox: SandboxSettings | None = None,
     ) -> None:
         """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session."""
-        self._cwd, self._project, self._config_dirs = cwd, project, tuple(config_dirs)
+        # Rules name real paths.
+        self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
         self._settings = sandbox
         self._rules: RuleSet | None = None
         self._probe: BackendProbe | None = None

@@ -178,6 +178,15 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
     assert profiles == ["read"] == [value["profile"] for value in decisions(session)]
 
 
+def test_a_path_rule_holds_in_a_project_that_is_named_by_a_link(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
+    (project / ".env").write_text("x")
+    linked = project.with_name("linked")
+    linked.symlink_to(project)
+    [result] = results(say(opened(linked, ("read_file", {"path": ".env"})), "go")[0])
+    assert result.denied
+
+
 def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -> None:
     write_settings('[rules]\ndeny = ["read_file(.env)", "grep(secrets/**)", "glob(secrets/**)"]\n')
     (project / "secrets" / "deep").mkdir(parents=True)
