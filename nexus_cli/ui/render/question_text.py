@@ -21,7 +21,9 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
 MOST_REASON = 200
-"""Characters of a reason of the model that are shown."""
+"""Characters of a reason of the model, and of a part that asks, that are shown."""
+MOST_PARTS = 8
+"""Parts that ask that are named."""
 OR_WORDS = "or type what to do instead"
 ESCAPE = "Esc stop"
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
@@ -161,7 +163,9 @@ def _confinement_text(question: Question) -> str:
     if not question.profile:
         return ""
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
-    named = f"asks: {'; '.join(one_line(part) for part in asking)}" if 0 < len(asking) < len(question.parts) else ""
+    shown = [cut(one_line(part), MOST_REASON, "...") for part in asking[:MOST_PARTS]]
+    more = f" and {len(asking) - len(shown):,} more" if len(asking) > len(shown) else ""
+    named = f"asks: {'; '.join(shown)}{more}" if 0 < len(asking) < len(question.parts) else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     reason = one_line(str(question.call.arguments.get("outside") or ""))[:MOST_REASON]
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else f': "{reason}"' if reason else "")
