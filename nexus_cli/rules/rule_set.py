@@ -305,7 +305,8 @@ def _path_matches(pattern: str, path: Path, project: Path) -> bool:
         glob = pattern.removeprefix("./") if "/" in pattern.rstrip("/") else f"**/{pattern}"
     else:
         return False
-    return re.fullmatch(_translate(glob.rstrip("/")) + r"(?:/.*)?", subject, re.DOTALL) is not None
+    glob = glob.rstrip("/").removesuffix("/**")  # the folder itself too: a search of it reads what is in it
+    return re.fullmatch(_translate(glob) + r"(?:/.*)?", subject, re.DOTALL) is not None
 
 
 def _translate(glob: str) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping
 from nexus_cli.sandbox.profile import Profile, is_below
 
 _SECRET = re.compile(
-    r"(?:.*_)?(?:TOKENS?|KEYS?|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT)|.*PASSWORD.*|.*_SECRET_.*",
+    r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT"
+    r"|AUTH)|.+_PWD|.*PASSWORD.*|(?:.*_)?SECRET_.*|.*API_?KEY.*|(?:BW|OP)_SESSION.*",
     re.IGNORECASE,
 )
 """Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""

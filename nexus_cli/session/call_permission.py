@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +90,8 @@ class CallPermission:
         sandbox: SandboxSettings | None = None,
     ) -> None:
         """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session."""
-        self._cwd, self._project, self._config_dirs = cwd, project, tuple(config_dirs)
+        # Rules name real paths.
+        self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
         self._settings = sandbox
         self._rules: RuleSet | None = None
         self._probe: BackendProbe | None = None
@@ -209,6 +210,19 @@ class CallPermission:
         if self._settings is None or not self._has_rules():
             return None
         return self._read_rules().find_for_path(tool.name, (targets or {}).values(), self._project)
+
+    def find_refused(self, tool: str) -> Callable[[Path], bool] | None:
+        """Return what is True for a real path that a deny rule keeps from `tool`, which finds it in a folder; None
+        where no rule does. What `read_file` is refused `grep` does not show either."""
+        if self._settings is None or not self._has_rules():
+            return None
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        names, project = ((tool, "read_file") if tool == "grep" else (tool,)), self._project
+        refusing = RuleSet(tuple(rule for name in names for rule in self._read_rules().of("deny", name)))
+        if not refusing.rules:
+            return None
+        return lambda path: any(refusing.find_for_path(name, (path,), project) for name in names)
 
     def _has_rules(self) -> bool:
         """True if a settings file may have rules: reading them loads more than most sessions need."""

@@ -147,7 +147,8 @@ def test_rules_of_a_project_stay_in_force_when_something_else_in_it_changes(tmp_
 @pytest.mark.parametrize(
     ("pattern", "path", "fits"),
     [
-        ("secrets/**", "secrets/a/b", True), ("secrets/**", "a/secrets/b", False), ("secrets", "a/secrets/b", True),
+        ("secrets/**", "secrets/a/b", True), ("secrets/**", "secrets", True), ("secrets/**", "secretsx", False),
+        ("secrets/**", "a/secrets/b", False), ("secrets", "a/secrets/b", True),
         ("*.pem", "a/b/c.pem", True), ("*.pem", "a/b/c.pen", False), ("src/*.py", "src/a.py", True),
         ("src/*.py", "src/b/a.py", False), ("src/**/*.py", "src/b/a.py", True), ("src/**/*.py", "src/a.py", True),
         ("./src", "src/a", True), ("src/", "src/a", True), (".env", "x/.env", True), ("a?c", "abc", True),

@@ -273,6 +273,10 @@ def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: G
     [
         ("OPENAI_API_KEY", True), ("ANTHROPIC_AUTH_TOKEN", True), ("AWS_SECRET_ACCESS_KEY", True), ("PGPASSWORD", True),
         ("AWS_ACCESS_KEY_ID", True), ("npm_token", True), ("CLIENT_SECRET", True), ("DB_PASSWORD_FILE", True),
+        ("SECRET_KEY_BASE", True), ("MYSQL_PWD", True), ("OPENAI_APIKEY", True), ("API_KEY_2", True),
+        ("AUTHTOKEN", True), ("npm_config__auth", True), ("COMPOSER_AUTH", True), ("BW_SESSION", True),
+        ("OP_SESSION_my", True),
+        ("PWD", False), ("OLDPWD", False), ("SESSION_MANAGER", False), ("XAUTHORITY", False),
         ("PATH", False), ("KEYBOARD", False), ("TOKENIZERS_PARALLELISM", False), ("SSH_AUTH_SOCK", False),
         ("GIT_ASKPASS", False), ("MONKEY", False), ("COMPASS", False),
     ],

@@ -176,6 +176,29 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
     assert profiles == ["read"] == [value["profile"] for value in decisions(session)]
 
 
+def test_a_path_rule_holds_in_a_project_that_is_named_by_a_link(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
+    (project / ".env").write_text("x")
+    linked = project.with_name("linked")
+    linked.symlink_to(project)
+    [result] = results(say(opened(linked, ("read_file", {"path": ".env"})), "go")[0])
+    assert result.denied
+
+
+def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)", "grep(secrets/**)", "glob(secrets/**)"]\n')
+    (project / "secrets" / "deep").mkdir(parents=True)
+    for name in (".env", "secrets/deep/key", "open"):
+        (project / name).write_text("password\n")
+    search = {"pattern": "password"}
+    calls = [("grep", search | path) for path in ({}, {"path": "secrets"}, {"path": ".env"})]
+    session = opened(project, *calls, ("glob", {"pattern": "**"}), ("glob", {"pattern": "secrets/deep/key"}))
+    first, folder, file, listed, named = results(say(session, "go")[0])
+    assert first.text.splitlines()[0] == "open" and "key" not in first.text and ".env" not in first.text
+    assert folder.denied and "deny rule" in file.text and "password" not in file.text
+    assert set(listed.text.splitlines()) == {".env", "open"} and named.text == "no files"
+
+
 def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(project: Path) -> None:
     write_settings('[rules]\nask = ["bash(ls *)"]\n')
     person = Person()

@@ -98,6 +98,14 @@ def test_a_sign_that_nobody_sees_is_named() -> None:
     assert "hidden" not in question_text(replace(bash("make"), profile="write"), 120, theme)
 
 
+def test_many_parts_that_ask_do_not_push_the_command_off_the_screen() -> None:
+    free = {"command": ["ls"], "decision": "allow"}
+    asking = [{"command": ["make", str(number), "x" * 1000], "decision": "ask"} for number in range(5000)]
+    question = replace(bash("ls; make"), profile="write", parts=(free, *asking))
+    text = question_text(question, 80, Theme(colour=False))
+    assert "make 0" in text and "and 4,992 more" in text and text.count("\n") < 40
+
+
 def test_long_lines_of_a_command_hang_under_it() -> None:
     long = "python3 -m pytest -q tests/test_one.py tests/test_two.py"
     assert question_text(bash(long), 42, Theme(colour=False)) == (
