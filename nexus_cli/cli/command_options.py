@@ -69,7 +69,7 @@ Allow = Annotated[
     _text_option(
         "--allow",
         metavar="read|edit|run|all",
-        help="What runs without asking: reading in the project; also edits in it; also commands and the rest.",
+        help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
     ),
 ]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]

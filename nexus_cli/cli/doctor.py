@@ -15,22 +15,26 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from nexus_cli import __version__
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.command_options import Json
+from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
 from nexus_cli.config.misplaced_keys import misplaced_notice
-from nexus_cli.config.paths import Places, defaults_dir, exists, places
+from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.provider.local_servers import local_servers
+from nexus_cli.rules.rule_set import DECISIONS, read_rules
+from nexus_cli.sandbox.inspect_walls import inspect_walls
 from nexus_cli.session.available_models import keys_present
+from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.reports.status import doctor_text, warm_line
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -183,6 +187,59 @@ def _local(look: CheckInput) -> Check:
     return Check("local servers", "ok", ", ".join(found) if found else "none is running on this machine")
 
 
+def _rules(look: CheckInput) -> Check:
+    try:
+        found = read_rules(look.places, project_root(working_folder()), tuple(discover_tools()))
+    except NexusError as error:
+        return Check("rules", "broken", error.message, error.hint)
+    if found.problems:
+        hint = "Until a deny or ask rule can be read every command asks" if found.broken else ""
+        return Check("rules", "broken" if found.broken else "note", "; ".join(found.problems), hint)
+    counts = {decision: sum(rule.decision == decision for rule in found.rules) for decision in DECISIONS}
+    named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)
+    return Check("rules", "ok", named or "none; `nexus rules add` adds one")
+
+
+def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
+    """Return what the sandbox offers here: the backend with its walls, then each profile."""
+    if found["backend"] == "none":
+        status = "broken" if setting == "required" else "note"
+        what = "nexus does not run" if setting == "required" else "every command asks below --allow all"
+        return [Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))]
+    plain = found["profiles"]["none"]["start_ms"]
+    version = f" version {found['abi']}" if found["abi"] else ""
+    better = f"; {found['why']}" if found["why"] else ""
+    hidden = f"{len(found['profiles']['read']['hides'])} credentials and other private places cannot be read"
+    walls = f"{found['backend']}{version}; walls tried just now: {', '.join(found['walls'])}; {hidden}{better}"
+    checks = [Check("sandbox", "ok", walls)]
+    for name, profile in found["profiles"].items():
+        if name == "none":
+            continue
+        writes = ", ".join(map(_short, profile["writes"]))
+        said = "as write, with network" if name == "net" else f"writes {writes}; no network"
+        if profile["problem"]:
+            checks.append(Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}"))
+            continue
+        cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without walls" if plain else "")
+        notes = "; ".join(profile["notes"])
+        checks.append(Check(f"profile {name}", "note" if notes else "ok", f"{said}; {cost}", notes))
+    return checks
+
+
+def _sandbox_hint(setting: str) -> str:
+    if setting == "off":
+        return "nexus config set sandbox.backend auto switches it on"
+    if not sys.platform.startswith("linux"):
+        return ""
+    install = "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap, ...)"
+    return f"{install}, or boot a kernel with Landlock: 5.13 or newer, with landlock in its list of lsm="
+
+
+def _short(path: str) -> str:
+    home = os.path.expanduser("~").rstrip("/")
+    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
+
+
 def _terminal(look: CheckInput) -> Check:
     kinds = [name for number, name in enumerate(("stdin", "stdout", "stderr")) if os.isatty(number)]
     term = look.environ.get("TERM", "")
@@ -208,6 +265,7 @@ CHECKS: tuple[Callable[[CheckInput], Check], ...] = (
     _litellm,
     _tiktoken,
     _config,
+    _rules,
     _ledger,
     _keys,
     _model,
@@ -242,8 +300,12 @@ def doctor(json: Json = False) -> int:
     for check in CHECKS:
         if check is not _config or not any(done.name == "settings" for done in checks):
             checks.append(check(look))
+    folder = working_folder()
+    walls = inspect_walls(settings.sandbox, found, project_root(folder), folder)
+    checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
-    value = {"version": 1, "ok": ok, "model": model, "checks": [asdict(check) for check in checks]}
+    value: dict[str, Any] = {"version": 1, "ok": ok, "model": model, "sandbox": walls}
+    value["checks"] = [asdict(check) for check in checks]
     print_report(value, doctor_text, json=json)
     return 0 if ok else 1

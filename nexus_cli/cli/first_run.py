@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.login import ReadKey, ask_key, read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
-from nexus_cli.config.paths import Places, defaults_dir, places
+from nexus_cli.config.paths import Places, defaults_dir, places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
@@ -38,9 +39,9 @@ SHOWN = 20
 LONGEST = 200
 """Characters of a model's name."""
 MEANINGS = {
-    "read": "reading inside the project",
+    "read": "reading inside the project, and commands that only read",
     "edit": "also edits inside it",
-    "run": "also commands confined to the project, without network",
+    "run": "also any command, confined by the system: it writes in the project, no network",
     "all": "everything, unconfined",
 }
 """Calls that run without asking, by level."""
@@ -185,10 +186,21 @@ class FirstRun:
         return name
 
     def _level(self) -> str:
+        """Ask for the permission level; `run` is offered only where commands can be confined."""
+        from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
+
         self._say("What may run without asking you? You can change it at any time: /permissions.")
-        rows = [("", "", ""), *((str(place), level, MEANINGS[level]) for place, level in enumerate(LEVELS, 1))]
-        self._put("\n".join(f"  {line}" for line in table(rows, self._width - 2)[-len(LEVELS) :]))
-        return self._ask("Permission level", LEVELS[0], _level)
+        walls = self._settings.sandbox.backend
+        probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
+        has_walls = probe.backend != "none"
+        levels = [level for level in LEVELS if has_walls or level != "run"]
+        meanings = MEANINGS if has_walls else {**MEANINGS, "read": "reading inside the project"}
+        rows = [("", "", ""), *((str(place), level, meanings[level]) for place, level in enumerate(levels, 1))]
+        self._put("\n".join(f"  {line}" for line in table(rows, self._width - 2)[-len(levels) :]))
+        if not has_walls:
+            why = f"run, which confines commands, is not available here: {probe.why}. `nexus doctor` says what to do."
+            self._put("\n".join(filled(why, self._width, "  ", "  ")))
+        return self._ask("Permission level", levels[0], lambda text: _level(text, levels))
 
     def _ask(self, what: str, default: str, meant: Meant) -> str:
         """Return the answer to one question; Enter is `default`."""
@@ -247,11 +259,11 @@ def _provider(text: str, known: Sequence[str]) -> str:
     return find_provider(text[:20])
 
 
-def _level(text: str) -> str:
-    """Return a level by its number, its name or a prefix of it."""
-    if text in map(str, range(1, len(LEVELS) + 1)):
-        return LEVELS[int(text) - 1]
-    found = next((level for level in LEVELS if level.startswith(text.lower())), None)
+def _level(text: str, levels: Sequence[str]) -> str:
+    """Return one of `levels` by its number, its name or a prefix of it."""
+    if text in map(str, range(1, len(levels) + 1)):
+        return levels[int(text) - 1]
+    found = next((level for level in levels if level.startswith(text.lower())), None)
     if found is None:
-        raise NexusError("usage", repr(text[:20]), f"it is one of {', '.join(LEVELS)}", "Type a word or its number")
+        raise NexusError("usage", repr(text[:20]), f"it is one of {', '.join(levels)}", "Type a word or its number")
     return found

@@ -13,7 +13,9 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
-from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule, read_rules
+from nexus_cli.rules.edit_rules import add_rule, remove_rule
+from nexus_cli.rules.rule_set import RuleSet, read_rules
+from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.stream import write_stderr_line
 
@@ -47,12 +49,9 @@ def _refuse_problems(rules: RuleSet) -> None:
 def list_rules(json: Json = False) -> int:
     """Print every rule with its file and line, the strictest first."""
     rules = _read()
-    listed = sorted(rules.rules, key=lambda rule: DECISIONS.index(rule.decision))
+    listed = rules.listed()
     if json:
-        rows = [
-            {"decision": rule.decision, "rule": rule.text, "file": rule.file, "line": rule.line, "from": rule.origin}
-            for rule in listed
-        ]
+        rows = [rule.to_json() for rule in listed]
         print_json({"version": 1, "rules": rows, "problems": list(rules.problems)})
     elif listed:
         width = max(len(rule.text) for rule in listed)
@@ -69,6 +68,10 @@ def test_command(
     allow: Annotated[
         str, typer.Option("--allow", metavar="read|edit|run|all", help="The level.", callback=refuse_empty)
     ] = "",
+    network: Annotated[bool, typer.Option("--network", help="As if the call asked for the network.")] = False,
+    outside: Annotated[
+        str, typer.Option("--outside", metavar="WHY", help="As if it asked to run outside.", callback=refuse_empty)
+    ] = "",
     json: Json = False,
 ) -> int:
     """Say what would be decided on COMMAND, and why; it is not run. Exit status: 0 allow, 1 ask, 3 deny."""
@@ -80,9 +83,11 @@ def test_command(
         raise NexusError("usage", f"wrong value for --allow: '{level}'", "it is read, edit, run or all", "")
     rules = _read()
     _refuse_problems(rules)
+    probe = find_backend(settings.sandbox.backend, own=places(), project=project)
     decision = decide_command(
-        " ".join(command), level=cast(Level, level), rules=rules, cwd=folder, project=project, confined=True
-    )
+        " ".join(command), level=cast(Level, level), rules=rules, cwd=folder, project=project,
+        confined=probe.backend != "none", network=network, outside=outside,
+    )  # fmt: skip
     if json:
         print_json(decision.to_json())
     else:
@@ -102,48 +107,18 @@ def decision_text(value: CommandDecision) -> str:
 
 
 @app.command("add")
-def add_rule(rule: Words) -> int:
+def add(rule: Words) -> int:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
-    decision, text = _split(rule)
-    _check(decision, text)
-    changed = _write(decision, text, add=True)
-    write_stderr_line(
-        f"nexus: {decision} {text} was added." if changed else f"nexus: {decision} {text} is there already."
-    )
+    typed = " ".join(rule)
+    done = "was added" if add_rule(typed, tuple(discover_tools())) else "is there already"
+    write_stderr_line(f"nexus: {typed} {done}.")
     return 0
 
 
 @app.command("remove")
-def remove_rule(rule: Words) -> int:
+def remove(rule: Words) -> int:
     """Remove a rule from the personal config.toml, as `nexus rules list` prints it; with or without its decision."""
-    known = DECISIONS if rule[0].partition(" ")[0] not in DECISIONS else ()
-    pairs = [(decision, " ".join(rule)) for decision in known] or [_split(rule)]
-    removed = [pair for pair in pairs if _write(*pair, add=False)]
-    if not removed:
-        text = pairs[0][1]
-        elsewhere = next((one for one in _read().rules if one.text == text), None)
-        why = f"it comes from {elsewhere.origin}" if elsewhere else "there is no such rule"
-        raise NexusError("usage", text, why, "`nexus rules list` prints them")
-    write_stderr_line(f"nexus: {pairs[0][1]} was removed.")
+    typed = " ".join(rule)
+    remove_rule(typed, _read())
+    write_stderr_line(f"nexus: {typed} was removed.")
     return 0
-
-
-def _split(words: list[str]) -> tuple[Decision, str]:
-    decision, _, text = " ".join(words).strip().partition(" ")
-    if decision not in DECISIONS or not text.strip():
-        why = "a rule begins with allow, ask or deny"
-        raise NexusError("usage", " ".join(words), why, "For instance: nexus rules add allow 'bash(npm test *)'")
-    return decision, text.strip()
-
-
-def _check(decision: Decision, text: str) -> None:
-    try:
-        parse_rule(decision, text, tuple(discover_tools()))
-    except ValueError as error:
-        raise NexusError("usage", f"{decision} rule", str(error), "`nexus rules list` shows those in force") from None
-
-
-def _write(decision: Decision, text: str, *, add: bool) -> bool:
-    from nexus_cli.config.settings_file import change_list  # noqa: PLC0415  (only for writing)
-
-    return change_list(places(), defaults_dir(), f"rules.{decision}", text, add=add)

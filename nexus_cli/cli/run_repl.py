@@ -51,7 +51,8 @@ from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.screen import Screen
 
 PREPARE_AFTER = 0.1
-"""Seconds after which the model library is loaded in the background: the prompt is visible by then."""
+"""Seconds after which the sandbox is tried and the model library loaded in the background: the prompt is visible by
+then."""
 RESET_TERMINAL = b"\x1b[0m\x1b[?25h\x1b[?2004l\r\n"
 """Plain text, visible cursor, no bracketed paste, on a new line."""
 
@@ -190,7 +191,7 @@ class _ReplRun:
         loop = asyncio.get_running_loop()
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
-        loop.call_later(PREPARE_AFTER, _prepare, repl.session)
+        loop.call_later(PREPARE_AFTER, _prepare, repl, loop)
         if self._first:
             loop.call_soon(repl.submit, TypedMessage(self._first, self._first))
         try:
@@ -261,10 +262,14 @@ def _is_terminal(descriptor: int) -> bool:
         return False
 
 
-def _prepare(session: Session) -> None:
-    """Load in a thread what the first request needs; what fails is reported by that request."""
+def _prepare(repl: Repl, loop: asyncio.AbstractEventLoop) -> None:
+    """Load in a thread what the first request and the first command need; what fails is reported by these."""
+    session = repl.session
 
     def load() -> None:
+        if not session.has_walls():
+            with suppress(RuntimeError):  # the REPL has ended meanwhile
+                loop.call_soon_threadsafe(repl.refresh_status)
         with suppress(ImportError):
             session.prepare()
 

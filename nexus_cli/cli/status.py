@@ -14,6 +14,7 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.memory import FactMerger
+from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.session.available_models import unnamed_model
 from nexus_cli.tools.registry import discover_tools
@@ -35,7 +36,11 @@ def status(
         value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, tools)}
         text = capability_forms(value)[0]
     else:
-        value = {**reports.status(folder, settings, os.environ, tools), "warm": warm_report()}
+        probe = find_backend(settings.sandbox.backend, own=places(), project=project_root(folder))
+        value = {
+            **reports.status(folder, settings, os.environ, tools), "sandbox": probe.to_json(), "allow": settings.allow,
+            "warm": warm_report(),
+        }  # fmt: skip
         text = ""
     if json:
         print_json(value)

@@ -7,25 +7,54 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.limits import LEVELS, PLAN
+from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.reports.decisions import decision_report, decisions_report
-from nexus_cli.session.reports.live import NAMES, RUNS, limits_report, permissions_report, tools_report
+from nexus_cli.session.reports.live import (
+    NAMES,
+    describe_level,
+    limits_report,
+    permissions_report,
+    tools_report,
+)
+
+EDITS = ("allow", "ask", "deny", "remove")
+"""What `/permissions` does with a rule."""
 
 
 async def set_permissions(context: CommandContext, rest: str) -> None:
     """Show or set what runs without asking.
 
-    Also lists what you allowed for the session. read: reading inside the project. edit: also editing inside it.
-    run: also commands confined to the project, without network. all: everything, unconfined. plan: only reading,
-    nothing asks, and the answer is a plan.
+    Also lists the rules, and what you allowed for the session. read: reading inside the project, and commands that only
+    read. edit: also editing inside it. run: also commands confined to the project, without network. all: everything,
+    unconfined. plan: only reading, nothing asks, and the answer is a plan.
+
+    allow RULE, ask RULE and deny RULE add a rule to your settings, remove RULE takes it out, at once: allow
+    bash(npm test *).
     """
+    session = context.session
+    verb, _, rule = rest.partition(" ")
     if not rest:
-        context.show("permissions", permissions_report(context.session.state))
-        return
-    level = parse_choice("permissions", rest, (PLAN, *LEVELS))
-    context.session.set_level(level)
-    now = context.session.status().allow
-    held = "" if now == level else f" {level} is more than the recipe or the settings allow."
-    context.say(f"permissions {now}: {RUNS[now]}.{held}")
+        context.show("permissions", await asyncio.to_thread(permissions_report, session.state))
+    elif verb in EDITS:
+        if not rule.strip():
+            raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
+        context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher.permission, verb, rule.strip()))
+        session.state.dispatcher.withdraw_questions()
+    else:
+        level = parse_choice("permissions", rest, (PLAN, *LEVELS))
+        session.set_level(level)
+        now = session.status().allow
+        held = "" if now == level else f" {level} is more than the recipe or the settings allow."
+        context.say(f"permissions {now}: {await asyncio.to_thread(describe_level, session.state, now)}.{held}")
+
+
+def _edit_rules(permission: CallPermission, verb: str, rule: str) -> str:
+    """Change the personal rules; return what was done."""
+    if verb == "remove":
+        permission.remove_rule(rule)
+        return f"{rule} was removed from your settings."
+    added = permission.add_rule(f"{verb} {rule}")
+    return f"{verb} {rule} {'was added to' if added else 'is already in'} your settings."
 
 
 async def list_tools(context: CommandContext, rest: str) -> None:
@@ -71,8 +100,8 @@ COMMANDS = (
         "permissions",
         "model",
         set_permissions,
-        "[plan|read|edit|run|all]",
-        complete=lambda context: (PLAN, *LEVELS),
+        "[LEVEL | allow|ask|deny|remove RULE]",
+        complete=lambda context: (PLAN, *LEVELS, *EDITS),
         aliases=("approvals",),
     ),
     Command("tools", "work", list_tools),

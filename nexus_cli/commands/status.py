@@ -22,7 +22,9 @@ async def show_status(context: CommandContext, rest: str) -> None:
     """
     session, tools = context.session, [tool.name for tool in context.session.tools()]
     value = await asyncio.to_thread(reports.status, session.folder, context.settings, os.environ, tools)
-    context.show("status", value | {"model": session.model})
+    probe = await asyncio.to_thread(session.state.dispatcher.permission.find_walls)
+    walls = {"sandbox": probe.to_json(), "allow": session.status().allow} if probe is not None else {}
+    context.show("status", value | walls | {"model": session.model})
 
 
 async def show_config(context: CommandContext, rest: str) -> None:

@@ -7,11 +7,12 @@ on `PATH`. Commands of the model and of the person must not get those, unless th
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.paths import Places, private_dir, project_root
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables that lead an interpreter, or a program that looks for one, to a virtual environment."""
@@ -76,3 +77,23 @@ def child_environment(environ: Mapping[str, str], folder: Path | None = None) ->
             if name == "VIRTUAL_ENV":
                 env.pop("VIRTUAL_ENV_PROMPT", None)
     return env
+
+
+def add_own_program(env: dict[str, str], own: Places, folder: Path) -> None:
+    """Let `nexus` be found in `env` where the folder that it is in is taken out: as the only one of a folder, last.
+
+    The model reads skills by it. Raises nothing.
+    """
+    program = Path(sys.prefix, "bin", "nexus")
+    path = child_environment(env, folder).get("PATH", os.defpath)
+    if shutil.which("nexus", path=path) or not os.access(program, os.X_OK):
+        return
+    link = own.cache / "bin" / "nexus"
+    try:
+        if not link.is_symlink() or os.readlink(link) != str(program):
+            made = private_dir(link.parent) / f"nexus-{os.getpid()}"
+            made.symlink_to(program)
+            made.replace(link)
+    except OSError:
+        return
+    env["PATH"] = os.pathsep.join((env.get("PATH") or os.defpath, str(link.parent)))

@@ -135,6 +135,14 @@ def own_paths(own: Places) -> tuple[Path, ...]:
     return (own.config, own.data, own.log)
 
 
+def shown_paths(own: Places) -> tuple[Path, ...]:
+    """Return what of nexus's own folders commands may read: `nexus skill use` needs it, and it holds no secret.
+
+    Skills, and the record of what is trusted: paths of projects and hashes.
+    """
+    return (own.config / "skills", own.data / "trust.json")
+
+
 class SecretPlaces:
     """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them.
 

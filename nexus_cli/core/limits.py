@@ -12,6 +12,8 @@ from typing import Any
 
 LEVELS = ("read", "edit", "run", "all")
 """What runs without asking, from the least to everything: reading, also edits, also confined commands, everything."""
+UNASKED = ("run", "all")
+"""Those of `LEVELS` at which any command runs without asking, where it can be confined."""
 PLAN = "plan"
 """Below them all, chosen by a person in the REPL: only reading, nothing asks, and the answer is a plan."""
 MODES = ("single_action", "react_loop", "plan_execute")

@@ -25,6 +25,11 @@ class Effect(StrEnum):
     RUN = "run"
 
 
+def _refuse_nothing(path: Path) -> bool:
+    """Return False."""
+    return False
+
+
 def _ignore_text(text: str) -> None:
     """Ignore the text."""
 
@@ -69,6 +74,8 @@ class ToolContext:
     link."""
     before: str | None = None
     """Digest of the content that the person was shown as what an edit changes, "" for no file; None: of none."""
+    is_refused: Callable[[Path], bool] = _refuse_nothing
+    """True for a real path that a deny rule keeps from this call: a folder is searched without it."""
     walls: Callable[[], CommandWalls] | None = None
     """Makes what a command runs inside, blocking; None: it runs as nexus itself does."""
     replaced: Callable[[Path, str, str], None] = _ignore_change

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import credential_paths, own_paths
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.rules.bash_syntax import SimpleCommand, Word
 from nexus_cli.rules.free_commands import (
     FIND_FLAGS,
@@ -27,11 +28,11 @@ from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, syste
 MOST_FOLDERS = 8
 """Folders that a line may be in at once, by what its `cd` did."""
 MOST_LISTED = 5_000
-"""Names that are read to see where a glob leads."""
+"""Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
 _GIT_RUNS = re.compile(
-    r"^.*\[\s*include.*$|^\s*(?:\[.*\]\s*)?(?:external|textconv|command|process|clean)\s*=.*$", re.I | re.M
+    r"^.*\[\s*include.*$|^[^\S\n]*(?:\[.*\]\s*)?(?:external|textconv|command|process|clean)\s*=.*$", re.I | re.M
 )
 MOST_CONFIGURATION = 1 << 20
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
@@ -56,6 +57,8 @@ class Folders:
     """Credentials and nexus's own folders that lie in the project."""
     is_lost: bool = False
     """A command before has changed the shell: nothing is free any more."""
+    listed: int = 0
+    """Names that were read for globs."""
 
     @classmethod
     def of(cls, cwd: Path, project: Path) -> Folders:
@@ -131,10 +134,20 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
         _check_find(words[1:], folders)
     elif name == "git":
         _check_git(words[1:], folders)
+    elif name == "nexus":
+        _check_nexus([word.text for word in words[1:]])
     elif name in FREE:
         _check_row(words[1:], FREE[name], name, folders)
     else:
         raise NotFree(f"{_short(words[0].text)} is not on the list of commands that only read")
+
+
+def _check_nexus(texts: list[str]) -> None:
+    """Raise `NotFree` for what does more than list skills or print the guide of one."""
+    rest = [text for text in texts[2:] if text != "--json"]
+    named = texts[:2] == ["skill", "use"] and len(rest) == 1 and not rest[0].startswith("-")
+    if not named and (texts[:2] != ["skill", "list"] or rest):
+        raise NotFree("of nexus only `skill list` and `skill use NAME` are on the list of commands that only read")
 
 
 def _check_wrapped(command: SimpleCommand, name: str, head: int, folders: Folders) -> None:
@@ -333,7 +346,7 @@ def _check_glob(path: str, folders: Folders) -> None:
     first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
     if ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
         raise NotFree(f"{_short(path)} may lie outside the project")
-    found, listed = ["/".join(parts[:first]) or "/"], 0
+    found = ["/".join(parts[:first]) or "/"]
     for part in parts[first:]:
         deeper: list[str] = []
         for folder in found:
@@ -345,8 +358,8 @@ def _check_glob(path: str, folders: Folders) -> None:
             pattern = re.compile(fnmatch.translate("*" if "[" in part or "\\" in part else part))
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    listed += 1
-                    if listed > MOST_LISTED:
+                    folders.listed += 1
+                    if folders.listed > MOST_LISTED:
                         raise NotFree(f"{_short(part)} finds too many files")
                     if pattern.match(entry.name):
                         deeper.append(entry.path)
@@ -411,15 +424,21 @@ def _check_configuration(project: str) -> None:
     """Raise `NotFree` if the configuration of the repository names a program that git runs to compare files."""
     folder = os.path.join(project, ".git")
     if os.path.isfile(folder):  # a worktree
-        with open(folder, encoding="utf-8", errors="replace") as file:
-            folder = os.path.join(project, file.read(4096).removeprefix("gitdir:").strip())
-        with suppress(FileNotFoundError), open(os.path.join(folder, "commondir"), encoding="utf-8") as file:
-            folder = os.path.join(folder, file.read(4096).strip())
+        folder = os.path.join(project, _read_text(folder, 4096).removeprefix("gitdir:").strip())
+        with suppress(FileNotFoundError):
+            folder = os.path.join(folder, _read_text(os.path.join(folder, "commondir"), 4096).strip())
     for name in ("config", "config.worktree"):
-        with suppress(FileNotFoundError), open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-            found = _GIT_RUNS.search(file.read(MOST_CONFIGURATION))
+        with suppress(FileNotFoundError):
+            text = _read_text(os.path.join(folder, name), MOST_CONFIGURATION + 1)
+            if len(text) > MOST_CONFIGURATION:
+                raise NotFree("the repository's configuration is too long to be read")
+            found = _GIT_RUNS.search(text)
             if found is not None:
                 raise NotFree(f"the repository's configuration names a program: {_short(found[0].strip())}")
+
+
+def _read_text(path: str, most: int) -> str:
+    return read_beginning(path, most).decode("utf-8", "replace")
 
 
 def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from nexus_cli.config import trust
 from nexus_cli.config.paths import Places
@@ -57,6 +57,12 @@ class PermissionRule:
         where = f"{_with_tilde(self.file)} line {self.line}" if self.line else _with_tilde(self.file)
         return where or "this session"
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the rule as `nexus rules list --json` has it."""
+        return {
+            "decision": self.decision, "rule": self.text, "file": self.file, "line": self.line, "from": self.origin,
+        }  # fmt: skip
+
     def match(self, words: Sequence[Word]) -> Match:
         """Return whether a simple command fits; "maybe" where a word that decides it is not known."""
         for place, wanted in enumerate(self.argv):
@@ -89,6 +95,10 @@ class RuleSet:
     """One line for each rule that is not in force, with file and line."""
     broken: tuple[str, ...] = ()
     """Places of deny and ask rules for commands that cannot be read: until they are mended every command asks."""
+
+    def listed(self) -> list[PermissionRule]:
+        """Return all rules, the strictest first."""
+        return sorted(self.rules, key=lambda rule: DECISIONS.index(rule.decision))
 
     def of(self, decision: Decision, tool: str = "bash") -> list[PermissionRule]:
         """Return the rules of one decision for one tool."""
@@ -173,7 +183,7 @@ def _parse_command_pattern(text: str, pattern: str) -> tuple[tuple[str, ...], bo
 
 
 def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
-    """Return the rules of the personal config.toml and, if it is trusted, of the project's.
+    """Return the rules of the personal config.toml, and those of the project's that are trusted.
 
     `tools` are the names that a rule may have. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
     as `config.settings.read_values` does.
@@ -189,13 +199,14 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
     path = project / FOLDER / FILE
     if os.path.lexists(project / FOLDER):
         found = trust.read_configuration(project)
-        data = found.files.get(FILE)
-        if data is not None and trust.trust_state(project, found) == "trusted":
+        data = trust.trusted_configuration(project, found).files.get(FILE)
+        if data is not None:
             try:
                 theirs = read_project(data, str(path)).values
             except NexusError:  # the settings have told it
                 theirs = {}
-            collected.add_file(theirs, data.decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
+            # Lines are those of the file as it is, of which `data` may be a part.
+            collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken))
 
 
@@ -294,7 +305,8 @@ def _path_matches(pattern: str, path: Path, project: Path) -> bool:
         glob = pattern.removeprefix("./") if "/" in pattern.rstrip("/") else f"**/{pattern}"
     else:
         return False
-    return re.fullmatch(_translate(glob.rstrip("/")) + r"(?:/.*)?", subject, re.DOTALL) is not None
+    glob = glob.rstrip("/").removesuffix("/**")  # the folder itself too: a search of it reads what is in it
+    return re.fullmatch(_translate(glob) + r"(?:/.*)?", subject, re.DOTALL) is not None
 
 
 def _translate(glob: str) -> str:

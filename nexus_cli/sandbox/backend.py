@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 
 class Backend(StrEnum):
@@ -29,3 +30,7 @@ class BackendProbe:
     """bubblewrap."""
     walls: tuple[str, ...] = ()
     """Walls that were tried and held."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form: `backend`, `why`, and the `walls` that held."""
+        return {"backend": str(self.backend), "why": self.why, "walls": list(self.walls)}

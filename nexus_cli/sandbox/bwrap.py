@@ -56,7 +56,8 @@ def bwrap_arguments(
         if is_below(path, covered):
             continue
         if os.path.isdir(path):
-            line += ["--tmpfs", path, "--remount-ro", path]
+            line += ["--tmpfs", path, *_show([one for one in profile.shown if is_below(str(one), [path])])]
+            line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):
             line += ["--ro-bind", "/dev/null", path]
@@ -64,6 +65,15 @@ def bwrap_arguments(
         line += ["--cap-drop", "ALL"]
         line += [word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
     return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
+
+
+def _show(paths: Sequence[Path]) -> list[str]:
+    """Return what makes `paths` appear in an empty folder; a link stays one, and leads where the command may go."""
+    line: list[str] = []
+    for path in paths:
+        is_link = path.is_symlink()
+        line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
+    return line
 
 
 def _keep_read_only(carve_outs: Sequence[Path], profile: Profile) -> list[str]:

@@ -14,9 +14,11 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.protected_places import (
@@ -28,8 +30,11 @@ from nexus_cli.config.protected_places import (
 )
 from nexus_cli.sandbox.profile import Profile
 
-MOST_FILES, MOST_BYTES = 4_000, 32 << 20
-"""What is remembered of one project; beyond it a change is told and cannot be put back."""
+MOST_FILES, MOST_BYTES = 2_000, 8 << 20
+"""What is remembered of one protected folder, near its top first; no folder takes this from another. Beyond it a file
+cannot be put back."""
+MOST_MOUNTS = 60
+"""Each costs the more the more there are: a repository with 500 submodules would take seconds. The rest is put back."""
 _RACY = 2_000_000_000
 """Nanoseconds: a file that changed so shortly before it was looked at may change again without another time stamp."""
 
@@ -80,15 +85,12 @@ class CarveOuts:
     def __init__(self, profile: Profile, known: CarveOuts | None = None) -> None:
         """Look at them now. Contents that `known` has and that did not change since are not read again."""
         self._profile = profile
-        self._bytes = 0
-        self._complete = True
         self.nodes: dict[Path, SavedNode] = {}
-        for path, passage in protected_paths(profile):
-            if len(self.nodes) >= MOST_FILES:
-                self._complete = False
-                break
-            with suppress(FileNotFoundError, NotADirectoryError):
-                self.nodes[path] = self._save(path, passage, known.nodes.get(path) if known else None)
+        self._roots: list[Path] = []
+        self._partial: set[Path] = set()
+        for root, passage in protected_roots(profile):
+            self._roots += [] if passage else [root]
+            self._save_root(root, passage, known.nodes if known else {})
         self._git = _open_folder(profile.project / GIT_FOLDER)
 
     def close(self) -> None:
@@ -98,32 +100,44 @@ class CarveOuts:
             self._git = -1
 
     def mount_points(self) -> list[Path]:
-        """Return the paths that are to be read-only: existing, no links, the outermost of each."""
-        found: list[Path] = []
-        for path, node in self.nodes.items():
-            inside = bool(found) and path.is_relative_to(found[-1])
-            if not node.passage and node.kind != stat.S_IFLNK and not inside:
-                found.append(path)
-        return found
+        """Return the paths that are to be read-only: existing, no links; of very many those near the project's top."""
+        found = [path for path in self._roots if path in self.nodes and self.nodes[path].kind != stat.S_IFLNK]
+        return sorted(found, key=lambda path: len(path.parts))[:MOST_MOUNTS]
 
     def put_back(self) -> list[PutBack]:
         """Compare with now, put back what changed, take away what appeared, and return what was done."""
         told = self._put_git_back()
+        self._forget_removed_worktrees()
         for path, node in self.nodes.items():
             # First of all: what cannot be listed or written could not be put back.
             if node.kind == stat.S_IFDIR and _is_folder(path) and os.lstat(path).st_mode != node.mode:
                 with suppress(OSError):
                     os.chmod(path, stat.S_IMODE(node.mode))
         fresh = self._profile.project / GIT_FOLDER not in self.nodes
-        now = [path for path, _ in protected_paths(self._profile)] if self._complete else []
+        now: list[Path] = []
+        for root, passage in protected_roots(self._profile):
+            if root not in self._partial:
+                now += [root] if passage else _walk(root)
         for path in reversed(now):
-            if path not in self.nodes:
+            if path not in self.nodes and not self._is_new_worktree(path):
                 told += self._take_away(path, fresh_git=fresh)
         for path, node in self.nodes.items():
             told += self._restore(path, node)
         return told
 
-    def _save(self, path: Path, passage: bool, old: SavedNode | None) -> SavedNode:
+    def _save_root(self, root: Path, passage: bool, known: Mapping[Path, SavedNode]) -> None:
+        """Remember a protected path with what is in it, as far as that is not too much; a passage alone."""
+        found = [root] if passage else list(islice(_walk(root), MOST_FILES + 1))
+        if len(found) > MOST_FILES:
+            self._partial.add(root)
+            found.pop()
+        left = MOST_BYTES
+        for path in found:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                node = self.nodes[path] = self._save(path, passage, known.get(path), left)
+                left -= len(node.content or b"")
+
+    def _save(self, path: Path, passage: bool, old: SavedNode | None, left: int) -> SavedNode:
         about = os.lstat(path)
         stamp = _stamp(about)
         racy = time.time_ns() - about.st_ctime_ns < _RACY
@@ -132,9 +146,8 @@ class CarveOuts:
         content: bytes | None = None
         if stat.S_ISLNK(about.st_mode):
             content = os.fsencode(os.readlink(path))
-        elif self._bytes + about.st_size <= MOST_BYTES:
+        elif about.st_size <= left:
             content = _read(path)
-            self._bytes += len(content or b"")
         return SavedNode(about.st_mode, stamp, content, (about.st_uid, about.st_gid), racy, passage)
 
     def _is_same(self, path: Path, node: SavedNode) -> bool:
@@ -170,6 +183,30 @@ class CarveOuts:
         except OSError:
             return [*told, PutBack(here, "changed")]
         return [*told, PutBack(here, "restored")]
+
+    def _forget_removed_worktrees(self) -> None:
+        """Leave out the entries of worktrees that the command removed whole; one without its `commondir` is not."""
+        own = self._profile.git_folder
+        entries = {path: self._worktree_entry(path) for path in self.nodes}
+        gone = {entry for entry in entries.values() if entry and entry != own and not os.path.lexists(entry)}
+        self.nodes = {path: node for path, node in self.nodes.items() if entries[path] not in gone}
+
+    def _is_new_worktree(self, path: Path) -> bool:
+        """True for what `git worktree add` makes: its configuration is that of the repository, as of all others."""
+        entry = self._worktree_entry(path)
+        if entry is None:
+            return path.name == "worktrees" and path.parent in self._profile.git_folders and _is_folder(path)
+        place = _read(entry / "gitdir") or b""
+        is_place = place.endswith(b"/.git\n") and place.count(b"\n") == 1
+        is_part = _read(entry / "commondir") == b"../..\n" and not os.path.lexists(entry / "config.worktree")
+        return _is_folder(entry) and is_place and is_part
+
+    def _worktree_entry(self, path: Path) -> Path | None:
+        """Return the folder `worktrees/NAME` of a repository that `path` is or lies in."""
+        for folder in self._profile.git_folders:
+            if path.is_relative_to(folder / "worktrees") and path != folder / "worktrees":
+                return folder / "worktrees" / path.relative_to(folder / "worktrees").parts[0]
+        return None
 
     def _take_away(self, path: Path, *, fresh_git: bool) -> list[PutBack]:
         """Remove what was not there before; of a repository that the command made, only what runs programs."""
@@ -247,10 +284,10 @@ def release_carve_outs(profile: Profile) -> None:
             _LAST[key] = state
 
 
-def protected_paths(profile: Profile) -> Iterator[tuple[Path, bool]]:
-    """Yield the protected nodes that exist, each folder before what is in it; links are not followed.
+def protected_roots(profile: Profile) -> Iterator[tuple[Path, bool]]:
+    """Yield the protected paths that exist, to be taken with what is in them; links are not followed.
 
-    The second value is True for folders of git that are only on the way to what is protected.
+    The second value is True for folders that are only on the way to what is protected, each before what is in it.
     """
     for folder in profile.guarded:
         try:
@@ -263,13 +300,11 @@ def protected_paths(profile: Profile) -> Iterator[tuple[Path, bool]]:
             if folded == GIT_FOLDER:
                 yield from _git_paths(folder / name)
             elif folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
-                yield from _walk(folder / name)
+                yield folder / name, False
         if set(_BARE) <= set(names):
-            yield from _walk(folder / _BARE[0])
+            yield folder / _BARE[0], False
     if profile.git_folder is not None:
-        for name in ("commondir", "config.worktree", "gitdir"):
-            if os.path.lexists(profile.git_folder / name):
-                yield profile.git_folder / name, False
+        yield from _git_paths(profile.git_folder.parent.parent)
 
 
 def _git_paths(git: Path) -> Iterator[tuple[Path, bool]]:
@@ -297,18 +332,21 @@ def _controls(folder: Path, patterns: list[list[str]]) -> Iterator[tuple[Path, b
                 deeper += [rest] if rest else []
                 ends = ends or not rest
         if ends:
-            yield from _walk(path)
+            yield path, False
         elif deeper and (_is_folder(path) or os.path.islink(path)):
             yield path, _is_folder(path)
             yield from _controls(path, deeper)
 
 
-def _walk(path: Path) -> Iterator[tuple[Path, bool]]:
-    yield path, False
-    if _is_folder(path):
-        with suppress(OSError):
-            for name in sorted(os.listdir(path)):
-                yield from _walk(path / name)
+def _walk(root: Path) -> Iterator[Path]:
+    """Yield `root` and all in it, what is near the top first."""
+    waiting = deque([root])
+    while waiting:
+        path = waiting.popleft()
+        yield path
+        if _is_folder(path):
+            with suppress(OSError):
+                waiting.extend(path / name for name in sorted(os.listdir(path)))
 
 
 def _is_folder(path: Path) -> bool:

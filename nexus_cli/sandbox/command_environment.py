@@ -9,10 +9,16 @@ from collections.abc import Collection, Mapping
 from nexus_cli.sandbox.profile import Profile, is_below
 
 _SECRET = re.compile(
-    r"(?:.*_)?(?:TOKENS?|KEYS?|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT)|.*PASSWORD.*|.*_SECRET_.*",
+    r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT"
+    r"|AUTH)|.+_PWD|.*PASSWORD.*|(?:.*_)?SECRET_.*|.*API_?KEY.*|(?:BW|OP)_SESSION.*",
     re.IGNORECASE,
 )
 """Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
+
+_OFFLINE = {
+    "npm_config_offline": "true", "CARGO_NET_OFFLINE": "true", "UV_OFFLINE": "1", "PIP_RETRIES": "0",
+}  # fmt: skip
+"""Where there is no network: use what is cached, and fail at once instead of trying for a minute."""
 
 
 def child_environment_for(
@@ -29,6 +35,11 @@ def child_environment_for(
         # npm gives up when it may not read its settings, which hold the tokens of registries.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
+        if not any(path.name == "go-build" for path in profile.writable):
+            # go gives up where it can make no cache; `find_caches` lists one that exists.
+            env["GOCACHE"] = env.get("GOCACHE") or str(profile.temp / "go-build")
+    if profile.name != "none" and not profile.network:
+        env = _OFFLINE | env
     if profile.name == "read":
         # git would otherwise refresh its index, and fail.
         env["GIT_OPTIONAL_LOCKS"] = "0"

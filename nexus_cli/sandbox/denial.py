@@ -8,37 +8,69 @@ from __future__ import annotations
 import os
 import re
 
+from nexus_cli.config.protected_places import GIT_FOLDER, protected_name
+from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.profile import Profile, is_below
 
-NO_NETWORK = "[sandbox: no network; `network: true` asks the person for it]"
+ASK_NETWORK = "`network: true` asks the person for it"
+ASK_OUTSIDE = "`outside` asks the person to run it without walls"
 _NETWORK = re.compile(
     r"could not resolve|temporary failure in name resolution|name or service not known|network is unreachable"
     r"|nodename nor servname|no such host|failed to lookup address|EAI_AGAIN|ENOTFOUND|ENETUNREACH|getaddrinfo"
-    r"|failed to establish a new connection|could not connect to server|unable to connect|connection refused"
-    r"|network is down|(?:socket|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}(?:operation not permitted"
-    r"|permission denied|EPERM|EACCES)|(?:EPERM|EACCES)[^\n]{0,80}(?:connect|listen|socket)|no address associated",
+    r"|failed to establish a new connection|(?:could not|couldn't) connect to server|unable to connect|network is down"
+    r"|connection refused|ECONNREFUSED|no address associated|ENOTCACHED|(?:in|using) offline mode"
+    r"|network was disabled|\bif-cached\b",
     re.IGNORECASE,
 )
-_REFUSED = r"(?:permission denied|read-only file system|operation not permitted)"
+_SOCKET = re.compile(
+    r"(?:socket|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}(?:operation not permitted|permission denied|EPERM|EACCES)"
+    r"|(?:EPERM|EACCES)[^\n]{0,80}(?:connect|listen|socket)"
+    r"|socket\.py\", line[^\n]*\n(?:  [^\n]*\n){1,3}PermissionError",
+    re.IGNORECASE,
+)
+"""A socket that was refused. With a network of its own (bwrap) a command may have all but those of Unix."""
+_UNIX = re.compile(r"dial unix|unix://|\.sock\b|d-?bus", re.IGNORECASE)
+_REFUSED = r"(?:permission denied|read-only file system|operation not permitted|device or resource busy)"
 _WRITE = re.compile(
-    rf"(?<![\w.~-])(?P<before>/[^\s\"'`\u2019:]+)[\"'`\u2019)]?:? *{_REFUSED}"
-    rf"|{_REFUSED}[^\n]{{0,60}}?[\"'`: ](?P<after>/[^\s\"'`:]+)"
-    r"|(?:EACCES|EROFS|EPERM)[^\n]{0,60}?[\"'](?P<node>/[^\"'\n]+)[\"']",
+    rf"(?<![\w./~-])(?P<before>/[^\s\"'`\u2019:]+|[\w.-]*[./][^\s\"'`\u2019:]*)[\"'`\u2019)]?:? *{_REFUSED}"
+    rf"|{_REFUSED}[^\n]{{0,60}}?(?:[\"'`](?P<quoted>[^\"'`\n]+)[\"'`]|[: ](?P<after>/[^\s\"'`:]+))"
+    r"|(?:EACCES|EROFS|EPERM|EBUSY)[^\n]{0,60}?[\"'](?P<node>/[^\"'\n]+)[\"']",
     re.IGNORECASE,
 )
 _TAIL = 20_000
 """Characters at the end of the output that are looked at."""
 
 
-def describe_denial(profile: Profile, output: str) -> str:
+def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
     """Return the line for a failed command, "" where its output names no wall of `profile`."""
     if profile.name == "none":
         return ""
     tail = output[-_TAIL:]
     for found in _WRITE.finditer(tail):
-        path = os.path.normpath(found["before"] or found["after"] or found["node"])
+        named = os.path.join(profile.cwd, next(filter(None, found.groups())))
+        path = os.path.normpath(named)
         if is_below(path, map(str, profile.hidden)):
-            return f"[sandbox: {path} is hidden; `outside` asks the person to run it without walls]"
+            return f"[sandbox: {path} is hidden; {ASK_OUTSIDE}]"
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
-            return f"[sandbox: write to {path} refused; `outside` asks the person to run it without walls]"
-    return NO_NETWORK if not profile.network and _NETWORK.search(tail) else ""
+            return f"[sandbox: write to {path} refused; {ASK_OUTSIDE}]"
+        if _is_protected(profile, path):
+            return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {ASK_OUTSIDE}]"
+    refused = _SOCKET.search(tail)
+    if refused and not profile.unix_sockets and (backend is Backend.BWRAP or profile.network or _UNIX.search(tail)):
+        return f"[sandbox: no Unix sockets; {ASK_OUTSIDE}]"
+    if profile.network or not (refused or _NETWORK.search(tail)):
+        return ""
+    loopback = ", also no loopback without bubblewrap" if backend is Backend.LANDLOCK else ""
+    return f"[sandbox: no network{loopback}; {ASK_NETWORK}]"
+
+
+def _is_protected(profile: Profile, path: str) -> bool:
+    """True for a place of the project that no command changes; of git's folder only some are."""
+    for folder in profile.guarded:
+        if is_below(path, [str(folder)]):
+            names = os.path.relpath(path, folder).split(os.sep)
+            if names[0] == GIT_FOLDER:
+                return names[1:2] in (["config"], ["hooks"], ["info"])
+            if protected_name(names[:1]):
+                return True
+    return False

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
-from nexus_cli.config.protected_places import credential_paths, own_paths
+from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths, shown_paths
+from nexus_cli.core.real_files import read_beginning
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -46,6 +47,10 @@ _CACHES = (
 be written. Never a folder that holds programs of the person (`~/.cargo/bin`) or settings."""
 
 
+_MOST_OF_GIT = 8192
+"""Bytes of a file that names a git folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What one kind of command may do."""
@@ -57,10 +62,12 @@ class Profile:
     """Real paths of folders and files that may be written, besides `temp`: the project first."""
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
+    shown: tuple[Path, ...] = ()
+    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
     guarded: tuple[Path, ...] = ()
     """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
     git_folder: Path | None = None
-    """The git folder of a worktree, outside the project; parts of it are writable."""
+    """The git folder of a worktree, in that of its repository, outside the project."""
     network: bool = False
     unix_sockets: bool = False
     temp: Path | None = None
@@ -72,6 +79,12 @@ class Profile:
     def roots(self) -> tuple[Path, ...]:
         """Return all that may be written."""
         return (*self.writable, *([self.temp] if self.temp else []))
+
+    @property
+    def git_folders(self) -> tuple[Path, ...]:
+        """Return the folders of the repositories whose protected names are guarded, existing or not."""
+        common = [self.git_folder.parent.parent] if self.git_folder else []
+        return (*common, *(folder / GIT_FOLDER for folder in self.guarded))
 
 
 def make_profile(
@@ -94,8 +107,9 @@ def make_profile(
     hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
+    shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -107,8 +121,9 @@ def make_profile(
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in hidden):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
     git_folder = find_worktree_folder(project)
-    if project in writable and git_folder is not None:
-        writable += _worktree_paths(git_folder)
+    if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
+        # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.
+        writable.append(git_folder.parent.parent)
     writable += find_caches(home, environ)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
@@ -118,6 +133,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
+        shown=shown,
         guarded=guarded if project in writable else (),
         git_folder=git_folder,
         network=name == "net",
@@ -154,20 +170,18 @@ def find_worktree_folder(project: Path) -> Path | None:
     folder must name this `.git` in turn. So a project cannot open another repository by naming it.
     """
     try:
-        kind, _, named = (project / ".git").read_text().strip().partition(": ")
+        kind, _, named = _read_text(project / ".git").partition(": ")
         folder = Path(os.path.realpath(project / named))
-        back = (folder / "gitdir").read_text().strip()
-        common = Path(os.path.realpath(folder / (folder / "commondir").read_text().strip()))
+        back = _read_text(folder / "gitdir")
+        common = Path(os.path.realpath(folder / _read_text(folder / "commondir")))
     except (OSError, ValueError):
         return None
     fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
     return folder if kind == "gitdir" and fits and os.path.realpath(back) == str(project / ".git") else None
 
 
-def _worktree_paths(folder: Path) -> list[Path]:
-    """Return what a commit in a worktree writes of its repository: never its hooks or configuration."""
-    common = folder.parent.parent
-    return [path for path in (folder, *(common / name for name in ("objects", "refs", "logs"))) if path.is_dir()]
+def _read_text(path: Path) -> str:
+    return os.fsdecode(read_beginning(path, _MOST_OF_GIT)).strip()
 
 
 class TempFolder:
@@ -177,10 +191,11 @@ class TempFolder:
         """Create it. Raises `OSError` where no place can be written."""
         base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
         _remove_stale(base or str(private_dir(own.cache)))
-        self.path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=base or own.cache)))
-        # Held as long as this process lives: others see by it that the folder is in use.
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        made = Path(os.path.realpath(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache)))
+        # Held as long as this process lives: others see by it that the folder is in use. It has its name only then.
+        self._lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = made.rename(made.with_name(_PREFIX + made.name.removeprefix(_NEW)))
 
     def close(self) -> None:
         """Remove the folder; once or more often."""
@@ -190,9 +205,9 @@ class TempFolder:
             self._lock = -1
 
 
-_PREFIX = "nexus-tmp-"
+_PREFIX, _NEW = "nexus-tmp-", "nexus-tmp-new-"
 _FRESH = 60.0
-"""Seconds in which a folder may be new and not locked yet."""
+"""Seconds in which a folder called `_NEW` may not be locked yet."""
 
 
 def _remove_stale(base: str) -> None:
@@ -202,7 +217,8 @@ def _remove_stale(base: str) -> None:
             if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):
                 continue
             about = entry.stat(follow_symlinks=False)
-            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _FRESH:
+            is_new = entry.name.startswith(_NEW) and time.time() - about.st_mtime < _FRESH
+            if about.st_uid != os.getuid() or is_new:
                 continue
             with suppress(OSError):
                 handle = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -52,7 +52,7 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
     """Return the command line that runs `argv` in the walls of `profile`.
 
     Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths and carve-outs
-    come last. Of a carve-out the parents cannot be removed or renamed.
+    come last, and what is shown of them. Of a carve-out the parents cannot be removed or renamed.
     """
     lines = [_BASE, _NETWORK if profile.network else ""]
     if profile.unix_sockets and not profile.network:
@@ -69,5 +69,6 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
         parents = [parent for parent in path.parents if any(map(parent.is_relative_to, profile.writable))]
         lines += [f"(deny file-write-unlink (literal {name(parent)}))\n" for parent in parents]
     lines += [f"(deny file-read* file-write* (subpath {name(path)}))\n" for path in profile.hidden]
+    lines += [f"(allow file-read* (subpath {name(path)}))\n" for path in profile.shown]
     parameters = [word for number, path in enumerate(values) for word in ("-D", f"P{number}={path}")]
     return [PROGRAM, "-p", "".join(lines), *parameters, "--", *argv]

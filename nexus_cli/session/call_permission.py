@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.config.trust import FOLDER
+from nexus_cli.config.trust import FOLDER, MOST_BYTES
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import CommandWalls, Effect, Tool
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
@@ -89,7 +90,8 @@ class CallPermission:
         sandbox: SandboxSettings | None = None,
     ) -> None:
         """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session."""
-        self._cwd, self._project, self._config_dirs = cwd, project, tuple(config_dirs)
+        # Rules name real paths.
+        self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
         self._settings = sandbox
         self._rules: RuleSet | None = None
         self._probe: BackendProbe | None = None
@@ -109,19 +111,35 @@ class CallPermission:
             return None
         with self._lock:
             self._read_rules()
-            if self._probe is None and level != "all":
+        return self._probe if level == "all" else self.find_walls()
+
+    def find_walls(self) -> BackendProbe | None:
+        """Return the backend of this system, None for a bare session. Blocks the first time."""
+        if self._settings is None:
+            return None
+        with self._lock:
+            if self._probe is None:
                 from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415
 
                 self._probe = find_backend(self._settings.backend, own=places(), project=self._project)
             return self._probe
 
+    def share_probe(self, other: CallPermission) -> None:
+        """Keep what `other`, of the session before, found of the system, if the settings are the same."""
+        if (self._settings, self._project) == (other._settings, other._project):
+            self._probe = other._probe
+
+    def has_walls(self) -> bool:
+        """True if commands can be confined here. Blocks the first time."""
+        found = self.find_walls()
+        return found is not None and found.backend != "none"
+
     def require_walls(self) -> None:
-        """Raise `NexusError("config", ...)` where the settings require a sandbox and there is none."""
-        if self._settings is not None and self._settings.backend == "required":
-            found = self.load("read")
-            if found is not None and found.backend == "none":
-                hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
-                raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
+        """Raise `NexusError("config", ...)` where there is no sandbox, which the settings require."""
+        found = self.find_walls()
+        if found is not None and found.backend == "none":
+            hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
+            raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
 
     def take_problems(self, level: str) -> list[str]:
         """Return what a person has to know of rules and walls at `level`, once each."""
@@ -193,13 +211,26 @@ class CallPermission:
             return None
         return self._read_rules().find_for_path(tool.name, (targets or {}).values(), self._project)
 
+    def find_refused(self, tool: str) -> Callable[[Path], bool] | None:
+        """Return what is True for a real path that a deny rule keeps from `tool`, which finds it in a folder; None
+        where no rule does. What `read_file` is refused `grep` does not show either."""
+        if self._settings is None or not self._has_rules():
+            return None
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        names, project = ((tool, "read_file") if tool == "grep" else (tool,)), self._project
+        refusing = RuleSet(tuple(rule for name in names for rule in self._read_rules().of("deny", name)))
+        if not refusing.rules:
+            return None
+        return lambda path: any(refusing.find_for_path(name, (path,), project) for name in names)
+
     def _has_rules(self) -> bool:
         """True if a settings file may have rules: reading them loads more than most sessions need."""
         if self._rules is not None:
             return bool(self._rules.rules)
         for path in (places().settings, self._project / FOLDER / "config.toml"):
             try:
-                if b"rules" in path.read_bytes():
+                if b"rules" in read_beginning(path, MOST_BYTES):
                     return True
             except OSError:
                 continue
@@ -212,13 +243,30 @@ class CallPermission:
             self._rules = read_rules(places(), self._project, tuple(discover_tools()))
         return self._rules
 
+    def rules_in_force(self) -> RuleSet:
+        """Return the rules that decide here. Blocks the first time."""
+        with self._lock:
+            return self._read_rules()
+
     def store_rules(self, rules: Sequence[str]) -> None:
         """Add allow rules to the personal settings; they hold at once. Raises `NexusError` if they cannot be
         written."""
-        from nexus_cli.config.settings_file import change_list  # noqa: PLC0415
-
         for rule in rules:
-            change_list(places(), defaults_dir(), "rules.allow", rule, add=True)
+            self.add_rule(f"allow {rule}")
+
+    def add_rule(self, typed: str) -> bool:
+        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once."""
+        from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
+
+        added = add_rule(typed, tuple(discover_tools()))
+        self._rules = None
+        return added
+
+    def remove_rule(self, typed: str) -> None:
+        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more."""
+        from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
+
+        remove_rule(typed, self.rules_in_force())
         self._rules = None
 
     def make_walls(self, profile: ProfileName) -> CommandWalls:
@@ -251,13 +299,16 @@ class CallPermission:
             from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET  # noqa: PLC0415
 
             env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
+        from nexus_cli.config.child_environment import add_own_program  # noqa: PLC0415
+
+        add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
         if taken:
             notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
-        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text))
+        return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
 
     def take_over(self, earlier: CallPermission) -> None:
         """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""

@@ -60,6 +60,8 @@ SAID_NO = "person"
 """In the place of the limit that refused a call: the person was asked."""
 SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
+BY_RULE = "rule"
+"""In the place of a limit: a deny rule refused the call, which no level changes."""
 DECISION = "decision"
 """Memo: what was decided on the call of its entry, and the person's answer, see `session/reports/decisions.py`. A call
 without one was let through by the level, or could not run."""
@@ -256,10 +258,13 @@ class Dispatcher:
         answer = await self._obtain_permission(lane_state, call, tool, checked, targets)
         if isinstance(answer, ToolResult):
             return answer
-        profile = self._decide(tool, checked, targets).profile
+        # As it was decided and agreed to: what it depends on may have changed meanwhile.
+        profile = self._step.decided[call.id].profile
         context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
         if answer is not None:
             context = replace(context, before=answer.before)
+        if refused := self.permission.find_refused(tool.name):
+            context = replace(context, is_refused=refused)
         if profile:
             context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))
         self.starts.record_start(call.id, call.name)
@@ -302,6 +307,8 @@ class Dispatcher:
         self._step.decided[call.id] = found
         if isinstance(need, Grant):
             return None
+        if isinstance(need, Denial) and found.rule.startswith("deny "):
+            return self._refuse(call, tool, f"not permitted: {need.why}", BY_RULE)
         if isinstance(need, Denial):
             level = self._level_needed(tool, checked, targets)
             return self._refuse(call, tool, f"not permitted: {need.why}", "allow", level)

@@ -25,7 +25,7 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import compose_limits
+from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
@@ -199,7 +199,8 @@ class _Factory:
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
         permission = CallPermission(options.cwd, project, (places().config, places().data), self.settings.sandbox)
-        permission.require_walls()
+        if self.settings.sandbox.backend == "required":
+            permission.require_walls()
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project, permission, approver, services,
             self.recipe.limits.allow, self.recipe.signals,
@@ -209,7 +210,7 @@ class _Factory:
             options, info, self.recipe, budget, count=counter.count, log=log, clock=self.clock,
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
-            runs=approver is not None or limits.allow == "all", **facts.source_fields(),
+            runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
             **SessionSources(context, log.seen_files, waiting).source_fields(),
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()

@@ -120,7 +120,9 @@ class Session:
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 
     def take_along(self, other: Session) -> None:
-        """Take from `other`, after which this one goes on, how the commands ended that the next message tells of."""
+        """Take from `other`, after which this one goes on, how the commands ended that the next message tells of, and
+        what is known of the system."""
+        self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.commands |= other._control.commands
 
     def take_over(self, other: Session) -> None:
@@ -294,6 +296,10 @@ class Session:
     def goes_along(self, texts: Callable[[], Sequence[str]]) -> None:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
         self._control.waiting_texts = texts
+
+    def has_walls(self) -> bool:
+        """True if commands can be confined here; blocks until that was tried. Safe to call from a thread."""
+        return self.state.dispatcher.permission.has_walls()
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nexus_cli.core.limits import LEVELS
 from nexus_cli.session.drop_list import returned_drops
 from nexus_cli.session.next_request.current import begins_epoch, is_drafted, next_request
 from nexus_cli.session.session_state import SessionState
@@ -17,7 +18,7 @@ class Status:
     model: str
     effort: str
     allow: str
-    """Level that runs without asking: `read`, `edit` or `all`."""
+    """Level that runs without asking: one of `LEVELS`, or `PLAN`."""
     recipe: str
     folder: str
     used: int
@@ -42,6 +43,8 @@ class Status:
     """Tokens by our count that wait to be sent with the next message; they are among those that are used."""
     settled: bool = True
     """False if the system text of the next request was not read yet."""
+    has_walls: bool = True
+    """False if it is known that commands cannot be confined here, and the level needs it."""
 
 
 def status(state: SessionState) -> Status:
@@ -52,11 +55,12 @@ def status(state: SessionState) -> Status:
     returned = returned_drops(drops, lane.items, lane.timeline.memos, lane.epoch.sections) if drops else ()
     drops = [drop for drop in drops if drop.id not in returned]
     last, (cost, known) = lane_state.last_usage, state.costs()
+    level, probe = state.limits.allow or "read", state.dispatcher.permission.probe
     return Status(
         session=state.session_id,
         model=lane_state.model.info.name,
         effort=lane_state.model.effort,
-        allow=state.limits.allow or "read",
+        allow=level,
         recipe=state.recipe.name,
         folder=str(state.dispatcher.cwd),
         used=request.tokens if lane.is_recorded or lane.items else 0,
@@ -69,5 +73,6 @@ def status(state: SessionState) -> Status:
         known_usd=known,
         saved=state.is_saved(),
         waiting=sum(item.tokens for item in request.waiting),
+        has_walls=level == LEVELS[-1] or probe is None or probe.backend != "none",
         settled=lane.is_recorded and (is_drafted(lane_state) or not begins_epoch(lane_state)),
     )

@@ -17,6 +17,7 @@ import pytest
 from nexus_cli.cli import doctor
 from nexus_cli.config.paths import places
 from nexus_cli.ledger import Ledger
+from nexus_cli.sandbox import probe
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -49,6 +50,46 @@ def test_its_own_environment_on_the_path_is_a_note_and_none_of_it_is_none(nexus:
     assert checks(nexus("doctor", "--json", env={"PATH": os.defpath}))["path"]["status"] == "ok"
     by_name = checks(nexus("doctor", "--json", env={"PATH": os.defpath, "VIRTUAL_ENV": sys.prefix}))["path"]
     assert by_name["status"] == "note" and "VIRTUAL_ENV" in by_name["detail"]
+
+
+def test_the_sandbox_is_tried_and_each_profile_started(nexus: Run, tmp_path: Path) -> None:
+    done = nexus("doctor", "--json")
+    walls = json.loads(done.stdout)["sandbox"]
+    if walls["backend"] == "none":
+        pytest.skip(f"no sandbox here: {walls['why']}")
+    assert "no write outside" in walls["walls"] and set(walls["profiles"]) == {"read", "write", "net", "none"}
+    read, write, net = (walls["profiles"][name] for name in ("read", "write", "net"))
+    assert read["writes"] == ["$TMPDIR"] and write["writes"][0] == str(tmp_path.resolve()) and write["start_ms"] > 0
+    assert (read["network"], write["network"], net["network"]) == (False, False, True)
+    found = checks(done)
+    assert walls["backend"] in found["sandbox"]["detail"] and "ms" in found["profile write"]["detail"]
+
+
+@pytest.mark.parametrize(("setting", "status", "code"), [("off", "note", 0), ("required", "broken", 1)])
+def test_a_missing_sandbox_is_told_with_what_to_do(
+    setting: str, status: str, code: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    config: Path,
+) -> None:  # fmt: skip
+    config.write_text(f'[sandbox]\nbackend = "{setting}"\n')
+    monkeypatch.setattr(probe, "_candidates", lambda project, abi: [])
+    assert doctor.doctor(json=True) == code
+    value = json.loads(capfd.readouterr().out)
+    (found,) = (check for check in value["checks"] if check["name"] == "sandbox")
+    assert found["status"] == status and value["sandbox"]["walls"] == [] and found["hint"]
+    assert value["sandbox"]["backend"] == "none" and list(value["sandbox"]["profiles"]) == ["none"]
+    assert ("bubblewrap" in found["hint"]) == (setting == "required" and sys.platform.startswith("linux"))
+
+
+def test_rules_that_cannot_be_read_are_told_with_file_and_line(nexus: Run, config: Path) -> None:
+    config.write_text('[rules]\nallow = ["bash(make *)", "bsh(ls)"]\n')
+    found = nexus("doctor", "--json")
+    assert found.returncode == 0 and checks(found)["rules"]["status"] == "note"
+    assert "config.toml line 2" in checks(found)["rules"]["detail"]
+    config.write_text('[rules]\ndeny = [\n"bsh(ls)"]\n')
+    found = nexus("doctor", "--json")
+    assert found.returncode == 1 and "config.toml line 3" in checks(found)["rules"]["detail"]
+    config.write_text('[rules]\ndeny = ["bash(ls)"]\n')
+    assert checks(nexus("doctor", "--json"))["rules"]["detail"] == "1 deny"
 
 
 def test_what_is_broken_is_exit_1(nexus: Run, config: Path) -> None:

@@ -21,6 +21,8 @@ from nexus_cli.config.settings import load_settings
 from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.local_servers import LocalServer
+from nexus_cli.sandbox import probe
+from nexus_cli.sandbox.backend import Backend, BackendProbe
 
 ONE = {"ANTHROPIC_API_KEY": "sk-1", "PATH": os.environ["PATH"], "TERM": "xterm"}
 TWO = {**ONE, "OPENAI_API_KEY": "sk-2"}
@@ -124,6 +126,21 @@ def test_one_key_leaves_one_question_and_enter_answers_it() -> None:
     assert person.asked == 1 and "ANTHROPIC_API_KEY" in person.text and "sk-1" not in person.text
     assert written() == {"model": "anthropic/claude-sonnet-5", "allow": "read"}
     assert str(places().settings) in "".join(person.text.split())
+
+
+def test_the_level_run_is_offered_only_where_commands_can_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [BackendProbe(Backend.BWRAP), BackendProbe(Backend.NONE, "the kernel has no Landlock")]
+    monkeypatch.setattr(probe, "find_backend", lambda *given, **more: found.pop(0))
+    person = Person(["1", "run"])
+    person.start(TWO)
+    assert written()["allow"] == "run" and "confined by the system" in person.text
+    places().settings.unlink()
+    person = Person(["1", "run", "3"])
+    person.start(TWO)
+    said = " ".join(person.text.split())
+    assert "it is one of read, edit, all" in said and "confined by the system" not in said
+    assert "not available here: the kernel has no Landlock. `nexus doctor`" in said
+    assert written()["allow"] == "all"
 
 
 def test_only_a_private_file_in_a_private_folder_is_written() -> None:

@@ -11,7 +11,7 @@ import pytest
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.limits import Limits
@@ -47,6 +47,19 @@ def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> No
         assert done.stderr == b""
         assert b"OPENAI_API_KEY" in done.stdout
         assert SECRET.encode() not in done.stdout
+
+
+def test_status_speaks_of_the_sandbox_only_where_there_is_none_and_one_is_needed(nexus: Any) -> None:
+    places().settings.parent.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text('[sandbox]\nbackend = "off"\n')
+    assert json.loads(nexus("status", "--json").stdout)["sandbox"]["backend"] == "none"
+    text = " ".join(nexus("status").stdout.decode().split())
+    assert 'sandbox none, so every command asks below all (the setting sandbox.backend is "off")' in text
+    places().settings.write_text('allow = "all"\n[sandbox]\nbackend = "off"\n')
+    assert b"sandbox" not in nexus("status").stdout
+    places().settings.write_text("")
+    if json.loads(nexus("status", "--json").stdout)["sandbox"]["backend"] != "none":
+        assert b"sandbox" not in nexus("status").stdout
 
 
 def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> None:
@@ -195,13 +208,16 @@ def test_the_new_commands_stand_in_the_help(nexus: Any) -> None:
     assert "skill" in said
 
 
-@pytest.mark.parametrize(("options", "told"), [({}, False), ({"allow": "all"}, True), ({"no_tools": True}, False)])
+@pytest.mark.parametrize(
+    ("options", "backend", "told"),
+    [({}, "auto", True), ({}, "off", False), ({"allow": "all"}, "off", True), ({"no_tools": True}, "auto", False)],
+)
 def test_skills_are_told_where_a_command_can_print_their_guide(
-    tmp_path: Path, options: dict[str, Any], told: bool
+    tmp_path: Path, options: dict[str, Any], backend: Any, told: bool
 ) -> None:
     skill(places().config, "deploy", "---\ndescription: Roll out\n---\nGuide.")
     provider = Played(lambda request: "fine")
-    settings = Settings(models={MODEL: {"window": 16_000}})
+    settings = Settings(models={MODEL: {"window": 16_000}}, sandbox=SandboxSettings(backend=backend))
     session = open_session(Options(tmp_path, MODEL, **options), settings, approver=None, provider=provider)
     assert say(session, "hello")[1].ok
     system = str(provider.seen[0][0]["content"])

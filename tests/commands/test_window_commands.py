@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from session.played import MODEL, Played, the_ledger
 
 from nexus_cli.commands import model
 from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
@@ -166,6 +169,49 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
         context.run("permissions everything")
 
 
+def test_rules_are_shown_with_their_place_edited_and_in_force_at_once(context: FakeContext) -> None:
+    context.provider.script = lambda request: (
+        "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "touch made"})]
+    )
+    assert [row["subject"] for row in context.turn("go").outcome.denied] == ["touch made"]
+    context.run("permissions allow bash(touch *)")
+    assert not context.turn("again").outcome.denied and (context.session.folder / "made").exists()
+    context.run("permissions allow bash(touch *)").run("permissions deny bash(touch made)").run("permissions")
+    assert "already" in context.said[-2]
+    value = context.shown[-1][1]
+    assert [(rule["decision"], rule["rule"]) for rule in value["rules"]] == [
+        ("deny", "bash(touch made)"), ("allow", "bash(touch *)"),
+    ]  # fmt: skip
+    assert all(rule["from"].rpartition(" line ")[2].isdigit() for rule in value["rules"])
+    (refused,) = context.turn("and again").outcome.denied
+    assert "deny bash(touch made)" in refused["why"]
+    context.run("permissions remove bash(touch made)").run("permissions remove allow bash(touch *)").run("permissions")
+    assert context.shown[-1][1]["rules"] == []
+    for wrong, why in (
+        ("allow", "which rule"), ("deny", "which rule"), ("allow bsh(ls)", "nearest is bash"), ("ask bash()", "empty"),
+        ("remove bash(touch made)", "no such rule"),
+    ):  # fmt: skip
+        with pytest.raises(NexusError, match=why):
+            context.run(f"permissions {wrong}")
+
+
+def test_permissions_say_what_each_level_means_on_this_system(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path, Played(answering))
+    context.settings = replace(context.settings, sandbox=SandboxSettings(backend="off"))
+    asyncio.run(context.reopen(context.options, context.settings))
+    context.run("permissions").run("tools").run("permissions run")
+    value = context.shown[-2][1]
+    runs = {one["name"]: one["runs"] for one in value["levels"]}
+    assert value["sandbox"]["backend"] == "none" and "off" in value["sandbox"]["why"]
+    assert "without a sandbox every command asks" in runs["run"] and "commands that only read" not in runs["read"]
+    assert "without a sandbox every command asks" in context.said[-1]
+    assert {one["name"]: one["asks"] for one in context.shown[-1][1]["tools"]}["bash"] == "yes"
+    assert "Sandbox: none" in FORMS["permissions"](value, 200)
+    assert not context.session.status().has_walls
+    context.run("permissions all")
+    assert context.session.status().has_walls, "the level needs none"
+
+
 def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,12 +229,14 @@ def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_li
 
 def test_tools_say_what_they_do_cost_and_ask(context: FakeContext) -> None:
     asks = {}
-    for level in ("read", "edit", "all"):
+    for level in ("read", "edit", "run", "plan", "all"):
         context.run(f"permissions {level}").run("tools")
         tools = {tool["name"]: tool for tool in context.shown[-1][1]["tools"]}
         assert all(tool["tokens"] > 20 for tool in tools.values())
         asks[level] = {name: tool["asks"] for name, tool in tools.items()}
-    assert asks["read"]["bash"] == asks["read"]["edit_file"] == asks["edit"]["bash"] == "yes"
+    assert asks["read"]["edit_file"] == "yes"
+    assert asks["read"]["bash"] == asks["edit"]["bash"] == "yes, unless the command only reads"
+    assert asks["run"]["bash"] == "outside the sandbox" and asks["plan"]["edit_file"] == "refused"
     assert asks["edit"]["edit_file"].startswith("outside") and set(asks["all"].values()) == {"no"}
     assert asks["read"]["recall"] == "no" and asks["read"]["read_file"] == "outside the project"
 

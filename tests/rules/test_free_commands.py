@@ -8,11 +8,13 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from time import thread_time
 
 import pytest
 from rules.rows import decide, read_rows
 
 from nexus_cli.rules.bash_syntax import read_command_line
+from nexus_cli.rules.check_free import MOST_CONFIGURATION
 from nexus_cli.rules.free_commands import ENVIRONMENT, FREE, UNSET
 from nexus_cli.rules.rule_set import RuleSet
 
@@ -110,6 +112,31 @@ def test_git_is_not_free_where_the_repository_names_a_program(text: str, project
     with (project / ".git" / "config").open("a") as config:
         config.write(text)
     assert decide("git diff", project).decision == "ask"
+
+
+@pytest.mark.parametrize("name", [".git", ".git/config", ".git/config.worktree"])
+def test_git_is_not_free_where_its_configuration_cannot_be_read(name: str, tmp_path: Path) -> None:
+    assert decide("git log", tmp_path).decision == "allow"
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    if name == ".git":
+        path.write_text("gitdir: g")
+        path = tmp_path / "g" / "config"
+        path.parent.mkdir()
+    os.mkfifo(path)
+    assert decide("git log", tmp_path).decision == "ask", "and nobody waits for it"
+    path.unlink()
+    path.write_text("\n" * MOST_CONFIGURATION + "[include]\npath = x\n")
+    began = thread_time()
+    assert decide("git log", tmp_path).decision == "ask", "what is beyond counts too"
+    assert thread_time() - began < 2
+
+
+def test_the_globs_of_a_line_list_no_more_than_one_may(tmp_path: Path) -> None:
+    for number in range(1000):
+        (tmp_path / f"f{number}").touch()
+    assert decide("ls f*; ls f*", tmp_path).decision == "allow"
+    assert decide("ls f*; " * 6, tmp_path).decision == "ask"
 
 
 def test_the_table_has_no_option_that_is_known_to_write_or_run() -> None:

@@ -134,10 +134,21 @@ def test_a_project_only_tightens_and_only_once_it_is_trusted(tmp_path: Path) -> 
     assert decisions == ["ask", "deny", "ask", "allow"]
 
 
+def test_rules_of_a_project_stay_in_force_when_something_else_in_it_changes(tmp_path: Path) -> None:
+    file = tmp_path / ".nexus" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('[rules]\ndeny = ["bash(ls *)"]\n')
+    trust.trust(tmp_path)
+    file.write_text('ui.theme = "dark"\n\n[rules]\ndeny = [\n  "bash(cat *)",\n  "bash(ls *)",\n]\n')
+    rules = read("", tmp_path).rules
+    assert [(rule.text, rule.line) for rule in rules] == [("bash(ls *)", 6)]
+
+
 @pytest.mark.parametrize(
     ("pattern", "path", "fits"),
     [
-        ("secrets/**", "secrets/a/b", True), ("secrets/**", "a/secrets/b", False), ("secrets", "a/secrets/b", True),
+        ("secrets/**", "secrets/a/b", True), ("secrets/**", "secrets", True), ("secrets/**", "secretsx", False),
+        ("secrets/**", "a/secrets/b", False), ("secrets", "a/secrets/b", True),
         ("*.pem", "a/b/c.pem", True), ("*.pem", "a/b/c.pen", False), ("src/*.py", "src/a.py", True),
         ("src/*.py", "src/b/a.py", False), ("src/**/*.py", "src/b/a.py", True), ("src/**/*.py", "src/a.py", True),
         ("./src", "src/a", True), ("src/", "src/a", True), (".env", "x/.env", True), ("a?c", "abc", True),

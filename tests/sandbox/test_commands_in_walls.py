@@ -19,7 +19,7 @@ from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_environment import child_environment_for, is_secret
-from nexus_cli.sandbox.profile import TempFolder, find_caches, make_profile
+from nexus_cli.sandbox.profile import ProfileName, TempFolder, find_caches, make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.tools.process_tree import find_group
 
@@ -99,18 +99,19 @@ def test_much_output_is_counted_and_statuses_come_through(ground: Ground) -> Non
     assert in_scene(ground, act) == (20_000_000, 7, 137, 127)
 
 
-def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground) -> None:
-    """Wall 29."""
+@pytest.mark.parametrize("hides", ["", "(env -i setsid /bin/sh -c 'trap \"\" TERM; /bin/sleep MARK; true' &) ; "])
+def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground, hides: str) -> None:
+    """Wall 29; also what has no environment, no parent and a session of its own."""
     mark = f"62{os.getpid()}"
 
     def act(scene: Scene) -> tuple[int, list[str], list[str]]:
         before = sorted(map(str, scene.project.rglob("*")))
         child = os.fork()
         if child == 0:
-            scene.run(f"sleep {mark}")
+            scene.run(f"{hides}sleep {mark}".replace("MARK", mark))
             os._exit(0)
         limit = time.monotonic() + 10
-        while not running(mark) and time.monotonic() < limit:
+        while running(mark) < (3 if hides else 1) and time.monotonic() < limit:
             time.sleep(0.02)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -163,6 +164,25 @@ def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground)
 
     text, made = in_scene(ground, act)
     assert "SECRET" not in text and not made
+
+
+def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
+    def act(scene: Scene) -> list[str]:
+        own = scene.own
+        for path, text in (
+            (own.config / "skills/deploy/SKILL.md", "GUIDE"), (own.data / "trust.json", "RECORD"),
+            (own.config / "config.toml", "SECRET"), (own.data / "ledger.db", "SECRET"),
+        ):  # fmt: skip
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        words = f"cat {own.config}/skills/*/SKILL.md {own.data}/trust.json; cat {own.config}/*.toml {own.data}/*.db"
+        words += f"; echo FORGED > {own.config}/skills/deploy/SKILL.md; echo FORGED > {own.data}/trust.json"
+        names: tuple[ProfileName, ...] = ("read", "write", "net")
+        return [scene.text(words, scene.profile(name)) for name in names] + [(own.data / "trust.json").read_text()]
+
+    *texts, record = in_scene(ground, act)
+    assert all("GUIDE" in text and "RECORD" in text and "SECRET" not in text for text in texts)
+    assert record == "RECORD"
 
 
 def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Ground) -> None:
@@ -225,11 +245,38 @@ def test_caches_that_do_not_exist_are_not_made_and_programs_are_never_writable(t
     assert not any(tmp_path.is_relative_to(path) for path in find_caches(tmp_path, {"GOCACHE": "/"}))
 
 
+def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
+    def act(scene: Scene) -> list[str]:
+        skills = scene.own.config / "skills"
+        (skills / "deploy").mkdir(parents=True)
+        (skills / "deploy/SKILL.md").write_text("the guide\n")
+        (scene.own.config / "mcp.json").write_text("SECRET")
+        (scene.home / "linked").mkdir()
+        (scene.home / "linked/SKILL.md").write_text("linked\n")
+        (skills / "linked").symlink_to(scene.home / "linked")
+        (skills / "evil").symlink_to(scene.home / ".ssh")
+        (scene.own.data / "trust.json").write_text("1\n")
+        look = "cd $NEXUS; cat config/skills/*/SKILL.md data/trust.json config/mcp.json data/l* config/skills/evil/*"
+        first = scene.text(f"({look}) 2>/dev/null; touch $NEXUS/config/skills/x $NEXUS/data/x 2>/dev/null || echo kept")
+        (scene.own.data / "new").write_text("2\n")
+        (scene.own.data / "new").replace(scene.own.data / "trust.json")
+        shutil.move(skills, scene.home / "skills")
+        skills.symlink_to(scene.home / "skills")
+        return [first, scene.text(f"({look}) 2>/dev/null", scene.profile("read"))]
+
+    first, second = in_scene(ground, act)
+    assert first == "the guide\nlinked\n1\nkept\n" and second == "the guide\nlinked\n2\n"
+
+
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
         ("OPENAI_API_KEY", True), ("ANTHROPIC_AUTH_TOKEN", True), ("AWS_SECRET_ACCESS_KEY", True), ("PGPASSWORD", True),
         ("AWS_ACCESS_KEY_ID", True), ("npm_token", True), ("CLIENT_SECRET", True), ("DB_PASSWORD_FILE", True),
+        ("SECRET_KEY_BASE", True), ("MYSQL_PWD", True), ("OPENAI_APIKEY", True), ("API_KEY_2", True),
+        ("AUTHTOKEN", True), ("npm_config__auth", True), ("COMPOSER_AUTH", True), ("BW_SESSION", True),
+        ("OP_SESSION_my", True),
+        ("PWD", False), ("OLDPWD", False), ("SESSION_MANAGER", False), ("XAUTHORITY", False),
         ("PATH", False), ("KEYBOARD", False), ("TOKENIZERS_PARALLELISM", False), ("SSH_AUTH_SOCK", False),
         ("GIT_ASKPASS", False), ("MONKEY", False), ("COMPASS", False),
     ],
@@ -248,6 +295,23 @@ def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_p
         assert (env.get("TMPDIR") == str(tmp_path)) is (name != "none")
 
 
+def test_without_network_build_tools_use_what_is_cached_and_do_not_try_again(tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    environ = {"HOME": str(tmp_path), "UV_OFFLINE": "0"}
+    envs = {}
+    for name in ("read", "write", "net", "none"):
+        profile = make_profile(
+            name, project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path / "t", environ=environ
+        )
+        envs[name], _ = child_environment_for(profile, environ)
+    assert [envs[name].get("CARGO_NET_OFFLINE") for name in envs] == ["true", "true", None, None]
+    assert envs["write"]["npm_config_offline"] == "true" and envs["write"]["UV_OFFLINE"] == "0"
+    assert envs["write"]["GOCACHE"] == str(tmp_path / "t/go-build") and "GOCACHE" not in envs["none"]
+    (tmp_path / ".cache/go-build").mkdir(parents=True)
+    profile = make_profile("write", project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path, environ=environ)
+    assert "GOCACHE" not in child_environment_for(profile, environ)[0]
+
+
 def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_session(tmp_path: Path) -> None:
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
     one, two = TempFolder(own), TempFolder(own)
@@ -260,8 +324,6 @@ def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_sess
     killed = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     left = Path(killed.stdout.strip())
     assert left.is_dir()
-    for path in (left, one.path):
-        os.utime(path, (1, 1))
     three = TempFolder(own)
     assert not left.exists() and one.path.exists()
     for folder in (one, two, three, three):

@@ -187,6 +187,47 @@ def test_a_worktree_commits_and_leaves_the_hooks_of_its_repository(ground: Groun
     assert harm == [False] * 5
 
 
+def test_a_worktree_can_be_added_and_in_one_git_works_as_ever(ground: Ground) -> None:
+    """Wall 28: `rebase` and `stash` lock the references of the whole repository."""
+    words = "; ".join(
+        (
+            "set -e",
+            f"git checkout -qb topic; echo 1 > new; git add new; {GIT} commit -qm one; git checkout -q -",
+            f"echo 2 > other; git add other; {GIT} commit -qm two; git checkout -q topic; {GIT} rebase -q -",
+            f"echo 3 > new; {GIT} stash -q; {GIT} stash pop -q; {GIT} commit -qam three",
+            "git worktree add -q inner; git -C inner log --oneline | wc -l",
+        )
+    )
+
+    def act() -> list[Any]:
+        with open_scene(ground) as scene:
+            scene.git("worktree", "add", "-q", str(scene.base / "tree"))
+            tree = scene.profile(project=scene.base / "tree")
+            done = [scene.run(words), scene.run(words.replace("topic", "leaf").replace("inner", "within"), tree)]
+            entries = scene.git("worktree", "list").splitlines()
+            return [[one.output.decode(), one.status, one.put_back] for one in done] + [len(entries)]
+
+    assert in_user(ground.user, act) == [["4\n", 0, ()], ["4\n", 0, ()], 4]
+
+
+def test_a_new_worktree_that_obeys_another_configuration_is_taken_away(ground: Ground) -> None:
+    words = (
+        "git worktree add -q one; git worktree add -q two; echo /tmp > .git/worktrees/one/commondir; "
+        "git config extensions.worktreeConfig true; echo '[alias]' > .git/worktrees/two/config.worktree"
+    )
+
+    def act() -> tuple[list[str], list[str]]:
+        with open_scene(ground) as scene:
+            scene.run(words)
+            first = os.listdir(scene.project / ".git/worktrees")
+            scene.run(
+                "git worktree prune; rm -rf one two; git worktree add -q two; echo x >> .git/worktrees/two/gitdir"
+            )
+            return first, os.listdir(scene.project / ".git/worktrees")
+
+    assert in_user(ground.user, act) == ([], [])
+
+
 def test_a_project_cannot_open_a_repository_that_does_not_know_it(tmp_path: Path) -> None:
     repository = tmp_path / "other/.git/worktrees/x"
     project = tmp_path / "project"
@@ -268,3 +309,30 @@ def test_files_that_cannot_be_read_or_are_too_many_are_never_taken_away(
         (scene.project / "AGENTS.md").chmod(0)
 
     assert in_user(ground.user, lambda: act(fill)) == 24
+
+
+def test_a_folder_with_very_many_files_takes_nothing_from_the_protection_of_others(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_FILES", 30)
+    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_BYTES", 900)
+    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_MOUNTS", 3)
+    harm = (
+        "echo x > .git/hooks/pre-merge; git config core.fsmonitor x; echo x >> .git/modules/a/b/config;"
+        "echo x > .envrc; echo x >> .agents/top; echo x >> .vscode/tasks.json;"
+        "for i in {1..50}; do echo > .husky/$i; done"
+    )
+
+    def act() -> bool:
+        with open_scene(ground) as scene:
+            prepare(scene)
+            for number in range(60):
+                path = scene.project / f".agents/deep/{number}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("x" * 100)
+            (scene.project / ".agents/top").write_text("mine")
+            before = shape(scene.project)
+            scene.run(harm)
+            return shape(scene.project) == before
+
+    assert in_user(ground.user, act)

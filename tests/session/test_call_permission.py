@@ -144,6 +144,61 @@ def test_each_kind_of_command_at_each_level(project: Path, level: str, has_perso
         assert value.get("answer") == ("yes" if call in asked else None)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "endless"])
+def test_a_project_whose_settings_never_end_holds_nothing_up(kind: str, project: Path) -> None:
+    (project / ".nexus").mkdir()
+    file = project / ".nexus" / "config.toml"
+    os.mkfifo(file) if kind == "pipe" else file.symlink_to("/dev/zero")
+    (project / "a").write_text("here")
+    events, _ = say(opened(project, ("read_file", {"path": "a"}), WRITES, allow="run"), "go")
+    assert all(result.ran for result in results(events))
+
+
+def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profiles: list[str] = []
+    made, decided = CallPermission.make_walls, CallPermission.decide
+
+    def decide(self: CallPermission, *given: Any) -> Any:
+        found = decided(self, *given)
+        (project / "a").unlink(missing_ok=True)
+        (project / "a").symlink_to("/etc/hostname")
+        return found
+
+    def make_walls(self: CallPermission, profile: Any) -> Any:
+        profiles.append(profile)
+        return made(self, profile)
+
+    monkeypatch.setattr(CallPermission, "decide", decide)
+    monkeypatch.setattr(CallPermission, "make_walls", make_walls)
+    (project / "a").write_text("x")
+    session = opened(project, ("bash", {"command": "cat a"}))
+    say(session, "go")
+    assert profiles == ["read"] == [value["profile"] for value in decisions(session)]
+
+
+def test_a_path_rule_holds_in_a_project_that_is_named_by_a_link(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
+    (project / ".env").write_text("x")
+    linked = project.with_name("linked")
+    linked.symlink_to(project)
+    [result] = results(say(opened(linked, ("read_file", {"path": ".env"})), "go")[0])
+    assert result.denied
+
+
+def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)", "grep(secrets/**)", "glob(secrets/**)"]\n')
+    (project / "secrets" / "deep").mkdir(parents=True)
+    for name in (".env", "secrets/deep/key", "open"):
+        (project / name).write_text("password\n")
+    search = {"pattern": "password"}
+    calls = [("grep", search | path) for path in ({}, {"path": "secrets"}, {"path": ".env"})]
+    session = opened(project, *calls, ("glob", {"pattern": "**"}), ("glob", {"pattern": "secrets/deep/key"}))
+    first, folder, file, listed, named = results(say(session, "go")[0])
+    assert first.text.splitlines()[0] == "open" and "key" not in first.text and ".env" not in first.text
+    assert folder.denied and "deny rule" in file.text and "password" not in file.text
+    assert set(listed.text.splitlines()) == {".env", "open"} and named.text == "no files"
+
+
 def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(project: Path) -> None:
     write_settings('[rules]\nask = ["bash(ls *)"]\n')
     person = Person()

@@ -199,8 +199,10 @@ class Emulator(pyte.Screen):  # type: ignore[misc]
 
     def text_of(self, line: Line, columns: int | None = None) -> str:
         """A line as text, without blanks at its end; of the first `columns` places, or of all."""
-        end = min(columns or 1 << 30, 1 + max(line, default=-1))
-        return "".join(line.get(place, BLANK).data for place in range(end)).rstrip(" ")
+        if not line:
+            return ""
+        end = min(columns or 1 << 30, 1 + max(line))
+        return "".join([line.get(place, BLANK).data for place in range(end)]).rstrip(" ")
 
     def lines_of_screen(self) -> list[str]:
         """The rows as they are seen."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def styled(cells: Sequence[Sequence[Cell]]) -> list[str]:
     return ["".join(_piece(look, list(run)) for look, run in groupby(row, _look)).rstrip(" ") for row in cells]
 
 
+@cache
 def _look(cell: Cell) -> str:
     names = [name for name in ("bold", "dim", "italics", "underscore", "reverse") if getattr(cell, name)]
     colours = [cell.fg if cell.fg != "default" else "", f"on {cell.bg}" if cell.bg != "default" else ""]

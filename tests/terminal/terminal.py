@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from terminal.emulator import Cell, Emulator
+from terminal.emulator import BLANK, Cell, Emulator
 
 LEADER = str(Path(__file__).with_name("leader.py"))
 NEXUS = str(Path(sys.executable).with_name("nexus"))
@@ -160,7 +160,9 @@ class Terminal:
         """The screen with its colours."""
         with self._changed:
             made = self._emulator
-            return [[made.buffer[row][place] for place in range(made.columns)] for row in range(made.lines)]
+            lines = [made.buffer[row] for row in range(made.lines)]
+            blank = [BLANK] * made.columns
+            return [[line[place] for place in range(made.columns)] if line else blank for line in lines]
 
     @property
     def cursor(self) -> tuple[int, int]:

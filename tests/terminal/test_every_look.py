@@ -36,8 +36,10 @@ UNREADABLE = {
 """Colours that some common palette makes unreadable on that background; without colours all of them."""
 COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context")
 """Screens whose colours are kept, at 100 columns."""
+REPORTS = ("context", "cost", "usage")
+"""Screens that count tokens."""
 MASKS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{4,12}\b"), "01......"),
+    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)"), "......"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "0000-00-00 00:00"),
     (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
     (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),
@@ -45,7 +47,7 @@ MASKS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r" - (?=of 112k)"), " 0k "),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:00000"),
     (re.compile(r"\$0\.\d+"), "$0.00"),
-    (re.compile(r"(?<=\$0\.00)( +)[0-9A-HJKMNP-TV-Z]{6}\b"), r"\1......"),
+    (re.compile(r"(?<=/tmp/nexus-)\w{8}"), "........"),
     (re.compile(r"(?s)(?<=\nhost  )       .*?(?=\ntools )|(?<=\nproject  )    .*?(?=\nmemory )"), " ..."),
 ]
 """What differs from run to run, beside what every kept screen is masked for."""
@@ -55,8 +57,15 @@ FIGURES: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\d[\d,.]*[kM]?"), "0"),
     (re.compile(r"(?m)^  [ ▁▂▃▄▅▆▇█#]+\n"), ""),
     (re.compile(r"([█▓▒░▔#+.^-])\1+"), r"\1"),
+    (re.compile(r"(?m)(?<=\$0  )/.*$"), "/..."),
 ]
 """Of reports that count tokens: the request names the folder, which is another one each time."""
+OTHERS = {
+    "usage": (("usage",), ("by project",)),
+    "login": (("login", "openai"), ("Key (not shown):", "nothing was stored")),
+    "tour": (("tour",), ("Enter to continue", "Enter to send")),
+}
+"""Commands outside of a session, and what their screens end with. There `NO_COLOR` leaves no bold either."""
 HOLD = "until [ -e go ]; do sleep 0.05; done; echo 2 failed"
 
 
@@ -88,6 +97,8 @@ class Walk:
 
     made: Repl
     look: str
+    options: dict[str, Any]
+    """How its programs are started."""
     screens: list[str] = field(default_factory=list)
     """The rows of every screen, each under its name."""
     styles: list[str] = field(default_factory=list)
@@ -125,20 +136,22 @@ class Walk:
         self.screens += [f"== {name}", *masked(name, rows[new:])]
         if self.made.dumb:
             return
-        wrong = {cell.fg for row in cells for cell in row if UNREADABLE[self.look].fullmatch(cell.fg)}
-        wrong |= {f"on {cell.bg}" for row in cells for cell in row if cell.bg != "default"}
+        kinds = {cell for row in cells for cell in row}
+        wrong = {cell.fg for cell in kinds if UNREADABLE[self.look].fullmatch(cell.fg)}
+        wrong |= {f"on {cell.bg}" for cell in kinds if cell.bg != "default"}
         assert not wrong, f"{name}, {self.look}: {wrong}\n" + "\n".join(styled(cells))
-        bold = "".join(cell.data for row in cells for cell in row if cell.bold)
-        self.bold += [f"== {name}", *masked("context", bold.split("\n"))]
+        if name not in OTHERS:
+            bold = "".join(cell.data for row in cells for cell in row if cell.bold)
+            self.bold += [f"== {name}", *masked("context", bold.split("\n"))]
         if name in COLOURED:
-            self.styles += [f"== {name}", *masked(name, styled(cells)[new:])]
+            self.styles += [f"== {name}", *masked(name, styled(cells[new:]))]
 
 
 def masked(name: str, rows: list[str]) -> list[str]:
     """The rows that are not empty, without what differs from run to run."""
     text = "\n".join(filter(None, rows))
-    more = [*(FIGURES if name in ("context", "cost") else ()), (WIDE, "  ")]
-    for pattern, instead in [*MASKS, *(more if name in ("context", "cost", "picker") else ())]:
+    more = [*(FIGURES if name in REPORTS else ()), (WIDE, "  ")]
+    for pattern, instead in [*MASKS, *(more if name in (*REPORTS, "picker") else ())]:
         text = pattern.sub(instead, f"\n{text}").removeprefix("\n")
     return text.split("\n")
 
@@ -204,14 +217,33 @@ def change_sessions(walk: Walk) -> None:
     walk.meet("transcript", "total(1)")
 
 
+def run_others(walk: Walk, *names: str) -> None:
+    """What a person meets outside of a session: their usage, a key that is asked for, how the tour begins."""
+    here, env = walk.made.place, walk.options["env"]
+    for name in names:
+        words, ends = OTHERS[name]
+        keyless = {"OPENAI_API_KEY": None} if name == "login" else {}
+        with Repl(here, *words, **walk.options | {"env": {**env, **keyless, "TMPDIR": "/tmp"}}) as walk.made:
+            walk.before = []
+            for end in ends:
+                walk.meet(name, end)
+                walk.made.send(ENTER)
+
+
 def walked(walk: Walk) -> Walk:
-    """The walk, at its end."""
-    walk.made.ready()
-    take_turn(walk)
-    show_reports(walk)
-    if not walk.made.dumb:
-        press_keys(walk)
-    change_sessions(walk)
+    """The walk, at its end; what needs no session of it runs beside it."""
+    other = Walk(walk.made, walk.look, walk.options)
+    with ThreadPoolExecutor(1) as beside:
+        done = beside.submit(run_others, other, "login", "tour")
+        walk.made.ready()
+        take_turn(walk)
+        show_reports(walk)
+        if not walk.made.dumb:
+            press_keys(walk)
+        change_sessions(walk)
+        run_others(walk, "usage")
+        done.result()
+    walk.screens += other.screens
     return walk
 
 
@@ -225,9 +257,10 @@ def test_every_screen_in_every_look_is_as_it_was_found_right(
         here.settings(SETTINGS + settings)
         (here.folder / "shop.py").write_text(SHOP)
         commit(here)
-        made = Repl(here, columns=width, rows=90, env={"PAGER": "cat", **env})
+        options: dict[str, Any] = {"columns": width, "rows": 90, "env": {"PAGER": "cat", **env}}
+        made = Repl(here, **options)
         opened(made)
-        walks.append(Walk(made, look))
+        walks.append(Walk(made, look, options))
     with ThreadPoolExecutor(len(walks)) as threads:
         dark, light, no_color, dumb = threads.map(walked, walks)
     check(f"screens_{width}", dark.screens)

@@ -38,6 +38,7 @@ def tour(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the tour.")] = False,
     part: Annotated[str, typer.Option(hidden=True)] = "",
     session: Annotated[str, typer.Option(hidden=True)] = "",
+    theme: Annotated[str, typer.Option(hidden=True)] = "",
     slow: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> int:
     """See nexus at work without a key: the real engine, a scripted model, its own folder.
@@ -51,10 +52,11 @@ def tour(
         sandbox = Sandbox(Path(part))
         if os.environ.get("NEXUS_HOME") != str(sandbox.home):
             raise NexusError("usage", "--part", "it is for the process that the tour kills, in a folder of its own")
-        screen = TourSession(stream, texts, asks=False, slow=slow)
+        screen = TourSession(stream, texts, theme=theme, asks=False, slow=slow)
         return asyncio.run(_run_part(screen, sandbox, session))
     asks = not yes and stream.terminal and os.isatty(0)
-    return asyncio.run(_run_tour(TourSession(stream, texts, asks=asks, slow=asks), keep))
+    theme = _personal_settings().ui.theme
+    return asyncio.run(_run_tour(TourSession(stream, texts, theme=theme, asks=asks, slow=asks), keep))
 
 
 async def _run_part(tour: TourSession, sandbox: Sandbox, session: str) -> int:

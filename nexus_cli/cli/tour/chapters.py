@@ -98,7 +98,7 @@ async def kill_and_resume(tour: TourSession) -> None:
     await tour.send(tour.words("kill"))
     session, sandbox = tour.session.id, tour.sandbox
     await tour.aclose()
-    pid = await kill_second_process(sandbox, session, slow=tour.slow)
+    pid = await kill_second_process(sandbox, session, theme=tour.theme, slow=tour.slow)
     if not pid:
         raise tour_error("the second process did not get to the middle of its work")
     tour.say("kill", "killed", pid=pid, booked=len(sandbox.booked()), orders=len(sandbox.orders()))

@@ -21,12 +21,12 @@ QUIET_SECONDS = 0.35
 """Longer than the booking of one order: if none was added for so long, nothing of the process is left."""
 
 
-async def kill_second_process(sandbox: Sandbox, session: str, *, slow: bool) -> int:
+async def kill_second_process(sandbox: Sandbox, session: str, *, theme: str, slow: bool) -> int:
     """Start `nexus tour --part ...` on `session`, kill it after some orders, return its process id.
 
     Return 0 if it did not get that far. Returns when nothing of it runs any more; if cancelled, kills it at once.
     """
-    child = _start_process(sandbox, session, slow)
+    child = _start_process(sandbox, session, theme, slow)
     try:
         for _ in range(POLLS):
             if len(sandbox.booked()) >= KILL_AFTER or child.poll() is not None:
@@ -43,7 +43,7 @@ async def kill_second_process(sandbox: Sandbox, session: str, *, slow: bool) -> 
     return child.pid if reached else 0
 
 
-def _start_process(sandbox: Sandbox, session: str, slow: bool) -> subprocess.Popen[bytes]:
+def _start_process(sandbox: Sandbox, session: str, theme: str, slow: bool) -> subprocess.Popen[bytes]:
     program = [sys.executable, "-P", "-c", LAUNCH, str(PACKAGE.parent), "tour"]
-    part = ["--part", str(sandbox.folder), "--session", session, *["--slow"] * slow]
+    part = ["--part", str(sandbox.folder), "--session", session, "--theme", theme, *["--slow"] * slow]
     return subprocess.Popen([*program, *part], stdin=subprocess.DEVNULL, cwd=sandbox.project, start_new_session=True)

@@ -48,8 +48,10 @@ class LeftTour(Exception):
 class TourSession:
     """The screen of a tour, and its session while one is open."""
 
-    def __init__(self, stream: Stream, texts: Texts, *, asks: bool, slow: bool) -> None:
-        """Initialize; with `asks` a person at a terminal answers; `slow` prints at reading speed."""
+    def __init__(self, stream: Stream, texts: Texts, *, theme: str, asks: bool, slow: bool) -> None:
+        """Initialize; `theme` is the setting; with `asks` a person at a terminal answers; `slow` prints at reading
+        speed."""
+        self.theme = theme
         self.asks = asks
         self.slow = slow
         self.sandbox: Sandbox
@@ -58,7 +60,7 @@ class TourSession:
         """The id of what was left out, for the chapters after it."""
         self._stream = stream
         self._texts = texts
-        self._theme = choose_theme("auto", os.environ, stream.colour)
+        self._theme = choose_theme(theme, os.environ, stream.colour)
         self._renderer = self._new_renderer()
         self._chapters = 0
         self._session: Session | None = None

@@ -23,6 +23,7 @@ from nexus_cli.context.window.timeline import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
+from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Log, Recall, SeenFileStore, TextCounter
@@ -156,7 +157,7 @@ def prepare_next_request(state: SessionState) -> NextRequest:
         lane_state.cache = load_history(lane_state, ledger, log, settings)
     if lane_state.lane.is_recorded and begins_epoch(lane_state):
         info, before, notices = lane_state.model.info, lane_state.lane.epoch, list[str]()
-        runs = options.interactive or state.limits.allow == "all"
+        runs = options.interactive or state.limits.allow in UNASKED
         drafting = DraftInputs(options, info, state.recipe, settings, notices.append, runs)
         head = flatten(group_tool_calls(lane_state.lane.items))
         epoch, drops = drafting.after(log, before, head, lane_state.model.effort or before.effort)

@@ -29,14 +29,18 @@ DOES = {
     Effect.EDIT: "changes files",
     Effect.RUN: "runs commands",
 }
-RUNS = {
-    "read": "reading inside the project runs without asking; everything else asks",
+_RUNS = {
+    "read": "reading inside the project, and commands that only read; everything else asks",
     "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
     "run": "also commands confined to the project, without network",
     "all": "everything, unconfined: nothing asks",
     PLAN: "only reading; nothing asks, and the answer is a plan",
 }
-"""Work that runs without asking at each level."""
+_RUNS_UNCONFINED = {
+    **_RUNS,
+    "read": "reading inside the project; everything else asks",
+    "run": "the same as edit: without a sandbox every command asks",
+}
 
 
 def live_report(state: SessionState) -> dict[str, Any]:
@@ -143,11 +147,13 @@ def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
 
 
 def tools_report(state: SessionState) -> dict[str, Any]:
-    """Return the tools of a session with their effect, tokens, and when they ask at the present level."""
+    """Return the tools of a session with their effect, tokens, and when they ask at the present level. Blocks until the
+    sandbox was looked for."""
     report = live_report(state)
     tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
     limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
     level, only = state.limits.allow or "read", limits.get("tools")
+    walls = state.dispatcher.permission.has_walls()
     return {
         "version": 1,
         "level": level,
@@ -157,28 +163,49 @@ def tools_report(state: SessionState) -> dict[str, Any]:
                 "effect": str(tool.effect),
                 "does": DOES[tool.effect],
                 "tokens": tokens.get(tool.name),
-                "asks": "switched off" if only is not None and tool.name not in only else _asks(tool.effect, level),
+                "asks": "switched off"
+                if only is not None and tool.name not in only
+                else _asks(tool.effect, level, walls),
             }
             for tool in state.dispatcher.registry.tools()
         ],
     }
 
 
-def _asks(effect: Effect, level: str) -> str:
+def _asks(effect: Effect, level: str, has_walls: bool) -> str:
+    """Return when a call with this effect asks first."""
     if level == "all" or effect is Effect.NONE:
         return "no"
+    if effect is Effect.RUN and has_walls:
+        only_reads = "refused" if level == PLAN else "yes"
+        return "outside the sandbox" if level == "run" else f"{only_reads}, unless the command only reads"
+    if level == PLAN:
+        return "refused" if effect is not Effect.READ else "refused outside the project"
     if effect is Effect.RUN or (effect is Effect.EDIT and level == "read"):
         return "yes"
     return "outside the project" if effect is Effect.READ else "outside the project, protected files"
 
 
+def describe_level(state: SessionState, level: str) -> str:
+    """Return what runs without asking at `level` on this system. Blocks until the sandbox was looked for."""
+    return (_RUNS if state.dispatcher.permission.has_walls() else _RUNS_UNCONFINED)[level]
+
+
 def permissions_report(state: SessionState) -> dict[str, Any]:
-    """Return the level in force with its layer, the meaning of each level, and what was allowed for the session."""
+    """Return the level in force with its layer, what each level means here, the sandbox, the rules with their places,
+    and what was allowed for the session. Blocks until the sandbox was looked for; raises `NexusError` for settings that
+    cannot be read."""
+    permission = state.dispatcher.permission
+    probe = permission.find_walls()
+    rules = permission.rules_in_force()
     return {
         "version": 1,
         "level": state.limits.allow or "read",
         "bound_by": next((bound.bound_by for bound in state.bounds if bound.name == "allow"), "defaults"),
-        "levels": [{"name": level, "runs": RUNS[level]} for level in LEVELS],
+        "levels": [{"name": level, "runs": describe_level(state, level)} for level in (PLAN, *LEVELS)],
+        "sandbox": probe.to_json() if probe is not None else None,
+        "rules": [rule.to_json() for rule in rules.listed()],
+        "problems": list(rules.problems),
         "allowed": [_allowed_text(scope, state.dispatcher.project) for scope in sorted(state.dispatcher.always)],
     }
 

@@ -16,7 +16,7 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import compose_limits
+from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
@@ -183,7 +183,7 @@ def change_notice(before: Epoch, after: Epoch) -> str:
 
 def _can_run(options: Options, allow: str | None) -> bool:
     """True if commands may run in a session with these options, or the person can be asked."""
-    return options.interactive or allow == "all"
+    return options.interactive or allow in UNASKED
 
 
 def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:

@@ -28,7 +28,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     try:
         target = decided_path(path, context)
         wanted = PathPattern(arguments["pattern"])
-        found = await run_in_thread(lambda stop: _list(target, arguments["pattern"], wanted, context.project, stop))
+        found = await run_in_thread(lambda stop: _list(target, arguments["pattern"], wanted, context, stop))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
@@ -39,9 +39,11 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult("\n".join(lines) or "no files", counts={"files": shown}, more=len(found) > LIMIT)
 
 
-def _list(target: Path, pattern: str, wanted: PathPattern, project: Path, stop: StopFlag) -> list[str]:
+def _list(target: Path, pattern: str, wanted: PathPattern, context: ToolContext, stop: StopFlag) -> list[str]:
     check_folder(target)
-    return wanted.select(list_files(target, project, stop)) or _find_exact(target, pattern, project)
+    listed = wanted.select(list_files(target, context.project, stop))
+    found = listed or _find_exact(target, pattern, context.project)
+    return [name for name in found if not context.is_refused(target / name)]
 
 
 def _find_exact(target: Path, pattern: str, project: Path) -> list[str]:

@@ -42,12 +42,13 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error="`pattern` must not be empty: every line would match", ran=False)
     try:
         target = decided_path(path, context)
-        return await run_in_thread(lambda stop: _search(target, path, arguments, context.project, stop))
+        return await run_in_thread(lambda stop: _search(target, path, arguments, context, stop))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context))
 
 
-def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path, stop: StopFlag) -> ToolResult:
+def _search(target: Path, path: str, arguments: Mapping[str, Any], context: ToolContext, stop: StopFlag) -> ToolResult:
+    project = context.project
     with open_folder(target.parent) as parent:
         is_folder = stat.S_ISDIR(status_at(parent, target.name).st_mode)
     if is_folder:
@@ -64,6 +65,9 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], project: Path
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
         if "glob" in arguments and not PathPattern(arguments["glob"]).select([target.name, path]):
             return ToolResult(f"no matches: {path} does not fit `glob`", counts={"matches": 0})
+    names = [name for name in names if not context.is_refused(root / name)]
+    if not names:
+        return ToolResult("no matches: a deny rule keeps these files from you", counts={"matches": 0})
     paths = _narrow_by_rg(find_program("rg", project), root, names, arguments, stop)
     job = {
         "pattern": arguments["pattern"],

@@ -24,7 +24,9 @@ class _Part:
     role: str = "dim"
 
 
-_LEAVES = ("effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "model", "unsaved")
+_LEAVES = (
+    "effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "sandbox", "model", "unsaved",
+)  # fmt: skip
 """Parts in the order in which they leave; the use of the window stays."""
 
 
@@ -57,6 +59,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(status.allow), "warn" if status.allow == LEVELS[-1] else "dim"),
+        _Part("sandbox", "" if status.has_walls else "sandbox: none", "warn"),
         _Part("recipe", recipe if recipe not in ("chat", "") else ""),
         _Part("folder", (place + named).strip()),
         _Part("used", used, role),

@@ -7,6 +7,7 @@ from typing import Any
 
 from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
+from nexus_cli.ui.reports.permissions import sandbox_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 WIDE = 50
@@ -63,6 +64,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value["memory"] is not None:
         yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
+    if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
+        yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
     if "warm" in value:
         yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]

@@ -8,6 +8,7 @@ import pty
 import sys
 import termios
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pexpect
@@ -77,10 +78,32 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     why = "it reads outside the project: /x"
     outside = Question(ToolCall("c1", "read_file", {}), "read_file /x", why, "", "", "outside")
     assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x (it reads outside the project: /x)"
+
+
+def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives() -> None:
+    arguments = {"command": "make", "outside": "it needs \x1b[31mthe network\n" + "x" * 900}
+    call = ToolCall("c1", "bash", arguments)
+    text = question_text(Question(call, "bash make", "", "make", kind="run", profile="none"), 80, Theme(colour=False))
+    assert "not confined" in text and "the model says: it needs" in text and "\x1b" not in text and len(text) < 500
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old line\n+new line\n"
     edit = Question(ToolCall("c1", "edit_file", {}), "edit_file x", "it changes files", diff, "", "edit")
     text = question_text(edit, 80, Theme(colour=False))
     assert text.startswith("\nedit  x\n") and "+ new line" in text
+
+
+def test_a_sign_that_nobody_sees_is_named() -> None:
+    theme = Theme(colour=False)
+    blank = replace(bash("rm -r a\u2800/b"), profile="write")
+    assert "it holds a hidden character (U+2800" in question_text(blank, 120, theme)
+    assert "hidden" not in question_text(replace(bash("make"), profile="write"), 120, theme)
+
+
+def test_many_parts_that_ask_do_not_push_the_command_off_the_screen() -> None:
+    free = {"command": ["ls"], "decision": "allow"}
+    asking = [{"command": ["make", str(number), "x" * 1000], "decision": "ask"} for number in range(5000)]
+    question = replace(bash("ls; make"), profile="write", parts=(free, *asking))
+    text = question_text(question, 80, Theme(colour=False))
+    assert "make 0" in text and "and 4,992 more" in text and text.count("\n") < 40
 
 
 def test_long_lines_of_a_command_hang_under_it() -> None:

@@ -1,0 +1,50 @@
+"""Add rules to the personal config.toml, and take them out: a rule as a person types it, `allow bash(npm test *)`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings_file import change_list
+from nexus_cli.core.errors import NexusError
+from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule
+
+LISTED = "`nexus rules list` and /permissions show those in force"
+
+
+def add_rule(typed: str, tools: Collection[str]) -> bool:
+    """Add a rule to the personal settings; return False if it is there already.
+
+    `tools` are the names that it may have. Raises `NexusError("usage", ...)` for what is no rule, and as
+    `config.settings_file.write_setting` does.
+    """
+    decision, text = _split_decision(typed)
+    if decision is None:
+        hint = "For instance: nexus rules add allow 'bash(npm test *)'"
+        raise NexusError("usage", typed, "a rule begins with allow, ask or deny", hint)
+    try:
+        parse_rule(decision, text, tools)
+    except ValueError as error:
+        raise NexusError("usage", f"{decision} rule", str(error), LISTED) from None
+    return change_list(places(), defaults_dir(), f"rules.{decision}", text, add=True)
+
+
+def remove_rule(typed: str, in_force: RuleSet) -> None:
+    """Remove a rule from the personal settings, with or without its decision; each of them where it has several.
+
+    Raises `NexusError("usage", ...)` if it is not there; one that is `in_force` from elsewhere is named with its place.
+    """
+    decision, text = _split_decision(typed)
+    known = DECISIONS if decision is None else (decision,)
+    removed = [change_list(places(), defaults_dir(), f"rules.{one}", text, add=False) for one in known]
+    if not any(removed):
+        elsewhere = next((one for one in in_force.rules if one.text == text and one.decision in known), None)
+        why = f"it comes from {elsewhere.origin}" if elsewhere else "there is no such rule"
+        raise NexusError("usage", text, why, LISTED)
+
+
+def _split_decision(typed: str) -> tuple[Decision | None, str]:
+    """Return the decision that a rule begins with, None if it has none, and the rest."""
+    first, _, rest = typed.strip().partition(" ")
+    decision = next((one for one in DECISIONS if one == first), None)
+    return (decision, rest.strip()) if decision and rest.strip() else (None, typed.strip())
