@@ -25,7 +25,6 @@ from nexus_cli.provider.endpoint import key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_table import check_model
-from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.session.available_models import keys_present, named_model, resolve_alias
 from nexus_cli.session.reports.models import list_models
 from nexus_cli.ui.print.progress_lines import Writable
@@ -188,6 +187,8 @@ class FirstRun:
 
     def _level(self) -> str:
         """Ask for the permission level; `run` is offered only where commands can be confined."""
+        from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
+
         self._say("What may run without asking you? You can change it at any time: /permissions.")
         walls = self._settings.sandbox.backend
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)

@@ -105,6 +105,8 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
 def trusted_configuration(project: Path, found: Configuration | None = None) -> Configuration:
     """Return the configuration of `project` that is in effect: of `found`, the items that are trusted as they are."""
     found = found or read_configuration(project)
+    if not found.files:
+        return Configuration({})
     return Configuration(keep_items(found.files, trusted_keys(project, found)))
 
 

@@ -76,14 +76,11 @@ def read_beginning(path: PurePath | str, most: int) -> bytes:
 
     A pipe or device, which may never begin or never end, is not read.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+    # By an opener: `open` does not close the descriptor of a folder that it was handed.
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "is no regular file")
-        with open(handle, "rb", closefd=False) as file:
-            return file.read(most)
-    finally:
-        os.close(handle)
+        return file.read(most)
 
 
 def _open_inside(place: int, name: str, create: bool) -> int:

@@ -205,6 +205,7 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
                 theirs = read_project(data, str(path)).values
             except NexusError:  # the settings have told it
                 theirs = {}
+            # Lines are those of the file as it is, of which `data` may be a part.
             collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken))
 

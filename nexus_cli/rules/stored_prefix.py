@@ -9,6 +9,7 @@ from nexus_cli.rules.wrappers import SHELLS, WRAPPERS, find_wrapper, system_name
 
 NEVER = SHELLS | frozenset({
     ".", "source", "eval", "exec", "builtin", "alias", "trap", "export", "declare", "set", "unset", "cd", "pushd",
+    "exit", "return", "read", "wait", "shift", "popd", "ulimit", "umask", "hash", "local", "readonly", "typeset",
     "ssh", "scp", "rsync", "curl", "wget", "nc", "ncat", "socat", "telnet", "ftp", "sftp",
     "node", "deno", "bun", "perl", "ruby", "php", "lua", "Rscript", "osascript", "tclsh", "ghci", "julia", "irb",
     "awk", "gawk", "mawk", "nawk", "sed", "find", "fd", "fdfind", "tee", "dd", "install", "ln", "make", "gmake", "ed",

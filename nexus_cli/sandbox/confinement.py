@@ -27,7 +27,7 @@ from nexus_cli.sandbox.landlock import RuleCache
 from nexus_cli.sandbox.profile import Profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.seccomp import AF_INET, AF_INET6, AF_NETLINK, assemble_filter
-from nexus_cli.sandbox.walled_thread import WalledThread, end_strays
+from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread, end_strays
 
 _T = TypeVar("_T")
 _ALL_NETWORKS = frozenset({AF_INET, AF_INET6, AF_NETLINK})
@@ -59,6 +59,7 @@ class Confinement:
         self._abi = probe.abi
         self._watched: dict[int, list[tuple[WalledThread, int]]] = {}
         self._rules: RuleCache | None = None
+        self._scope: SignalScope | None = None
         self._filter = b""
         if self.backend is Backend.LANDLOCK:
             self._rules = RuleCache(profile, probe.abi)
@@ -72,9 +73,12 @@ class Confinement:
             )
 
     def close(self) -> None:
-        """Release what is cached."""
+        """Release what is kept for further commands."""
         if self._rules is not None:
             self._rules.close()
+        if self._scope is not None:
+            self._scope.close()
+            self._scope = None
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start `argv` inside the walls; `options` are those of `Popen`. Raises `OSError` as it does."""
@@ -146,7 +150,9 @@ class Confinement:
         if watched is None or self._abi < _SIGNALS_SINCE:
             return self._in_walls(lambda: subprocess.Popen(argv, **options))
         with _no_collection():
-            thread = WalledThread(self._confine_thread)
+            with self._lock:
+                self._scope = self._scope or SignalScope()
+            thread = self._scope.start_thread(self._confine_thread)
             watched.append((thread, int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))))
             return thread.call(lambda: subprocess.Popen(argv, **options))
 

@@ -14,7 +14,13 @@ import sys
 from collections.abc import Iterator
 
 from nexus_cli.sandbox.profile import Profile, is_below
-from nexus_cli.sandbox.syscalls import LANDLOCK_ADD_RULE, LANDLOCK_CREATE_RULESET, syscall
+from nexus_cli.sandbox.syscalls import (
+    LANDLOCK_ADD_RULE,
+    LANDLOCK_CREATE_RULESET,
+    LANDLOCK_RESTRICT_SELF,
+    forbid_new_privileges,
+    syscall,
+)
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 REMOVE, MAKE_DEVICE, MAKE_OTHER = 3 << 4, 1 << 6 | 1 << 11, 3 << 7 | 1 << 9 | 1 << 10 | 1 << 12
@@ -27,7 +33,7 @@ OF_FILES = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE
 _RIGHTS_BY_ABI = (0, (1 << 13) - 1, REFER, TRUNCATE, 0, IOCTL_DEVICE)
 """Rights that each version of Landlock added."""
 
-_TCP_BIND_AND_CONNECT, _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
+_TCP_BIND_AND_CONNECT, _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 3, 1, 2
 _CREATE_RULESET_VERSION, _RULE_PATH_BENEATH = 1, 1
 
 READABLE_DEVICES = ("random", "urandom")
@@ -43,6 +49,17 @@ def landlock_abi() -> int:
         return syscall(LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
     except OSError:
         return 0
+
+
+def keep_signals_inside() -> None:
+    """Keep this thread, and all that it starts, from signalling others; nothing else (from version 6 on)."""
+    attributes = struct.pack("=QQQ", 0, 0, _SCOPE_SIGNALS)
+    rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
+    try:
+        forbid_new_privileges()
+        syscall(LANDLOCK_RESTRICT_SELF, rules, 0)
+    finally:
+        os.close(rules)
 
 
 class RuleCache:
@@ -91,7 +108,7 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
         "=QQQ",
         handled,
         0 if profile.network else _TCP_BIND_AND_CONNECT,
-        _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS,
+        _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS,
     )[: 8 if abi < 4 else 16 if abi < 6 else 24]
     rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     split: list[str] = []

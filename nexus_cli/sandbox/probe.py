@@ -32,6 +32,7 @@ NEWEST_ABI = 7
 WALLS = ("work inside", "read outside", "no write outside", "no read of hidden", "no sockets", "no other process")
 _SECONDS = 20
 _FILE = "sandbox.json"
+_UNFOLLOWED = os.O_NOFOLLOW | os.O_NONBLOCK
 
 _ATTEMPTS = """
 import json, os, socket, sys
@@ -189,8 +190,7 @@ def _boot() -> str:
 def _read_proven(own: Places, setting: str) -> str:
     """Return the identity that was proven last for `setting`; "" if the file is not one that only we could write."""
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(own.cache / _FILE, flags)) as file:
+        with open(own.cache / _FILE, opener=lambda name, flags: os.open(name, flags | _UNFOLLOWED)) as file:
             about = os.fstat(file.fileno())
             is_ours = about.st_uid == os.getuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
             if not stat.S_ISREG(about.st_mode) or not is_ours:

@@ -191,10 +191,11 @@ class TempFolder:
         """Create it. Raises `OSError` where no place can be written."""
         base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
         _remove_stale(base or str(private_dir(own.cache)))
-        self.path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=base or own.cache)))
-        # Held as long as this process lives: others see by it that the folder is in use.
-        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        made = Path(os.path.realpath(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache)))
+        # Held as long as this process lives: others see by it that the folder is in use. It has its name only then.
+        self._lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = made.rename(made.with_name(_PREFIX + made.name.removeprefix(_NEW)))
 
     def close(self) -> None:
         """Remove the folder; once or more often."""
@@ -204,9 +205,9 @@ class TempFolder:
             self._lock = -1
 
 
-_PREFIX = "nexus-tmp-"
+_PREFIX, _NEW = "nexus-tmp-", "nexus-tmp-new-"
 _FRESH = 60.0
-"""Seconds in which a folder may be new and not locked yet."""
+"""Seconds in which a folder called `_NEW` may not be locked yet."""
 
 
 def _remove_stale(base: str) -> None:
@@ -216,7 +217,8 @@ def _remove_stale(base: str) -> None:
             if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):
                 continue
             about = entry.stat(follow_symlinks=False)
-            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _FRESH:
+            is_new = entry.name.startswith(_NEW) and time.time() - about.st_mtime < _FRESH
+            if about.st_uid != os.getuid() or is_new:
                 continue
             with suppress(OSError):
                 handle = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from nexus_cli.sandbox.landlock import keep_signals_inside
 
 _T = TypeVar("_T")
 _TRIES, _PAUSE = 100, 0.005
@@ -24,7 +28,10 @@ class WalledThread:
         self._wanted: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         self._done: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="sandbox", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
         try:
             self.call(confine)
         except BaseException:
@@ -52,6 +59,52 @@ class WalledThread:
             except BaseException as error:  # raised again in the thread of the caller
                 self._done.put((None, error))
             del act
+
+
+_GUARD = "kill -s 0 $PPID 2>/dev/null && exit; echo; read -r _ || kill -s KILL -- -1"
+"""Ends all that it may signal when its input ends. It may signal only what is inside the walls: it tries that first,
+on us, and says that it has begun."""
+
+
+class SignalScope:
+    """The place where the threads of commands are started, with a process that ends what hides if we are killed.
+
+    From Landlock's version 6 on. The process is inside walls that hold signals alone, and the commands in further ones
+    inside: it reaches all of them, and they do not reach it.
+    """
+
+    def __init__(self) -> None:
+        """Start both. Raises `OSError`."""
+        self._thread = WalledThread(keep_signals_inside)
+        try:
+            self._guard = self._thread.call(self._start_guard)
+        except BaseException:
+            self._thread.end()
+            raise
+
+    @staticmethod
+    def _start_guard() -> subprocess.Popen[bytes]:
+        guard = subprocess.Popen(
+            ("/bin/sh", "-c", _GUARD), cwd="/", env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, start_new_session=True, bufsize=0,
+        )  # fmt: skip
+        assert guard.stdout is not None
+        guard.stdout.read(1)
+        guard.stdout.close()
+        return guard
+
+    def start_thread(self, confine: Callable[[], object]) -> WalledThread:
+        """Return a new thread inside these walls, and in those of `confine`."""
+        return self._thread.call(lambda: WalledThread(confine))
+
+    def close(self) -> None:
+        """End both."""
+        self._thread.end()
+        assert self._guard.stdin is not None
+        with suppress(BrokenPipeError):
+            self._guard.stdin.write(b"\n")
+        self._guard.stdin.close()
+        self._guard.wait()
 
 
 def end_strays(thread: WalledThread, since: int) -> int:

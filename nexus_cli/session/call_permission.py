@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.config.child_environment import add_own_program
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import FOLDER, MOST_BYTES
@@ -136,12 +135,11 @@ class CallPermission:
         return found is not None and found.backend != "none"
 
     def require_walls(self) -> None:
-        """Raise `NexusError("config", ...)` where the settings require a sandbox and there is none."""
-        if self._settings is not None and self._settings.backend == "required":
-            found = self.load("read")
-            if found is not None and found.backend == "none":
-                hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
-                raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
+        """Raise `NexusError("config", ...)` where there is no sandbox, which the settings require."""
+        found = self.find_walls()
+        if found is not None and found.backend == "none":
+            hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
+            raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
 
     def take_problems(self, level: str) -> list[str]:
         """Return what a person has to know of rules and walls at `level`, once each."""
@@ -301,6 +299,8 @@ class CallPermission:
             from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET  # noqa: PLC0415
 
             env = {name: value for name, value in env.items() if name not in UNSET} | {**ENVIRONMENT}
+        from nexus_cli.config.child_environment import add_own_program  # noqa: PLC0415
+
         add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
         if taken:

@@ -15,7 +15,10 @@ LOG_BYTES = 1_000_000
 
 def report_bug(bug: BaseException) -> NexusError:
     """Return the one line for an unforeseen exception. The log file gets its type and places, never the text of a
-    prompt."""
+    prompt. That nothing can be started any more is no bug."""
+    if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
+        why = "the limit of processes of this user, or of this machine, is reached"
+        return NexusError("internal", "no thread can be started", why, "`ulimit -u` shows it; end other programs")
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
     try:
         path = private_dir(places().log) / "nexus.log"

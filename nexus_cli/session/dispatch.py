@@ -60,6 +60,8 @@ SAID_NO = "person"
 """In the place of the limit that refused a call: the person was asked."""
 SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
+BY_RULE = "rule"
+"""In the place of a limit: a deny rule refused the call, which no level changes."""
 DECISION = "decision"
 """Memo: what was decided on the call of its entry, and the person's answer, see `session/reports/decisions.py`. A call
 without one was let through by the level, or could not run."""
@@ -305,6 +307,8 @@ class Dispatcher:
         self._step.decided[call.id] = found
         if isinstance(need, Grant):
             return None
+        if isinstance(need, Denial) and found.rule.startswith("deny "):
+            return self._refuse(call, tool, f"not permitted: {need.why}", BY_RULE)
         if isinstance(need, Denial):
             level = self._level_needed(tool, checked, targets)
             return self._refuse(call, tool, f"not permitted: {need.why}", "allow", level)

@@ -199,7 +199,8 @@ class _Factory:
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
         permission = CallPermission(options.cwd, project, (places().config, places().data), self.settings.sandbox)
-        permission.require_walls()
+        if self.settings.sandbox.backend == "required":
+            permission.require_walls()
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project, permission, approver, services,
             self.recipe.limits.allow, self.recipe.signals,

@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import SETS, Bound
 from nexus_cli.core.usage import Usage, round_dollars
-from nexus_cli.session.dispatch import SAID_NO, SAID_NOTHING
+from nexus_cli.session.dispatch import BY_RULE, SAID_NO, SAID_NOTHING
 from nexus_cli.session.drop_list import drop_value
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.options import COMMAND_LINE
@@ -63,13 +63,17 @@ def _denied(state: SessionState) -> Iterator[dict[str, str]]:
 
 
 def explain_denial(row: Mapping[str, str], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, str]:
-    """Return a refused call with `by`, what refused it (layers, `person` or `signals`), and `hint`, what lets it run.
+    """Return a refused call with `by`, what refused it, and `hint`, what lets it run.
 
-    `effect` is that of its tool. If its `allow` names a sufficient level, `hint` is empty: front ends name the level.
+    `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of its tool. If its `allow` names a
+    sufficient level, `hint` is empty: front ends name the level.
     """
     limit = row["limit"]
     if limit == SAID_NOTHING:
         return {**row, "limit": "", "by": SAID_NO, "hint": row["why"].removeprefix("not run: ")}
+    if limit == BY_RULE:
+        hint = f"at every level: {row['why'].removeprefix('not permitted: ')}"
+        return {**row, "limit": "", "by": "rules", "hint": hint}
     if limit in (SAID_NO, SIGNALS):
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
     bound = next((one for one in bounds if one.name == limit), None)

@@ -207,11 +207,12 @@ def make_collector(
 ) -> SectionCollector:
     """Return the section collector of one lane.
 
-    `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if a command may run or
+    `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if any command may run or
     the person can be asked, `seams` are the session's fields of `Sources`.
     """
-    # The guide of a skill is printed by a command.
-    hidden: Mapping[str, Any] = {} if runs and "bash" in tools else {"skills": []}
+    # The guide of a skill is printed by a command, which is free inside walls.
+    can_use = "bash" in tools and (runs or settings.sandbox.backend != "off")
+    hidden: Mapping[str, Any] = {} if can_use else {"skills": []}
     own = {
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),

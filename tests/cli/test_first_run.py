@@ -21,6 +21,7 @@ from nexus_cli.config.settings import load_settings
 from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.local_servers import LocalServer
+from nexus_cli.sandbox import probe
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 
 ONE = {"ANTHROPIC_API_KEY": "sk-1", "PATH": os.environ["PATH"], "TERM": "xterm"}
@@ -129,7 +130,7 @@ def test_one_key_leaves_one_question_and_enter_answers_it() -> None:
 
 def test_the_level_run_is_offered_only_where_commands_can_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [BackendProbe(Backend.BWRAP), BackendProbe(Backend.NONE, "the kernel has no Landlock")]
-    monkeypatch.setattr(module, "find_backend", lambda *given, **more: found.pop(0))
+    monkeypatch.setattr(probe, "find_backend", lambda *given, **more: found.pop(0))
     person = Person(["1", "run"])
     person.start(TWO)
     assert written()["allow"] == "run" and "confined by the system" in person.text

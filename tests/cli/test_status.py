@@ -11,7 +11,7 @@ import pytest
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.limits import Limits
@@ -209,14 +209,15 @@ def test_the_new_commands_stand_in_the_help(nexus: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"), [({}, False), ({"allow": "run"}, True), ({"allow": "all"}, True), ({"no_tools": True}, False)]
+    ("options", "backend", "told"),
+    [({}, "auto", True), ({}, "off", False), ({"allow": "all"}, "off", True), ({"no_tools": True}, "auto", False)],
 )
 def test_skills_are_told_where_a_command_can_print_their_guide(
-    tmp_path: Path, options: dict[str, Any], told: bool
+    tmp_path: Path, options: dict[str, Any], backend: Any, told: bool
 ) -> None:
     skill(places().config, "deploy", "---\ndescription: Roll out\n---\nGuide.")
     provider = Played(lambda request: "fine")
-    settings = Settings(models={MODEL: {"window": 16_000}})
+    settings = Settings(models={MODEL: {"window": 16_000}}, sandbox=SandboxSettings(backend=backend))
     session = open_session(Options(tmp_path, MODEL, **options), settings, approver=None, provider=provider)
     assert say(session, "hello")[1].ok
     system = str(provider.seen[0][0]["content"])

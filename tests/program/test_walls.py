@@ -11,7 +11,7 @@ import pytest
 from program.stage import NEXUS, PRICED, QUICK, SECONDS, Seen, Stage, calls, clean, play, stage
 
 KEY = "sk-nobody"
-SESSION = ("ask", "--stream-json", "--allow", "read", "make two files")
+SESSION = "ask --stream-json --allow read 'make two files'"
 
 
 def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
@@ -59,8 +59,8 @@ def always(root: Path) -> dict[str, Any]:
     script: list[Any] = [calls(bash("touch one")), calls(bash("touch two")), "done"]
     with stage(root, script) as place:
         child = pexpect.spawn(
-            "/bin/sh", ["-c", f"{NEXUS} {' '.join(map(repr, SESSION))} > lines"], cwd=str(place.folder),
-            timeout=SECONDS, env={**place.environment, "TERM": "xterm-256color"}, encoding="utf-8", dimensions=(24, 80),
+            "/bin/sh", ["-c", f"{NEXUS} {SESSION} > lines"], cwd=str(place.folder), timeout=SECONDS,
+            env={**place.environment, "TERM": "xterm-256color"}, encoding="utf-8", dimensions=(24, 80),
         )  # fmt: skip
         try:
             child.expect("what to do instead")
@@ -120,8 +120,8 @@ def test_a_command_that_met_a_wall_says_so_and_how_to_ask(seen: Seen) -> None:
 def test_without_a_sandbox_run_is_edit_and_that_is_told_once(seen: Seen) -> None:
     shown = seen["no_sandbox"]
     assert shown["left"] == ["a"]
-    denied = [(row["subject"], row["allow"]) for row in shown["done"].result["denied"]]
-    assert denied == [("ls", "all"), ("ls -a", "all")]
+    refused = shown["done"].result["denied"]
+    assert [(row["subject"], row["allow"]) for row in refused] == [("ls", "all"), ("ls -a", "all")]
     assert sum("No sandbox" in line for line in shown["done"].told) == 1
 
 
@@ -132,9 +132,7 @@ def test_always_is_shown_stored_told_and_holds_in_the_next_session(seen: Seen) -
     assert "nexus rules remove" in shown["rest"]
     asks = [line["question"] for line in shown["lines"] if line["type"] == "approval.ask"]
     assert [(one["profile"], one["rule"], one["stores"]) for one in asks] == [("write", "", ["bash(touch *)"])]
-    assert asks[0]["parts"] == [
-        {"command": ["touch", "one"], "decision": "ask", "rule": None, "from": "level read"}
-    ]
+    assert asks[0]["parts"] == [{"command": ["touch", "one"], "decision": "ask", "rule": None, "from": "level read"}]
     assert [line["answer"] for line in shown["lines"] if line["type"] == "approval.answer"] == [
         {"answer": "allow", "always": True, "stored": True}
     ]

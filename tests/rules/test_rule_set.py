@@ -134,14 +134,14 @@ def test_a_project_only_tightens_and_only_once_it_is_trusted(tmp_path: Path) -> 
     assert decisions == ["ask", "deny", "ask", "allow"]
 
 
-def test_what_else_changes_in_a_project_takes_none_of_its_rules_away(tmp_path: Path) -> None:
+def test_rules_of_a_project_stay_in_force_when_something_else_in_it_changes(tmp_path: Path) -> None:
     file = tmp_path / ".nexus" / "config.toml"
     file.parent.mkdir()
-    file.write_text('[rules]\ndeny = [\n  "bash(ls *)",\n]\n')
+    file.write_text('[rules]\ndeny = ["bash(ls *)"]\n')
     trust.trust(tmp_path)
-    (file.parent / "AGENT.md").write_text("New.")
-    file.write_text('[rules]\ndeny = [\n  "bash(cat *)",\n  "bash(ls *)",\n]\n')
-    assert [(rule.text, rule.line) for rule in read("", tmp_path).rules] == [("bash(ls *)", 4)]
+    file.write_text('ui.theme = "dark"\n\n[rules]\ndeny = [\n  "bash(cat *)",\n  "bash(ls *)",\n]\n')
+    rules = read("", tmp_path).rules
+    assert [(rule.text, rule.line) for rule in rules] == [("bash(ls *)", 6)]
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,16 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.diff import changes_to_review
 
 LEVELS = ("plan", "read", "edit", "run")
-FEW = 5
-"""Strategies of each level and backend that are worth their time on every run."""
-MANY = 200
+FEW, MANY = 5, 40
+SEARCHES = settings().max_examples > 50
+PARTS = range(5 if SEARCHES else 1)
+"""Strategies of each level and backend: a few on every run, others at each level; all 200 where there is time."""
 
 
-def numbers(level: str) -> range:
-    """Return the strategies to try: all where there is time for a search, else a few, others at each level."""
-    first = LEVELS.index(level) * FEW
-    return range(MANY) if settings().max_examples > 50 else range(first, first + FEW)
+def numbers(level: str, part: int) -> range:
+    """Return the strategies of one part."""
+    first, size = (part * MANY, MANY) if SEARCHES else (LEVELS.index(level) * FEW, FEW)
+    return range(first, first + size)
 
 
 @pytest.fixture(params=["bwrap", "landlock"])
@@ -129,8 +130,9 @@ def test_harm_without_walls_is_seen(line: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_no_strategy_of_a_hostile_model_leaves_the_walls(world: World, level: str, backend: str) -> None:
-    for number in numbers(level):
+@pytest.mark.parametrize("part", PARTS)
+def test_no_strategy_of_a_hostile_model_leaves_the_walls(world: World, level: str, backend: str, part: int) -> None:
+    for number in numbers(level, part):
         strategy = make_strategy(number, str(world.out))
         with pytest.MonkeyPatch.context() as patch:
             prepare(world, strategy, patch)

@@ -134,6 +134,14 @@ def test_of_an_unknown_layer_nothing_is_claimed() -> None:
     assert describe_denials((), "x") == ""
 
 
+def test_a_deny_rule_is_named_with_its_place_and_no_level_is_promised(tmp_path: Path) -> None:
+    places().config.mkdir(parents=True)
+    places().settings.write_text('[rules]\ndeny = ["bash(touch *)", "write_file(b.txt)"]\n')
+    for call, rule in ((RUN, "deny bash(touch *)"), (WRITE, "deny write_file(b.txt)")):
+        line = told(tmp_path, call, allow="all")
+        assert "At every level" in line and rule in line and "config.toml line 2" in line and "recipe" not in line
+
+
 def test_plan_mode_only_reads_whatever_the_rules_allow(tmp_path: Path) -> None:
     places().config.mkdir(parents=True)
     places().settings.write_text('[rules]\nallow = ["bash(touch *)", "write_file(b.txt)"]\n')

@@ -217,11 +217,11 @@ def change_sessions(walk: Walk) -> None:
     walk.meet("transcript", "total(1)")
 
 
-def run_others(walk: Walk) -> None:
+def run_others(walk: Walk, *names: str) -> None:
     """What a person meets outside of a session: their usage, a key that is asked for, how the tour begins."""
     here, env = walk.made.place, walk.options["env"]
-    walk.made.close()
-    for name, (words, ends) in OTHERS.items():
+    for name in names:
+        words, ends = OTHERS[name]
         keyless = {"OPENAI_API_KEY": None} if name == "login" else {}
         with Repl(here, *words, **walk.options | {"env": {**env, **keyless, "TMPDIR": "/tmp"}}) as walk.made:
             walk.before = []
@@ -231,14 +231,19 @@ def run_others(walk: Walk) -> None:
 
 
 def walked(walk: Walk) -> Walk:
-    """The walk, at its end."""
-    walk.made.ready()
-    take_turn(walk)
-    show_reports(walk)
-    if not walk.made.dumb:
-        press_keys(walk)
-    change_sessions(walk)
-    run_others(walk)
+    """The walk, at its end; what needs no session of it runs beside it."""
+    other = Walk(walk.made, walk.look, walk.options)
+    with ThreadPoolExecutor(1) as beside:
+        done = beside.submit(run_others, other, "login", "tour")
+        walk.made.ready()
+        take_turn(walk)
+        show_reports(walk)
+        if not walk.made.dumb:
+            press_keys(walk)
+        change_sessions(walk)
+        run_others(walk, "usage")
+        done.result()
+    walk.screens += other.screens
     return walk
 
 

@@ -56,3 +56,16 @@ def test_sessions_are_picked_and_shown_as_they_were(
 def leave(made: Repl) -> None:
     made.send(ctrl("d"))
     assert made.status() == 0
+
+
+def test_missing_walls_stand_in_the_status_line_before_the_first_command(repl: Opens) -> None:
+    made = repl(["fine"], columns=100, settings='[sandbox]\nbackend = "off"\n')
+    made.wait_for("sandbox: none")
+    made.send("/permissions run" + ENTER)
+    made.wait_for("without a sandbox every command asks")
+    made.send("/clear" + ENTER)
+    made.wait_for("sandbox: none")
+    made.send("/permissions all" + ENTER)
+    made.wait_for("unconfined: nothing asks")
+    made.wait_for(lambda screen: not any("sandbox: none" in line for line in screen.lines()))
+    leave(made)

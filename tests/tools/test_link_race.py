@@ -117,6 +117,10 @@ def test_a_link_that_is_swapped_in_is_never_followed(desk: Any, outside: Path, n
     with swapping(swapped, link_to):
         rounds = 2000 if part == "file" else 500
         ends = run_racing(desk, name, rounds, path="d/a.txt", **CALLS[name])
+        for _ in range(20):  # on a machine that does other things too, the race may not have been met
+            if ends["asked"] and ends["ran"] + ends["failed"]:
+                break
+            ends += run_racing(desk, name, rounds, path="d/a.txt", **CALLS[name])
     assert content(outside) == before
     assert ends["asked"] and ends["ran"] + ends["failed"], ends
 

@@ -75,10 +75,8 @@ def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_
 
 @each
 def test_a_tool_reads_exactly_the_arguments_of_its_schema(tool: Tool) -> None:
-    """As `arguments["path"]`, `arguments.get("path", ...)` or `"path" in arguments`.
-
-    What a command wants of its walls is read by permission.
-    """
+    """As `arguments["path"]`, `arguments.get("path", ...)` or `"path" in arguments`. Permission reads what a
+    command wants of its walls."""
     files = [Path(next(iter(folders)), f"{tool.name}.py")]
     if tool.effect is Effect.RUN:
         files.append(Path(call_permission.__file__))

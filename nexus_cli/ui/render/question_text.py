@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.approval import Question
-from nexus_cli.rules.bash_syntax import find_hidden_sign
 from nexus_cli.ui.cells import cells, cut, expand_tabs, one_line, wrap
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
@@ -162,16 +161,19 @@ def _confinement_text(question: Question) -> str:
     """
     if not question.profile:
         return ""
+    from nexus_cli.rules.bash_syntax import find_hidden_sign  # noqa: PLC0415  (loaded by then: a command is asked about)
+
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
     shown = [cut(one_line(part), MOST_REASON, "...") for part in asking[:MOST_PARTS]]
     more = f" and {len(asking) - len(shown):,} more" if len(asking) > len(shown) else ""
     named = f"asks: {'; '.join(shown)}{more}" if 0 < len(asking) < len(question.parts) else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
-    reason = one_line(str(question.call.arguments.get("outside") or ""))[:MOST_REASON]
-    place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else f': "{reason}"' if reason else "")
+    place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
+    wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
+    reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
     sign = f"it holds a hidden character ({hidden})" if hidden else ""
-    return " \u00b7 ".join(filter(None, [place, named, sign, one_line(question.rule)]))
+    return " \u00b7 ".join(filter(None, [place, named, sign, one_line(question.rule), reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:

@@ -191,7 +191,7 @@ def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops:
 
     @made.add("escape", filter=here & empty & ~running & ~menu)
     def _back(event: KeyPressEvent) -> None:
-        if held.repeats():
+        if held.repeats() or reach.help_left:
             return
         text = reach.controller.take_back()
         if text:

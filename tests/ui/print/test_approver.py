@@ -78,17 +78,21 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     why = "it reads outside the project: /x"
     outside = Question(ToolCall("c1", "read_file", {}), "read_file /x", why, "", "", "outside")
     assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x (it reads outside the project: /x)"
+
+
+def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives() -> None:
+    arguments = {"command": "make", "outside": "it needs \x1b[31mthe network\n" + "x" * 900}
+    call = ToolCall("c1", "bash", arguments)
+    text = question_text(Question(call, "bash make", "", "make", kind="run", profile="none"), 80, Theme(colour=False))
+    assert "not confined" in text and "the model says: it needs" in text and "\x1b" not in text and len(text) < 500
     diff = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old line\n+new line\n"
     edit = Question(ToolCall("c1", "edit_file", {}), "edit_file x", "it changes files", diff, "", "edit")
     text = question_text(edit, 80, Theme(colour=False))
     assert text.startswith("\nedit  x\n") and "+ new line" in text
 
 
-def test_the_reason_to_run_outside_and_a_sign_that_nobody_sees_are_shown() -> None:
+def test_a_sign_that_nobody_sees_is_named() -> None:
     theme = Theme(colour=False)
-    call = ToolCall("c1", "bash", {"command": "make", "outside": "it\nneeds \x1b[2Jdocker"})
-    question = replace(bash("make"), call=call, profile="none")
-    assert question_text(question, 80, theme).splitlines()[-1].strip() == 'not confined: "it needs \u241b[2Jdocker"'
     blank = replace(bash("rm -r a\u2800/b"), profile="write")
     assert "it holds a hidden character (U+2800" in question_text(blank, 120, theme)
     assert "hidden" not in question_text(replace(bash("make"), profile="write"), 120, theme)

@@ -245,6 +245,18 @@ def test_an_escape_that_is_held_down_stops_the_turn_and_edits_nothing() -> None:
     assert asyncio.run(play()) == ["stopped"]
 
 
+def test_esc_closes_the_list_of_keys_and_does_no_more() -> None:
+    async def play() -> list[str]:
+        async with stand(80, 30) as on:
+            on.type("?")
+            await on.until("Ctrl+C")
+            on.type("\x1b")
+            await on.until(lambda: "Ctrl+C" not in "\n".join(on.seen()))
+            return _text(await on.still())
+
+    assert run_at_once(play()) == [">", STATUS]
+
+
 @pytest.mark.parametrize(("columns", "rows"), [(60, 24), (110, 16), (20, 8)])
 def test_a_question_mark_on_an_empty_box_lists_the_keys_until_the_next_one(columns: int, rows: int) -> None:
     async def play() -> tuple[list[str], list[str], str]:

@@ -1,0 +1,132 @@
+"""Odd projects, odd command lines and a system that has nothing left: one clear line, and never fewer walls."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from session.played import MODEL, Played, say
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import SandboxSettings, Settings
+from nexus_cli.core.event import Notice, ToolResultEvent
+from nexus_cli.sandbox.bwrap import find_bwrap
+from nexus_cli.sandbox.landlock import landlock_abi
+from nexus_cli.sandbox.walled_thread import WalledThread
+from nexus_cli.session.crash_report import report_bug
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
+
+EVIL = '#!/bin/sh\ntouch "$0.ran"\nexec "$@"\n'
+
+
+@pytest.fixture(params=["bwrap", "landlock"])
+def backend(request: pytest.FixtureRequest) -> str:
+    if request.param == "bwrap" and find_bwrap(None) is None:
+        pytest.skip("bubblewrap is not installed")
+    if request.param == "landlock" and not landlock_abi():
+        pytest.skip("the kernel has no Landlock")
+    return str(request.param)
+
+
+def run(folder: Path, backend: str, *commands: str, allow: str = "run", calls: Any = None) -> tuple[list[str], str]:
+    """Run commands in a session in `folder`; return the results and the notices."""
+    asked = calls or [("bash", {"command": command, "timeout": 20}) for command in commands]
+    played = Played(lambda request: "done" if any(m["role"] == "tool" for m in request.messages) else asked)
+    settings = Settings(models={MODEL: {"window": 400_000}}, sandbox=SandboxSettings(backend=backend))
+    options = Options(folder, MODEL, allow=allow, save=False)
+    events, _ = say(open_session(options, settings, approver=None, provider=played), "go")
+    results = [one.result for one in events if isinstance(one, ToolResultEvent)]
+    notices = "\n".join(one.text for one in events if isinstance(one, Notice))
+    return [f"{one.text}{one.error}" for one in results], notices
+
+
+ODD_LINES = {
+    "a megabyte": ("echo " + "a" * 1_000_000, "Argument list too long"),
+    "a NUL": ("echo a\0b; touch made", "hidden character (U+0000)"),
+    "an escape": ("echo \x1b[31m; touch made", "hidden character (U+001B)"),
+    "a bidi sign": ("echo \u202e; touch made", "hidden character (U+202E"),
+    "half a string": ('touch made "x', "unexpected EOF"),
+    "ten thousand parts": ("true x; " * 10_000, "exit status 0"),
+    "deep nesting": ("(" * 20_000, "unexpected EOF"),
+}
+
+
+@pytest.mark.parametrize("name", ODD_LINES)
+def test_an_odd_line_is_refused_or_fails_as_bash_says(tmp_path: Path, name: str) -> None:
+    line, expected = ODD_LINES[name]
+    (result,), _ = run(tmp_path, "auto", line)
+    assert expected in result and not (tmp_path / "made").exists()
+    (result,), _ = run(tmp_path, "auto", line, allow="read")
+    assert "not permitted" in result and not (tmp_path / "made").exists()
+
+
+def test_a_project_with_pipes_and_sockets_holds_nothing_up(tmp_path: Path, backend: str) -> None:
+    (tmp_path / ".git/hooks").mkdir(parents=True)
+    for name in (".envrc", "NEXUS.md", ".git/config", ".git/hooks/pre-commit", "pipe"):
+        os.mkfifo(tmp_path / name)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(tmp_path / ".mcp.json"))
+        calls = [
+            ("bash", {"command": "echo x > made && rm -f .envrc; ls", "timeout": 20}), ("read_file", {"path": "pipe"}),
+            ("write_file", {"path": "pipe", "content": "x"}), ("grep", {"pattern": "x"}),
+        ]  # fmt: skip
+        results, _ = run(tmp_path, backend, calls=calls)
+    assert (tmp_path / "made").exists() and "exit status 0" in results[0]
+    assert all("FIFO" in result for result in results[1:3])
+
+
+def test_a_project_that_is_the_home_folder_is_read_and_says_so(_isolated: Path, backend: str) -> None:
+    results, _ = run(_isolated, backend, "echo x > made; ls -a")
+    assert "commands cannot write in" in results[0] and not (_isolated / "made").exists()
+
+
+def test_a_project_that_is_the_whole_system_is_read_in_walls(tmp_path: Path, backend: str) -> None:
+    results, notices = run(Path("/"), backend, f"echo x > {tmp_path}/made; echo here")
+    assert "here" in results[0] and "cannot write in /" in results[0] and not notices
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_command_that_empties_its_own_folder_does_not_remove_it(tmp_path: Path, backend: str) -> None:
+    (tmp_path / "a").write_text("x")
+    first, second = run(tmp_path, backend, f"rm -rf {tmp_path}; rm -rf {tmp_path}/*", "touch b && ls")[0]
+    assert "cannot remove" in first and second.startswith("b\n")
+
+
+def test_programs_of_the_project_are_not_run_in_the_place_of_the_systems(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bwrap", "sh", "bash", "git"):
+        (tmp_path / name).write_text(EVIL)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", os.pathsep.join((".", str(tmp_path), os.environ["PATH"])))
+    results, notices = run(tmp_path, backend, "echo x > made; grep Seccomp: /proc/self/status")
+    assert "Seccomp:\t2" in results[0] and "sandbox" not in notices.lower()
+    assert not list(tmp_path.glob("*.ran"))
+
+
+def test_where_no_thread_can_be_started_no_command_is(
+    tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "sandbox":
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    results, _ = run(tmp_path, backend, "touch made")
+    assert (tmp_path / "made").exists() is (backend == "bwrap")
+    assert backend == "bwrap" or "no sandbox" in results[0]
+    with pytest.raises(OSError, match="new thread"):
+        WalledThread(lambda: None)
+
+
+def test_having_no_process_left_is_no_bug_of_ours() -> None:
+    told = report_bug(RuntimeError("can't start new thread"))
+    assert "ulimit -u" in told.hint and "bug" not in str(told) and not (places().log / "nexus.log").exists()
