@@ -177,3 +177,19 @@ def test_the_parser_is_not_loaded_at_start(tmp_path: Path) -> None:
 
     code = "import sys, nexus_cli.rules.decide; sys.exit('tree_sitter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}).returncode == 0
+
+
+def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / ".env")
+    closed = RuleSet((parse_rule("deny", "read_file(.env)", ()),))
+
+    def decided(command: str, level: Level = "read") -> str:
+        return decide_command(
+            command, level=level, rules=closed, cwd=tmp_path, project=tmp_path, confined=True
+        ).decision
+
+    for command in ("cat .env", "cat ./.env", "cd src && cat ../.env", "cat link", "head -5 src/.env", "cat .e*"):
+        assert (decided(command), decided(command, "run")) == ("ask", "ask"), command
+    assert decided("cat README.md") == decided("ls src") == decided("make", "run") == "allow"
+    assert decided("cat .env", "all") == "allow"
