@@ -19,21 +19,10 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command that are shown before the question: all, or so many of its beginning and of its end."""
-<<<<<<< HEAD
-=======
-<<<<<<< HEAD
->>>>>>> review15
 MOST_REASON = 200
 """Characters of a reason of the model, and of a part that asks, that are shown."""
 MOST_PARTS = 8
 """Parts that ask that are named."""
-<<<<<<< HEAD
-=======
-=======
-MOST_REASON = 300
-"""Characters of the reason that the model gives for running a command without walls."""
->>>>>>> walls
->>>>>>> review15
 OR_WORDS = "or type what to do instead"
 ESCAPE = "Esc stop"
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
