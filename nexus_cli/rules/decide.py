@@ -118,7 +118,7 @@ def decide_command(
         return CommandDecision("deny", profile, tuple(parts), denied.why)
     if level != "all" and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
-        return CommandDecision("ask", profile, tuple(parts), "; ".join([*wishes, *asks][:3]), stored)
+        return CommandDecision("ask", profile, tuple(parts), "; ".join([*dict.fromkeys([*wishes, *asks])][:3]), stored)
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
 
 

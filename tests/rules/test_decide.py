@@ -49,6 +49,11 @@ def test_level_and_rules_decide_together(
     assert (found.decision, found.profile) == (decision, profile), found.why
 
 
+def test_a_reason_that_several_parts_share_is_given_once(tmp_path: Path) -> None:
+    why = decide("make; make; ls > a; make", tmp_path, "read", NONE).why
+    assert why.count("make is not on the list") == 1 and "redirect" in why
+
+
 def test_without_rules_a_line_that_does_not_parse_runs_under_run(tmp_path: Path) -> None:
     assert decide("ls ;; pwd", tmp_path, "run", NONE).decision == "allow"
     assert decide("ls ;; pwd", tmp_path, "read", NONE).decision == "ask"
