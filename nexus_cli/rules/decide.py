@@ -6,6 +6,7 @@ than plain commands asks, but never ends the search for a denied one. Pure but f
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -118,7 +119,7 @@ def decide_command(
         return CommandDecision("deny", profile, tuple(parts), denied.why)
     if level != "all" and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
-        return CommandDecision("ask", profile, tuple(parts), "; ".join([*wishes, *asks][:3]), stored)
+        return CommandDecision("ask", profile, tuple(parts), "; ".join([*dict.fromkeys([*wishes, *asks])][:3]), stored)
     return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
 
 
@@ -137,6 +138,10 @@ def _decide_part(
     if found is not None and (found[0] == "deny" or level != "all"):
         decision, rule, why = found
         return CommandPart(shown, decision, rule.text, rule.origin, why), False
+    closed = None if level == "all" else _find_closed_file(command, search.rules, folders)
+    if closed is not None:
+        why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
+        return CommandPart(shown, "ask", closed.text, closed.origin, why), False
     if not reason:
         return CommandPart(shown, "allow", None, "built in", "it only reads"), True
     if level == "all":
@@ -147,6 +152,19 @@ def _decide_part(
     if level == "run":
         return CommandPart(shown, "allow", None, "level run"), False
     return CommandPart(shown, "ask", None, f"level {level}", reason), False
+
+
+def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) -> PermissionRule | None:
+    """Return the deny or ask rule for `read_file` that covers a word of a command, or may cover one with a glob."""
+    strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, "read_file")]
+    if not strict:
+        return None
+    words = [word for word in command.words[1:] if word.text and not word.text.startswith("-")]
+    named = [os.path.realpath(os.path.join(folders.assumed, word.text)) for word in words if word.is_plain]
+    rule = rules.find_for_path("read_file", map(Path, named), Path(folders.project)) if named else None
+    if rule is not None and rule.decision != "allow":
+        return rule
+    return strict[0] if any(word.has_glob or not word.is_known for word in words) else None
 
 
 def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:

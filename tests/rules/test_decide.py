@@ -49,6 +49,11 @@ def test_level_and_rules_decide_together(
     assert (found.decision, found.profile) == (decision, profile), found.why
 
 
+def test_a_reason_that_several_parts_share_is_given_once(tmp_path: Path) -> None:
+    why = decide("make; make; ls > a; make", tmp_path, "read", NONE).why
+    assert why.count("make is not on the list") == 1 and "redirect" in why
+
+
 def test_without_rules_a_line_that_does_not_parse_runs_under_run(tmp_path: Path) -> None:
     assert decide("ls ;; pwd", tmp_path, "run", NONE).decision == "allow"
     assert decide("ls ;; pwd", tmp_path, "read", NONE).decision == "ask"
@@ -172,3 +177,19 @@ def test_the_parser_is_not_loaded_at_start(tmp_path: Path) -> None:
 
     code = "import sys, nexus_cli.rules.decide; sys.exit('tree_sitter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}).returncode == 0
+
+
+def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / ".env")
+    closed = RuleSet((parse_rule("deny", "read_file(.env)", ()),))
+
+    def decided(command: str, level: Level = "read") -> str:
+        return decide_command(
+            command, level=level, rules=closed, cwd=tmp_path, project=tmp_path, confined=True
+        ).decision
+
+    for command in ("cat .env", "cat ./.env", "cd src && cat ../.env", "cat link", "head -5 src/.env", "cat .e*"):
+        assert (decided(command), decided(command, "run")) == ("ask", "ask"), command
+    assert decided("cat README.md") == decided("ls src") == decided("make", "run") == "allow"
+    assert decided("cat .env", "all") == "allow"
