@@ -37,6 +37,8 @@ _WRITE = re.compile(
     r"|(?:EACCES|EROFS|EPERM|EBUSY)[^\n]{0,60}?[\"'](?P<node>/[^\"'\n]+)[\"']",
     re.IGNORECASE,
 )
+_BASH_SOCKETS = ("/dev/tcp/", "/dev/udp/")
+"""Paths that bash opens as sockets; no such files exist."""
 _TAIL = 20_000
 """Characters at the end of the output that are looked at."""
 
@@ -49,6 +51,8 @@ def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
     for found in _WRITE.finditer(tail):
         named = os.path.join(profile.cwd, next(filter(None, found.groups())))
         path = os.path.normpath(named)
+        if path.startswith(_BASH_SOCKETS):
+            continue
         if is_below(path, map(str, profile.hidden)):
             return f"[sandbox: {path} is hidden; {ASK_OUTSIDE}]"
         if not is_below(os.path.realpath(path), map(str, profile.roots)):

@@ -12,13 +12,14 @@ from nexus_cli.context.sections.contributor import contributor_names
 from nexus_cli.context.sections.section import Phase
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, ORDERED, SETS, Limits
+from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, Limits
 
 Beside: TypeAlias = "Callable[[str], str | None]"
 """Gives the text of a file that lies beside the recipe, None where there is none."""
 
 KEYS = ("description", "contributors", "multipliers", "overrides", "section_budget", "limits", "signals")
 WHOLE = ("max_steps", "max_total_tokens", "max_iterations")
+CHOICES = {"allow": LEVELS, "mode": MODES}
 MOST_BYTES = 64 * 1024
 """Of a text beside a recipe."""
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(md|txt)")
@@ -137,8 +138,8 @@ def _flat(table: Mapping[str, Any], leaf: str = "") -> dict[str, Any]:
 def _limits(where: str, table: Mapping[str, Any]) -> Limits:
     _only(where, "limits.", table, [f.name for f in fields(Limits)])
     for key, value in table.items():
-        if key in ORDERED:
-            good, form = isinstance(value, str) and value in ORDERED[key], f"one of {', '.join(ORDERED[key])}"
+        if key in CHOICES:
+            good, form = isinstance(value, str) and value in CHOICES[key], f"one of {', '.join(CHOICES[key])}"
         elif key in SETS:
             good, form = _words(value), "a list of names"
         elif key in BINDS_WHEN:
