@@ -14,7 +14,7 @@ from session.played import MODEL, Played, say
 
 from nexus_cli.cli import app
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.wire import canonical
@@ -73,13 +73,16 @@ def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dic
     "options",
     [
         {}, {"interactive": True, "front": "chat"}, {"allow": "all"}, {"recipe": "reading"}, {"recipe": "quiet"},
-        {"recipe": "reading", "interactive": True}, {"recipe": "reflection"}, {"effort": "high"},
+        {"recipe": "reading", "interactive": True}, {"recipe": "reflection"}, {"effort": "high"}, {"backend": "off"},
+        {"backend": "off", "interactive": True}, {"backend": "off", "allow": "all"},
     ],
     ids=str,
 )  # fmt: skip
 def test_what_a_new_session_sends_is_what_the_report_shows(here: Path, options: dict[str, Any]) -> None:
-    settings = Settings(models={MODEL: WINDOW}, limits=Limits(max_steps=7))
-    lines, before, after = both(Options(here, MODEL, save=False, **options), settings)
+    given = dict(options)
+    sandbox = SandboxSettings(given.pop("backend", "auto"))
+    settings = Settings(models={MODEL: WINDOW}, limits=Limits(max_steps=7), sandbox=sandbox)
+    lines, before, after = both(Options(here, MODEL, save=False, **given), settings)
     digest = hashlib.sha256(b"".join(line + b"\n" for line in lines)).hexdigest()
     assert before["prefix_sha256"] == digest, "tools and system text are the same bytes"
     assert [one["name"] for one in before["tools"]] == [one["function"]["name"] for one in json.loads(lines[0])]
@@ -90,7 +93,8 @@ def test_what_a_new_session_sends_is_what_the_report_shows(here: Path, options: 
     assert sections[0] == sections[1]
     assert before["recipe"] == after["recipe"] and before["limits"] == after["limits"]
     told = "deploying" in lines[1].decode()
-    assert told is (bool({"interactive", "allow"} & options.keys()) and "bash" in lines[0].decode())
+    runs = sandbox.backend != "off" or bool({"interactive", "allow"} & options.keys())
+    assert told is (runs and "bash" in lines[0].decode())
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -99,11 +103,14 @@ def test_the_command_describes_what_plain_nexus_would_begin_here(
 ) -> None:
     monkeypatch.chdir(here)
     monkeypatch.setattr(os, "isatty", lambda number: terminal and number != 1)
+    places().settings.parent.mkdir(parents=True, exist_ok=True)
+    places().settings.write_text('[sandbox]\nbackend = "off"\n')
+    settings = Settings(sandbox=SandboxSettings("off"))
     assert app.run(["context", "--json", "--model", MODEL]) == 0
     value = json.loads(capfd.readouterr().out)
     options = Options(here, MODEL, save=False, front="chat" if terminal else "ask", interactive=terminal)
     assert value["recipe"] == options.front
     asking = (terminal, not terminal)
-    reports = (context_report(replace(options, interactive=asks), Settings(), None) for asks in asking)
+    reports = (context_report(replace(options, interactive=asks), settings, None) for asks in asking)
     same, other = (one["prefix_sha256"] for one in reports)
     assert value["prefix_sha256"] == same != other
