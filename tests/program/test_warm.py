@@ -164,10 +164,12 @@ def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signa
 
 def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage) -> None:
     place.script({"default": {**SLOW["default"], "pace": 0.01}})  # not over before it is looked at
+    assert place.warm
+    warm = place.warm.known()["pid"]  # to ask for it takes a program, which may last as long as the answer
     child = place.begin("ask", "hi")
     try:
         assert place.server.wait_for(lambda server: bool(server.requests), 20)
-        run = descendants(place)[-1]
+        run = descendants(place, warm)[-1]
         child.send_signal(signal.SIGTSTP)
         assert until(lambda: state(run) == state(child.pid) == "T", 20)
         child.send_signal(signal.SIGCONT)
@@ -264,8 +266,8 @@ def state(pid: int) -> str:
         return ""
 
 
-def descendants(place: Stage) -> list[int]:
-    """The processes below the warm process, the newest last."""
+def descendants(place: Stage, warm: int = 0) -> list[int]:
+    """The processes below the warm process, the newest last; `warm` is its id, where that is known."""
     assert place.warm
     known = {}
     for entry in os.listdir("/proc"):
@@ -273,7 +275,7 @@ def descendants(place: Stage) -> list[int]:
             known[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
         except (ValueError, OSError, IndexError):
             continue
-    found = [place.warm.known()["pid"]]
+    found = [warm or place.warm.known()["pid"]]
     for pid in found:
         found += sorted(child for child, parent in known.items() if parent == pid)
     return found[1:]

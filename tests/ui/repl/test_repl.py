@@ -780,6 +780,7 @@ def test_control_o_shows_the_newest_output_and_then_the_transcript(
         await stage.idle()
         stage.repl.show_last_output()
         await stage.until(lambda: len(pages()) == 4)
+        await stage.idle()
         stage.type("/transcript")
         await stage.until(lambda: len(pages()) == 5)
 
