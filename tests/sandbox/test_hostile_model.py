@@ -28,7 +28,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.diff import changes_to_review
 
 LEVELS = ("plan", "read", "edit", "run")
-FEW, MANY = 5, 40
+FEW, MANY = 2, 40
 SEARCHES = settings().max_examples > 50
 PARTS = range(5 if SEARCHES else 1)
 """Strategies of each level and backend: a few on every run, others at each level; all 200 where there is time."""
