@@ -26,8 +26,8 @@ PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 _CACHES = (
     ("XDG_CACHE_HOME", ".cache", (
-        "pip", "uv", "pypoetry", "pdm", "go-build", "golangci-lint", "pre-commit", "ruff", "mypy", "yarn", "pnpm",
-        "node-gyp", "deno", "bazel", "ccache", "sccache", "zig", "composer",
+        "pip", "uv", "pypoetry", "pdm", "go-build", "golangci-lint", "ruff", "mypy", "yarn", "pnpm",
+        "node-gyp", "deno", "ccache", "sccache", "zig", "composer",
     )),
     ("GOPATH", "go", ("pkg",)),
     ("GOCACHE", "", ("",)),
@@ -35,16 +35,17 @@ _CACHES = (
     ("CARGO_HOME", ".cargo", ("registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache")),
     ("RUSTUP_HOME", ".rustup", ("tmp", "downloads", "settings.toml")),
     ("npm_config_cache", ".npm", ("_cacache", "_logs", "_locks")),
-    ("GRADLE_USER_HOME", ".gradle", ("caches", "daemon", "native", "wrapper/dists", ".tmp", "notifications")),
+    ("GRADLE_USER_HOME", ".gradle", ("caches", "daemon", "native", ".tmp", "notifications")),
     ("", ".m2", ("repository",)),
     ("", ".ivy2", ("cache",)),
     ("", ".sbt", ("boot",)),
     ("NUGET_PACKAGES", ".nuget/packages", ("",)),
     ("", ".local/share", ("pnpm/store",)),
-    ("", "Library/Caches", ("pip", "go-build", "pre-commit", "Yarn", "Homebrew/downloads")),
+    ("", "Library/Caches", ("pip", "go-build", "Yarn", "Homebrew/downloads")),
 )  # fmt: skip
 """Caches of build tools: the variable that moves a folder, where it is otherwise in the home folder, and what of it may
-be written. Never a folder that holds programs of the person (`~/.cargo/bin`) or settings."""
+be written. Never a folder that holds programs which later run without walls (`~/.cargo/bin`, the environments of
+pre-commit, the distributions of Gradle's wrapper) or settings; `sandbox.write` adds one."""
 
 
 _MOST_OF_GIT = 8192
