@@ -33,6 +33,8 @@ PLANS = "plan mode only reads; answer with the plan"
 """Why a call is refused under `PLAN`."""
 BUILT_IN = "built in"
 """The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
+SEARCHES: Mapping[str, tuple[str, ...]] = {"glob": ("glob",), "grep": ("grep", "read_file")}
+"""Tools that find files in a folder, with the tools whose deny rules keep a file from what they show."""
 COMMAND = "command"
 """The argument that makes a tool that runs something one for command lines."""
 
@@ -94,6 +96,7 @@ class CallPermission:
         self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
         self._settings = sandbox
         self._rules: RuleSet | None = None
+        self._names_rules: bool | None = None
         self._probe: BackendProbe | None = None
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
@@ -214,27 +217,24 @@ class CallPermission:
     def find_refused(self, tool: str) -> Callable[[Path], bool] | None:
         """Return what is True for a real path that a deny rule keeps from `tool`, which finds it in a folder; None
         where no rule does. What `read_file` is refused `grep` does not show either."""
-        if self._settings is None or not self._has_rules():
+        names, project = SEARCHES.get(tool, ()), self._project
+        if not names or self._settings is None or not self._has_rules():
             return None
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
 
-        names, project = ((tool, "read_file") if tool == "grep" else (tool,)), self._project
         refusing = RuleSet(tuple(rule for name in names for rule in self._read_rules().of("deny", name)))
         if not refusing.rules:
             return None
         return lambda path: any(refusing.find_for_path(name, (path,), project) for name in names)
 
     def _has_rules(self) -> bool:
-        """True if a settings file may have rules: reading them loads more than most sessions need."""
+        """True if a settings file may have rules: reading them loads more than most sessions need. Looks once, as the
+        rules are read once."""
         if self._rules is not None:
             return bool(self._rules.rules)
-        for path in (places().settings, self._project / FOLDER / "config.toml"):
-            try:
-                if b"rules" in read_beginning(path, MOST_BYTES):
-                    return True
-            except OSError:
-                continue
-        return False
+        if self._names_rules is None:
+            self._names_rules = any(map(_names_rules, (places().settings, self._project / FOLDER / "config.toml")))
+        return self._names_rules
 
     def _read_rules(self) -> RuleSet:
         if self._rules is None:
@@ -259,7 +259,7 @@ class CallPermission:
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
         added = add_rule(typed, tuple(discover_tools()))
-        self._rules = None
+        self._rules = self._names_rules = None
         return added
 
     def remove_rule(self, typed: str) -> None:
@@ -267,7 +267,7 @@ class CallPermission:
         from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
 
         remove_rule(typed, self.rules_in_force())
-        self._rules = None
+        self._rules = self._names_rules = None
 
     def make_walls(self, profile: ProfileName) -> CommandWalls:
         """Return what a command in `profile` runs inside. Blocks; raises `OSError` where it cannot be made."""
@@ -324,3 +324,11 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
+
+
+def _names_rules(path: Path) -> bool:
+    """True if the settings in a file may have rules."""
+    try:
+        return b"rules" in read_beginning(path, MOST_BYTES)
+    except OSError:
+        return False

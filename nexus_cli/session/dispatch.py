@@ -307,7 +307,7 @@ class Dispatcher:
         self._step.decided[call.id] = found
         if isinstance(need, Grant):
             return None
-        if isinstance(need, Denial) and found.rule.startswith("deny "):
+        if isinstance(need, Denial) and found.rule:
             return self._refuse(call, tool, f"not permitted: {need.why}", BY_RULE)
         if isinstance(need, Denial):
             level = self._level_needed(tool, checked, targets)
