@@ -28,6 +28,7 @@ from nexus_cli.config.protected_places import (
     PROTECTED_FOLDERS,
     fold_name,
 )
+from nexus_cli.core.real_files import read_beginning
 from nexus_cli.sandbox.profile import Profile
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
@@ -37,6 +38,10 @@ MOST_MOUNTS = 60
 """Each costs the more the more there are: a repository with 500 submodules would take seconds. The rest is put back."""
 _RACY = 2_000_000_000
 """Nanoseconds: a file that changed so shortly before it was looked at may change again without another time stamp."""
+
+MOST_CONFIGURATION = 1 << 20
+_NAMED_BY_GIT = re.compile(r"^[^\S\n]*(?:\[[^\]\n]*\])?[^\S\n]*(?:hookspath|path)[^\S\n]*=([^\n#;]+)", re.I | re.M)
+"""Settings by which git runs or obeys files elsewhere: `core.hooksPath`, `include.path`."""
 
 _BARE = ("HEAD", "objects", "refs")
 """Entries that make a folder a repository for git, with a configuration of its own."""
@@ -299,12 +304,26 @@ def protected_roots(profile: Profile) -> Iterator[tuple[Path, bool]]:
             folded = name.lower() if name.isascii() else fold_name(name)
             if folded == GIT_FOLDER:
                 yield from _git_paths(folder / name)
+                for path in _named_by_git(folder / name / "config", folder):
+                    yield path, False
             elif folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
                 yield folder / name, False
         if set(_BARE) <= set(names):
             yield folder / _BARE[0], False
     if profile.git_folder is not None:
         yield from _git_paths(profile.git_folder.parent.parent)
+
+
+def _named_by_git(config: Path, folder: Path) -> list[Path]:
+    """Return what in `folder` a git configuration names as its hooks, or as further configuration, and exists."""
+    try:
+        text = read_beginning(config, MOST_CONFIGURATION).decode(errors="replace")
+    except OSError:
+        return []
+    names = [found[1].strip().strip('"') for found in _NAMED_BY_GIT.finditer(text)]
+    # A path of an inclusion counts from the configuration, one of hooks from the work tree.
+    named = (Path(os.path.normpath(base / name)) for name in names for base in (folder, config.parent))
+    return [path for path in dict.fromkeys(named) if folder in path.parents and os.path.lexists(path)]
 
 
 def _git_paths(git: Path) -> Iterator[tuple[Path, bool]]:

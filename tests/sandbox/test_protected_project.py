@@ -42,10 +42,14 @@ def prepare(scene: Scene) -> None:
         "AGENTS.md": "Be careful.\n",
         ".envrc": "true\n",
         ".husky/pre-commit": "true\n",
+        ".own/hooks/pre-commit": "true\n",
+        ".own/gitconfig": "[alias]\n\tx = status\n",
         "large/.mcp.json": "{}\n",
     }.items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)
+    with (project / ".git/config").open("a") as file:
+        file.write('[core]\n\thooksPath = ".own/hooks"\n[include]\n\tpath = ../.own/gitconfig\n')
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
     (project / ".git/modules/a/b/hooks").mkdir()
 
@@ -72,6 +76,8 @@ def shape(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 HARM = {
     "14 a new hook": "printf '#!/bin/sh\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit",
+    "20 what hooksPath names": "echo x >> .own/hooks/pre-commit; echo x > .own/hooks/post-merge",
+    "20 what an inclusion names": "echo '[core]' >> .own/gitconfig; rm -rf .own; mkdir .own",
     "14 a hook changed": "echo touch x >> .git/hooks/post-commit",
     "14 a hook made executable": "chmod +x .git/hooks/post-commit",
     "15 the configuration": "printf '[core]\\n\\tfsmonitor = x\\n' >> .git/config",
