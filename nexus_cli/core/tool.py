@@ -44,7 +44,7 @@ def _no_denial(output: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandWalls:
-    """What a command runs inside: walls, and an environment without the person's keys."""
+    """The surroundings of a command: walls, and an environment without the person's keys."""
 
     confinement: Any
     """How it is started, see `tools/process.Walls`; None: with the rights of the person."""
@@ -84,7 +84,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class EditPreview:
-    """What an edit would change, for the person who is asked."""
+    """The outcome of an edit that is not made yet, for the person who is asked."""
 
     diff: str = ""
     """A unified diff; "" where that cannot be told."""

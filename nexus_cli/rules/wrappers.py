@@ -96,7 +96,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 @dataclass(slots=True)
 class InnerCommands:
-    """What one command runs besides itself."""
+    """Commands that one command runs besides itself."""
 
     commands: list[tuple[Word, ...]] = field(default_factory=list)
     guesses: list[tuple[Word, ...]] = field(default_factory=list)

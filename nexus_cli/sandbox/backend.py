@@ -1,4 +1,4 @@
-"""What kind of walls this system offers: values. `probe` finds out."""
+"""Kinds of walls that a system offers: values. `probe` finds out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Backend(StrEnum):
-    """Who holds the walls."""
+    """The holder of the walls."""
 
     BWRAP = "bwrap"
     LANDLOCK = "landlock"
@@ -19,7 +19,7 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BackendProbe:
-    """What was found."""
+    """The backend that was found, and how."""
 
     backend: Backend
     why: str = ""

@@ -1,4 +1,4 @@
-"""What stays as it is inside a writable project: git's hooks and configuration, instructions, start-up files.
+"""Keep what is protected inside a writable project: git's hooks and configuration, instructions, start-up files.
 
 Where mounts can hold it (bwrap) what exists is read-only; Landlock cannot take back below a folder what it gave there.
 So everything is compared before and after a command: what changed is put back, what appeared is taken away, and both
@@ -70,7 +70,7 @@ class SavedNode:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """What a command changed and does not find changed."""
+    """A place that a command changed and does not find changed."""
 
     path: Path
     what: str

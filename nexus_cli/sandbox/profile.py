@@ -54,7 +54,7 @@ _MOST_OF_GIT = 8192
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one kind of command may do."""
+    """The rights of one kind of command."""
 
     name: ProfileName
     project: Path

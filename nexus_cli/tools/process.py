@@ -93,7 +93,7 @@ class ProcessResult:
 
 
 class Walls(Protocol):
-    """How a child is started with fewer rights than ours: `sandbox/confinement.Confinement`."""
+    """The way to start a child with fewer rights than ours: `sandbox/confinement.Confinement`."""
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start `argv` as `Popen(argv, **options)` would, inside the walls; raise `OSError` if they do not stand."""

@@ -104,7 +104,7 @@ _ATTRIBUTES = frozenset({"1", "2", "4", "7"})
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """How a role looks."""
+    """The looks of each role."""
 
     name: str = "dark"
     """`dark` or `light`: the background that the colours are for."""

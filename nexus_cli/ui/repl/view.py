@@ -71,7 +71,7 @@ class ReplController(Protocol):
 
 
 class ReplView(Protocol):
-    """How a REPL looks. `put`, `invalidate`, `fill` and `leave` are called in the loop's thread."""
+    """The looks of a REPL. `put`, `invalidate`, `fill` and `leave` are called in the loop's thread."""
 
     @property
     def width(self) -> int:
