@@ -69,8 +69,11 @@ def open_session(
     provider: Provider | None = None,
     clock: Clock = local_now,
     earlier: Session | None = None,
+    ledger: Ledger | None = None,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
+
+    With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -82,6 +85,10 @@ def open_session(
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
+    if ledger is not None:
+        made = opened(ledger)
+        made.state = replace(made.state, shares=True)
+        return made
     ledger = open_ledger(options, notices)
     try:
         return opened(ledger)
@@ -134,7 +141,7 @@ def _open(
         options = replace(options, effort="")
     made = found or ledger.create_session(
         folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
-        at=format_utc(clock()), front=options.front,
+        at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
     )  # fmt: skip
     asked = provider or RetryingProvider(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
