@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
 from nexus_cli.agents.first_message import first_message
 from nexus_cli.agents.worker import (
@@ -74,6 +75,10 @@ class SessionWorkers:
     def all(self) -> list[Worker]:
         """Return all workers of the session, also of earlier processes, oldest first."""
         return list(self._workers.values())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `RunningWorkers`."""
+        return [one.to_json() for one in self.all()]
 
     # The tool `agent`
 
@@ -171,7 +176,8 @@ class SessionWorkers:
             worker.session_id = session.id
             self._record(worker)
             text = await first_message(worker, session) if words is None else words
-            async with aclosing(session.run(Trigger(text, source="agent"))) as events:
+            trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
+            async with aclosing(session.run(trigger)) as events:
                 async for each in events:
                     worker.note(each)
                     self._forward(worker, each)
