@@ -34,6 +34,7 @@ from nexus_cli.session.call_permission import CallPermission, Permission
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (
+    ASSESSMENT,
     CHANGES,
     Refusal,
     RunHistory,
@@ -110,6 +111,8 @@ class Dispatcher:
     """Partial output of cancelled calls."""
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
+    assessed: Limits = field(default_factory=Limits)
+    """What the turn's assessment restricts."""
     errors: int = 0
     """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
     _began: int = -1
@@ -140,9 +143,10 @@ class Dispatcher:
     def run_limits(self, lane_state: LaneState) -> RunLimits:
         """Return what the limits in force allow the next step of the lane; signals count where they bind."""
         lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
-        counted = self.signals or limits.is_one_step or limits.max_iterations is not None
+        bound = limits & self.assessed
+        counted = self.signals or bound.is_one_step or bound.max_iterations is not None
         run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
-        layers, now = [("run", limits)], Signals()
+        layers, now = [("run", limits), (ASSESSMENT, self.assessed)], Signals()
         if self.signals:
             acted = {call.name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))

@@ -24,7 +24,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
-from nexus_cli.core.limits import PLAN
+from nexus_cli.core.limits import PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.shield import run_shielded
@@ -401,6 +401,7 @@ class Session:
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(lane_state, trigger))
+            dispatcher.assessed = await self._assess(trigger)
             await turn(lane_state, dispatcher)
             while report := await self._next_report():
                 await run_shielded(record_user_message(lane_state, Kind.STEER, report, actor="nexus"))
@@ -420,6 +421,14 @@ class Session:
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
+
+    async def _assess(self, trigger: Trigger) -> Limits:
+        """Return what an assessment of the task restricts, where the settings name a model for it."""
+        if not self.state.lane_state.settings.assess.model or not trigger.text:
+            return Limits()
+        from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
+
+        return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
         """Wait for a worker in the background where nobody is there for whom the session goes on; "" without one."""
