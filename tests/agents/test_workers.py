@@ -113,7 +113,7 @@ def test_a_worker_that_never_ends_is_stopped_at_its_limit_and_its_parent_goes_on
     limits: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     count = iter(range(10**6))
-    endless = lambda request: [("bash", {"command": f"sleep 0.01; echo {next(count)}"})]  # noqa: E731
+    endless = lambda request: [("bash", {"command": f"sleep 0.1; echo {next(count)}"})]  # noqa: E731
     crew = Crew({"ONE": endless, "root": handing({"task": "ONE", "limits": limits})})
     events, outcome = run(crewed(crew, tmp_path), "root")
     assert outcome.ok and outcome.text == "all is done"
