@@ -125,7 +125,7 @@ def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground
 
 def test_files_are_linked_and_moved_between_folders_of_the_project(ground: Ground) -> None:
     """`mv` copies where it cannot rename; git and build tools do not."""
-    words = "mkdir x; echo 1 > x/a; ln x/a sub/b && perl -e 'rename \"x\", \"sub/y\" or die $!' && ls sub sub/y"
+    words = 'mkdir x; echo 1 > x/a; ln x/a sub/b && perl -e \'rename "x", "sub/y" or die $!\' && ls sub sub/y'
 
     def act(scene: Scene) -> tuple[str, str]:
         scene.git("init", "-q", "--bare", "mirror")
