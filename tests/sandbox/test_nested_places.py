@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 from sandbox.scene import GROUNDS, IDENTITY, Ground, Scene, in_user, open_scene
 
+from nexus_cli.config.paths import Places
 from nexus_cli.config.protected_places import protected_name
 from nexus_cli.sandbox import guarded_places
 from nexus_cli.sandbox.backend import Backend
+from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.carve_outs import CarveOuts
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import find_folders, look_again
+from nexus_cli.sandbox.profile import make_profile
+from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread
 
 SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
@@ -324,6 +328,27 @@ def test_a_folder_that_changed_just_before_it_was_listed_is_listed_again(tmp_pat
     find_folders(tmp_path)
     find_folders(tmp_path)
     assert listed.count("a") == 2
+
+
+def test_mounts_are_few_and_those_near_the_top_come_first(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    for name in ("AGENTS.md", "src/AGENTS.md", *(f"pkg/a{number}/.vscode/x" for number in range(70))):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    (project / "src/CLAUDE.md").symlink_to("AGENTS.md")
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    profile = make_profile("write", project=project, cwd=project, own=own, temp=None, environ={"HOME": "/nowhere"})
+    state = CarveOuts(profile)
+    mounts = state.mount_points()
+    state.close()
+    assert mounts[:2] == [project / "AGENTS.md", project / "src/AGENTS.md"] and len(mounts) == 60
+    line = bwrap_arguments(Path("/bwrap"), profile, ["true"], "/", 3, mounts)
+    bound = [line[place + 1] for place, word in enumerate(line) if word in ("--bind", "--ro-bind")]
+    assert str(project / "src/AGENTS.md") in bound and str(project / "src") not in bound
+    line = seatbelt_arguments(profile, ["true"], mounts)
+    values = dict(word.split("=", 1) for word in line if word.startswith("P") and "=" in word)
+    named = next(key for key, value in values.items() if value == f"{project}/src")
+    assert f'(deny file-write-unlink (literal (param "{named}")))' in line[2], "nothing follows a moved folder there"
 
 
 def test_handles_of_folders_are_few_and_are_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
