@@ -74,6 +74,7 @@ RULES: Mapping[str, Rule] = {
     "limits.confirm": YES_OR_NO,
     "limits.multi_tool": YES_OR_NO,
     "limits.sub_agents": YES_OR_NO,
+    "limits.sub_agent_budget": Rule(int, "a whole number from 1 to 8", lambda value: 1 <= value <= 8),
     "compact.at": _share(0.3, 0.95),
     "compact.to": _share(0.1, 0.6),
     "compact.overflow_to": _share(0.1, 0.4),

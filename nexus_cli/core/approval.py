@@ -32,6 +32,8 @@ class Question:
     """For a command: its parts with the decision on each, as `nexus rules test --json` has them."""
     rule: str = ""
     """The rule that asks, with its origin; "" where the level does."""
+    agent: str = ""
+    """The worker whose call it is; "" for the session itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, assert_never, cast, runtime_checkable
+from typing import Any, assert_never, cast
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
@@ -19,6 +19,7 @@ from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
+from nexus_cli.core.services import StartLog
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.approvals import (
     CONFIRM,
@@ -73,18 +74,6 @@ WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
 """Calls in a row that could not run, from which on the model gets a notice."""
-
-
-@runtime_checkable
-class StartLog(Protocol):
-    """Records which calls began to run, across processes."""
-
-    def record_start(self, call_id: str, name: str) -> None:
-        """Record, before the tool runs."""
-
-    def was_started(self, call_id: str) -> bool:
-        """True if the call ever began to run."""
-        ...
 
 
 class ApprovalDeferred(Exception):
@@ -198,8 +187,11 @@ class Dispatcher:
     def settle_open(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
-            text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
-            self._not_run(lane_state, call, text)
+            if self.starts.was_started(call.id):
+                result = self._recovered(call, self.registry.get(call.name))
+                self._append(lane_state, call, result, result.text, 0.0)
+            else:
+                self._not_run(lane_state, call, NOT_RUN)
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
@@ -277,13 +269,18 @@ class Dispatcher:
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
         if self.starts.was_started(call.id) and call.id not in self.here:
-            return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+            return self._recovered(call, tool)
         if call.raw:
             return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
         checked, problems = check_arguments(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         return checked
+
+    def _recovered(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Return the result of a call that an earlier process began."""
+        found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
+        return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
 
     def _tool_context(self, lane_state: LaneState, call: ToolCall, targets: Mapping[str, Path]) -> ToolContext:
         return ToolContext(
