@@ -67,28 +67,36 @@ class GuardedFolder:
 
 _KNOWN: dict[Path, dict[str, GuardedFolder]] = {}
 """The folders of each project, by path, as they were found last."""
+_MOST_PROJECTS = 8
 _PARTIAL: set[Path] = set()
 """Projects that have more of them than are looked at."""
 
 
 def find_folders(project: Path, chain: Collection[Path] = ()) -> dict[str, GuardedFolder]:
-    """Return the guarded folders by path: those of `chain`, and those of `project`, a parent before what is in it."""
+    """Return the guarded folders by path: those of `chain`, and those of `project`, a parent before what is in it.
+
+    Those that were found before stay, however many new ones there are.
+    """
     known = _KNOWN.get(project, {})
-    found: dict[str, GuardedFolder] = {}
+    found = look_again(known, {str(project), *map(str, chain)})
     waiting = deque([(str(project), 0)])
-    while waiting and len(found) < MOST_FOLDERS:
+    while waiting:
         path, depth = waiting.popleft()
-        folder = _look_at(path, known.get(path))
-        if folder is not None:
-            found[path] = folder
-            if depth < MOST_DEPTH:
-                waiting.extend((f"{path}/{name}", depth + 1) for name in folder.folders)
+        if path not in found:
+            if len(found) >= MOST_FOLDERS:
+                waiting.append((path, depth))
+                break
+            if (looked := _look_at(path, None)) is not None:
+                found[path] = looked
+        if depth < MOST_DEPTH and path in found:
+            waiting.extend((f"{path}/{name}", depth + 1) for name in found[path].folders)
     (_PARTIAL.add if waiting else _PARTIAL.discard)(project)
     for path in map(str, chain):
-        folder = found.get(path) or _look_at(path, known.get(path))
-        if folder is not None:
-            found[path] = folder
+        if path not in found and (looked := _look_at(path, None)) is not None:
+            found[path] = looked
     _KNOWN[project] = found
+    if len(_KNOWN) > _MOST_PROJECTS:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
     return dict(found)
 
 

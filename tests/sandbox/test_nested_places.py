@@ -19,7 +19,7 @@ from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.bwrap import bwrap_arguments
 from nexus_cli.sandbox.carve_outs import CarveOuts
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.guarded_places import find_folders, look_again
+from nexus_cli.sandbox.guarded_places import find_folders, has_more_folders, look_again
 from nexus_cli.sandbox.profile import make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread
@@ -278,6 +278,16 @@ def test_of_too_many_folders_the_first_are_guarded_and_a_note_says_so(
 
     kept, notes = in_user(ground.user, act)
     assert kept == [False, True] and len(notes) == 1 and "folders of the project are guarded" in notes[0]
+
+
+def test_new_folders_do_not_push_older_ones_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 5)
+    (tmp_path / "src/deep").mkdir(parents=True)
+    assert not has_more_folders(tmp_path)
+    for number in range(9):
+        (tmp_path / f"a{number}").mkdir()
+    found = [os.path.relpath(path, tmp_path) for path in find_folders(tmp_path)]
+    assert found == [".", "src", "src/deep", "a0", "a1"] and has_more_folders(tmp_path)
 
 
 def test_folders_that_tools_make_or_links_lead_to_or_that_are_far_down_are_not_looked_at(tmp_path: Path) -> None:
