@@ -115,10 +115,10 @@ class RuleSet:
 
         `paths` are resolved. None: no rule says anything.
         """
-        given = list(paths)
+        given, root = [str(path) for path in paths], str(project)
         for decision in DECISIONS:
             for rule in self.of(decision, tool):
-                fits = [not rule.pattern or path_matches(rule, path, project) for path in given] or [not rule.pattern]
+                fits = [not rule.pattern or path_matches(rule, path, root) for path in given] or [not rule.pattern]
                 if all(fits) if decision == "allow" else any(fits):
                     return rule
         return None
@@ -262,7 +262,7 @@ class _Collector:
 
 def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
     if rule.tool != "bash":
-        return not rule.pattern or path_matches(rule, project / os.path.expanduser(body), project)
+        return not rule.pattern or path_matches(rule, os.path.join(project, os.path.expanduser(body)), str(project))
     commands = [command.words for command in read_command_line(body).commands]
     if rule.decision == "allow":
         return any(rule.covers(words) for words in commands)
@@ -291,7 +291,7 @@ def _line_of_rule(text: str, decision: str, written: str) -> int:
     return start
 
 
-def path_matches(rule: PermissionRule, path: Path, project: Path) -> bool:
+def path_matches(rule: PermissionRule, path: str, project: str) -> bool:
     """True if the path pattern of `rule` names the real `path` or a folder above it.
 
     `*` stays within one name, `**` does not. A pattern without `/` counts in every folder, `~/` and `/` begin it at
@@ -299,12 +299,12 @@ def path_matches(rule: PermissionRule, path: Path, project: Path) -> bool:
     as the most lenient file system reads it (`fold_name`).
     """
     pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
-    given, base = path.as_posix(), "/" if pattern.startswith("/") else project.as_posix()
-    if _is_named(given, base, _compile_pattern(pattern)):
+    base = "/" if pattern.startswith("/") else project
+    if _is_named(path, base, _compile_pattern(pattern)):
         return True
     if rule.decision == "allow":
         return False
-    return _is_named(fold_path(given), fold_path(base), _compile_pattern(pattern, folds=True))
+    return _is_named(fold_path(path), fold_path(base), _compile_pattern(pattern, folds=True))
 
 
 def _is_named(path: str, base: str, expression: re.Pattern[str]) -> bool:

@@ -24,6 +24,7 @@ from nexus_cli.tools.registry import discover_tools
 
 if TYPE_CHECKING:
     from nexus_cli.rules.decide import CommandDecision
+    from nexus_cli.rules.denied_files import DeniedFiles
     from nexus_cli.rules.rule_set import PermissionRule, RuleSet
     from nexus_cli.sandbox.backend import BackendProbe
     from nexus_cli.sandbox.confinement import Confinement
@@ -100,6 +101,7 @@ class CallPermission:
         self._probe: BackendProbe | None = None
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
+        self._denied: DeniedFiles | None = None
         self._told: set[str] = set()
         self._lock = threading.Lock()
 
@@ -243,6 +245,21 @@ class CallPermission:
             self._rules = read_rules(places(), self._project, tuple(discover_tools()))
         return self._rules
 
+    def _find_denied_files(self) -> DeniedFiles:
+        """Return what deny rules keep from commands. Looks once a turn, with the lock held."""
+        if self._denied is None:
+            from nexus_cli.rules.denied_files import find_denied_files  # noqa: PLC0415
+
+            self._denied = find_denied_files(self._read_rules(), self._project, Path(os.path.realpath(self._cwd)))
+        return self._denied
+
+    def _forget_rules(self) -> None:
+        self._rules = self._names_rules = self._denied = None
+
+    def begin_turn(self) -> None:
+        """Look again, in this turn, for what may have changed since the last."""
+        self._denied = None
+
     def rules_in_force(self) -> RuleSet:
         """Return the rules that decide here. Blocks the first time."""
         with self._lock:
@@ -259,7 +276,7 @@ class CallPermission:
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
         added = add_rule(typed, tuple(discover_tools()))
-        self._rules = self._names_rules = None
+        self._forget_rules()
         return added
 
     def remove_rule(self, typed: str) -> None:
@@ -267,7 +284,7 @@ class CallPermission:
         from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
 
         remove_rule(typed, self.rules_in_force())
-        self._rules = self._names_rules = None
+        self._forget_rules()
 
     def make_walls(self, profile: ProfileName) -> CommandWalls:
         """Return what a command in `profile` runs inside. Blocks; raises `OSError` where it cannot be made."""
@@ -279,12 +296,13 @@ class CallPermission:
 
         probe = self.load("all" if profile == "none" else "read")
         with self._lock:
+            denied = self._find_denied_files()
             if self._temp is None and profile != "none":
                 self._temp = TempFolder(places())
             made = make_profile(
                 profile, project=self._project, cwd=self._cwd, own=places(),
                 temp=self._temp.path if self._temp else None, write=self._settings.write,
-                unix_sockets=self._settings.unix_sockets,
+                unix_sockets=self._settings.unix_sockets, denied=denied.paths,
             )  # fmt: skip
             held = self._confinements.get(profile)
             if held is None or held.profile != made:
@@ -303,6 +321,10 @@ class CallPermission:
 
         add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
+        if made.denied and not denied.is_whole:
+            notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
+        if made.denied and made.writable and held.backend == "landlock":
+            notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
         if taken:
             notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
         told = tuple(note for note in notes if note not in self._told)

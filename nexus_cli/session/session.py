@@ -386,6 +386,7 @@ class Session:
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()
+        dispatcher.permission.begin_turn()
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(lane_state, trigger))

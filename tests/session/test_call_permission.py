@@ -199,6 +199,45 @@ def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -
     assert set(listed.text.splitlines()) == {".env", "open"} and named.text == "no files"
 
 
+@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_whole(
+    project: Path, backend: str
+) -> None:
+    found = probe.find_backend(backend, own=places(), project=project)
+    if found.backend == "none":
+        pytest.skip(found.why)
+    write_settings('[rules]\ndeny = ["read_file(.env)", "read_file(secret/**)"]\n')
+    (project / "secret" / "deep").mkdir(parents=True)
+    (project / "app").mkdir()
+    for name in (".env", "secret/deep/key", "app/.env", "app/open"):
+        (project / name).write_text("hunter2\n")
+    script = "import os\nprint([open(os.path.join(p, n)).read() for p, _, ns in os.walk('.') for n in ns])"
+    (project / "look.py").write_text(script)
+    reads = [("bash", {"command": line}) for line in ("grep -r hunter2 app", "grep -rs hunter2 .", "python3 look.py")]
+    makes = [("bash", {"command": line}) for line in ("echo new > made; mkdir app/deep && echo x > app/deep/x",
+             "cat made app/deep/x; rm made")]  # fmt: skip
+    settings = replace(SETTINGS, sandbox=SandboxSettings(backend=backend))
+    session = opened(project, *reads, *makes, allow="run", settings=settings)
+    one, whole, script, _, made = (result.text for result in results(say(session, "go")[0]))
+    assert "app/open:hunter2" in one and "app/.env:hunter2" not in one
+    assert "./app/open:hunter2" in whole and ".env:hunter2" not in whole and "key" not in whole
+    assert script.count("hunter2") <= 1 and (backend == "bwrap" or "[sandbox: a deny rule hides " in script)
+    assert made.startswith("new\nx\n") and not (project / "made").exists(), "it stays a project to work in"
+    (project / "later").mkdir()
+    (project / "later" / ".env").write_text("hunter2\n")
+    later = opened(project, ("bash", {"command": "cat later/*"}), person=Person(), settings=settings)
+    assert "hunter2" not in results(say(later, "go")[0])[0].text
+
+
+def test_without_a_sandbox_a_deny_rule_for_files_hides_nothing_from_a_command_that_the_person_allows(
+    project: Path,
+) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
+    (project / ".env").write_text("hunter2\n")
+    session = opened(project, ("bash", {"command": "grep -r hunter2 ."}), person=Person(), settings=OFF)
+    assert "hunter2" in results(say(session, "go")[0])[0].text
+
+
 def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(project: Path) -> None:
     write_settings('[rules]\nask = ["bash(ls *)"]\n')
     person = Person()
