@@ -332,6 +332,12 @@ class CallPermission:
         confinement = held if held.backend != "none" else None
         return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
 
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` without the values of the variables that commands do not get, and the names of those."""
+        from nexus_cli.sandbox.command_environment import mask_secrets  # noqa: PLC0415
+
+        return mask_secrets(text, os.environ, self._settings.env_pass if self._settings else ())
+
     def take_over(self, earlier: CallPermission) -> None:
         """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""
         self._temp, earlier._temp = earlier._temp, None

@@ -266,6 +266,10 @@ class Session:
         lane_state = self.state.lane_state
         return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
 
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""
+        return self.state.dispatcher.permission.mask_secrets(text)
+
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
         if run := read_run(command, output, 0):
