@@ -36,6 +36,8 @@ BUILT_IN = "built in"
 """The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
 SEARCHES: Mapping[str, tuple[str, ...]] = {"glob": ("glob",), "grep": ("grep", "read_file")}
 """Tools that find files in a folder, with the tools whose deny rules keep a file from what they show."""
+MOST_PARTS = 50
+"""Parts of a command line that are recorded and shown: a line may have thousands."""
 COMMAND = "command"
 """The argument that makes a tool that runs something one for command lines."""
 
@@ -69,6 +71,15 @@ class Permission:
         """Return the rule that decided with its origin, for a person; "" where none did."""
         return f"{self.rule} ({self.origin})" if self.rule else ""
 
+    def shown_parts(self) -> tuple[list[dict[str, Any]], int]:
+        """Return parts of a command line as JSON, at most `MOST_PARTS`, and how many more there are.
+
+        Those that ask or are refused are taken first; the order is that of the line.
+        """
+        parts = self.command.parts if self.command else ()
+        places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
+        return [parts[place].to_json() for place in sorted(places)], len(parts) - len(places)
+
     def to_json(self) -> dict[str, Any]:
         """Return what is recorded of the decision, see `session/reports/decisions.py`."""
         words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
@@ -77,7 +88,8 @@ class Permission:
             "rule": self.rule or None, "from": self.origin or f"level {self.level}",
         }  # fmt: skip
         if self.command:
-            value["parts"] = [part.to_json() for part in self.command.parts]
+            parts, more = self.shown_parts()
+            value |= {"parts": parts} | ({"more_parts": more} if more else {})
         why = self.command.why if self.command else ""
         return value | {"why": why if isinstance(self.verdict, Grant) else self.verdict.why}
 

@@ -430,8 +430,8 @@ class Dispatcher:
         always = always_text(scope, self.project)
         question = Question(call, what, need.why, detail, always, need.kind, profile=found.profile, rule=found.ruling)
         if found.command is not None:
-            parts = tuple(part.to_json() for part in found.command.parts)
-            question = replace(question, parts=parts, stores=found.command.prefixes)
+            parts, more = found.shown_parts()
+            question = replace(question, parts=tuple(parts), more_parts=more, stores=found.command.prefixes)
         return AskedCall(question, tool, checked, scope, targets, before)
 
     def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:

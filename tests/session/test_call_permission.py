@@ -31,10 +31,14 @@ from nexus_cli.session.dispatch import DECISION
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_BEGINS, PLAN_ENDS
 from nexus_cli.session.options import Options
+from nexus_cli.session.reports.decisions import decision_report
 from nexus_cli.session.session import Session
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.renderer import to_json_value
+from nexus_cli.ui.render.question_text import question_text
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.reports.permissions import decision_text
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 OFF = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
@@ -251,6 +255,24 @@ def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(
     ]
     assert second["rule"].startswith("ask bash(ls *) (") and "config.toml line 2" in second["rule"]
     assert second["stores"] == [] and second["parts"][0]["rule"] == "bash(ls *)", "no allow rule would win over it"
+
+
+def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others_counted(project: Path) -> None:
+    person = Person(Deny())
+    line = "; ".join(["pwd"] * 300 + ["touch made"] + ["ls"] * 200)
+    session = opened(project, ("bash", {"command": line}), person=person)
+    events, _ = say(session, "go")
+    [asked] = [to_json_value(event)["question"] for event in events if isinstance(event, ApprovalRequest)]
+    [value] = decisions(session)
+    for one in (asked, value):
+        assert len(one["parts"]) == 50 and one["more_parts"] == 451
+        assert one["parts"][-1]["command"] == ["touch", "made"] and one["parts"][0]["command"] == ["pwd"]
+    assert len(json.dumps(value)) < 10_000
+    shown = question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False))
+    assert "asks: touch made" in shown and "more" not in shown
+    with the_ledger() as ledger:
+        log = LaneLog(ledger.db, session.id)
+        assert "and 451 more" in decision_text(decision_report(log, value["id"], discover_tools()) or {}, 80)
 
 
 def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project: Path) -> None:
