@@ -17,6 +17,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.session.call_permission import Permission
 from nexus_cli.tools.files import project_relative
+from nexus_cli.tools.permission import ApprovalNeed
 
 CONFIRM = "confirm"
 """The kind of an approval that the run wants although the level allows the call."""
@@ -94,6 +95,23 @@ def call_detail(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) 
     made = tool.preview(arguments, context) if tool.preview else EditPreview()
     shown = made.diff or "\n".join(f"{key}: {_value_text(value)}" for key, value in arguments.items())
     return shown, made.before
+
+
+async def make_question(
+    tool: Tool, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext, found: Permission, subject: str
+) -> AskedCall:
+    """Return the question about a call that `found` asks about."""
+    need = found.verdict
+    assert isinstance(need, ApprovalNeed)
+    detail, before = await asyncio.to_thread(call_detail, tool, arguments, context)
+    scope = approval_scope(tool, arguments, need.kind, context.targets, found.profile)
+    parts, more = found.shown_parts()
+    question = Question(
+        call, f"{tool.name} {subject}", need.why, detail, always_text(scope, context.project), need.kind,
+        stores=found.command.prefixes if found.command else (), profile=found.profile, parts=tuple(parts),
+        more_parts=more, rule=found.ruling,
+    )  # fmt: skip
+    return AskedCall(question, tool, arguments, scope, context.targets, before)
 
 
 def describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:

@@ -122,13 +122,22 @@ class CallPermission:
         """Return the backend that was found, or None if no command needed one yet."""
         return self._probe
 
-    def load(self, level: str) -> BackendProbe | None:
-        """Load rules and walls for a command at `level`; None where it needs no walls. Blocks the first time."""
+    def is_loaded(self, level: str, *, runs: bool) -> bool:
+        """True if `decide` need not load anything at `level`, for a call that `runs` a command or one that does not."""
+        if self._settings is None:
+            return True
+        if not runs:
+            return self._rules is not None or self._names_rules is False
+        return self._rules is not None and (level == "all" or self._probe is not None)
+
+    def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
+        """Load the rules, and the walls for a command at `level`; None where it needs none. Blocks the first time."""
         if self._settings is None:
             return None
         with self._lock:
-            self._read_rules()
-        return self._probe if level == "all" else self.find_walls()
+            if runs or self._has_rules():
+                self._read_rules()
+        return self._probe if level == "all" or not runs else self.find_walls()
 
     def find_walls(self) -> BackendProbe | None:
         """Return the backend of this system, None for a bare session. Blocks the first time."""
@@ -284,19 +293,21 @@ class CallPermission:
             self.add_rule(f"allow {rule}")
 
     def add_rule(self, typed: str) -> bool:
-        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once."""
+        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
         added = add_rule(typed, tuple(discover_tools()))
         self._forget_rules()
+        self.rules_in_force()
         return added
 
     def remove_rule(self, typed: str) -> None:
-        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more."""
+        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more. Blocks."""
         from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
 
         remove_rule(typed, self.rules_in_force())
         self._forget_rules()
+        self.rules_in_force()
 
     def make_walls(self, profile: ProfileName) -> CommandWalls:
         """Return what a command in `profile` runs inside. Blocks; raises `OSError` where it cannot be made."""

@@ -28,6 +28,7 @@ from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
 from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending
+from nexus_cli.session.start_log import MemoryStartLog
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -87,21 +88,6 @@ class SessionState:
 
 Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
 """Raises `NexusError` for what the person can mend; emits through `state.lane_state`."""
-
-
-class MemoryStartLog:
-    """A `StartLog` in memory: the calls that began in this process."""
-
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-
-    def record_start(self, call_id: str, name: str) -> None:
-        """See `StartLog`."""
-        self._ids.add(call_id)
-
-    def was_started(self, call_id: str) -> bool:
-        """See `StartLog`."""
-        return call_id in self._ids
 
 
 @dataclass

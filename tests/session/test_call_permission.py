@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +26,7 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog
+from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.dispatch import DECISION
@@ -370,6 +372,69 @@ def test_the_rules_of_a_project_only_tighten_and_count_once_it_is_trusted(projec
     assert ran() == [True, False]
     trust.trust(project, trust.read_configuration(project))
     assert ran() == [False, False]
+
+
+@pytest.mark.parametrize("answers_late", [True, False])
+def test_a_question_that_plan_mode_finds_open_is_withdrawn_and_its_call_does_not_run(
+    project: Path, answers_late: bool
+) -> None:
+    sessions: list[Session] = []
+
+    class Plans(Person):
+        async def ask(self, question: Question) -> Answer:
+            self.asked.append(question)
+            sessions[0].set_level(PLAN)
+            if answers_late:
+                await asyncio.Event().wait()
+            return Allow()
+
+    sessions.append(opened(project, [WRITES, ("write_file", {"path": "a.txt", "content": "x"})], person=Plans()))
+    events, outcome = say(sessions[0], "go")
+    assert outcome.ok and {path.name for path in project.iterdir()} == {".git"}
+    assert all(result.denied and "plan mode" in result.text for result in results(events))
+    assert [(one["decision"], one["level"], one.get("answer")) for one in decisions(sessions[0])] == [
+        ("deny", PLAN, None)] * 2  # fmt: skip
+
+
+def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(project: Path) -> None:
+    sessions: list[Session] = []
+
+    class Denies(Person):
+        async def ask(self, question: Question) -> Answer:
+            sessions[0].state.dispatcher.permission.add_rule("deny bash(touch *)")
+            sessions[0].state.dispatcher.withdraw_questions()
+            return await super().ask(question)
+
+    sessions.append(opened(project, WRITES, person=Denies()))
+    [result] = results(say(sessions[0], "go")[0])
+    assert result.denied and "deny bash(touch *)" in result.text and not (project / "made").exists()
+
+
+@pytest.mark.parametrize("level", ["read", "all"])
+def test_rules_are_read_and_walls_tried_beside_the_event_loop(
+    project: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_settings('[rules]\nask = ["bash(ls *)", "read_file(a)"]\n')
+    (project / "a").write_text("one")
+    threads: list[threading.Thread] = []
+    for owner, name in ((probe, "find_backend"), (rule_set, "read_rules")):
+
+        def noted(*given: Any, function: Any = getattr(owner, name), **named: Any) -> Any:
+            threads.append(threading.current_thread())
+            return function(*given, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+    sessions: list[Session] = []
+
+    class Changes(Person):
+        async def ask(self, question: Question) -> Answer:
+            sessions[0].set_level("read")
+            return await super().ask(question)
+
+    calls = [("read_file", {"path": "a"}), FREE, ("read_file", {"path": str(places().keys)})]
+    sessions.append(opened(project, *calls, person=Changes(), allow=level))
+    say(sessions[0], "go")
+    assert threads and threading.main_thread() not in threads
 
 
 def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
