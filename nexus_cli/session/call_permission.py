@@ -110,6 +110,8 @@ class CallPermission:
         self._settings = sandbox
         self._rules: RuleSet | None = None
         self._names_rules: bool | None = None
+        self._stamp: tuple[int, ...] = ()
+        self._is_outdated = False
         self._probe: BackendProbe | None = None
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
@@ -126,9 +128,9 @@ class CallPermission:
         """True if `decide` need not load anything at `level`, for a call that `runs` a command or one that does not."""
         if self._settings is None:
             return True
-        if not runs:
-            return self._rules is not None or self._names_rules is False
-        return self._rules is not None and (level == "all" or self._probe is not None)
+        if self._rules is None or self._is_outdated:
+            return not runs and self._names_rules is False
+        return not runs or (level == "all" or self._probe is not None)
 
     def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
         """Load the rules, and the walls for a command at `level`; None where it needs none. Blocks the first time."""
@@ -251,19 +253,27 @@ class CallPermission:
         return lambda path: any(refusing.find_for_path(name, (path,), project) for name in names)
 
     def _has_rules(self) -> bool:
-        """True if a settings file may have rules: reading them loads more than most sessions need. Looks once, as the
-        rules are read once."""
-        if self._rules is not None:
+        """True if a settings file may have rules: reading them loads more than most sessions need. Looks once a
+        turn if the personal file has changed, else once."""
+        if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
             self._names_rules = any(map(_names_rules, (places().settings, self._project / FOLDER / "config.toml")))
         return self._names_rules
 
     def _read_rules(self) -> RuleSet:
-        if self._rules is None:
+        """Return the rules; those of before where the file cannot be read any more, which is a problem to tell."""
+        if self._rules is None or self._is_outdated:
             from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
 
-            self._rules = read_rules(places(), self._project, tuple(discover_tools()))
+            try:
+                self._rules = read_rules(places(), self._project, tuple(discover_tools()))
+            except NexusError as error:
+                if self._rules is None:
+                    raise
+                told = f"{error}. The rules read before still hold"
+                self._rules = replace(self._rules, problems=(*self._rules.problems, told))
+            self._is_outdated = False
         return self._rules
 
     def _find_denied_files(self) -> DeniedFiles:
@@ -278,8 +288,11 @@ class CallPermission:
         self._rules = self._names_rules = self._denied = None
 
     def begin_turn(self) -> None:
-        """Look again, in this turn, for what may have changed since the last."""
+        """Look again, in this turn, for what may have changed since the last: files, and the rules of the person."""
         self._denied = None
+        stamp = _read_stamp(places().settings)
+        if stamp != self._stamp:
+            self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
 
     def rules_in_force(self) -> RuleSet:
         """Return the rules that decide here. Blocks the first time."""
@@ -375,6 +388,15 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
+
+
+def _read_stamp(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file; () where there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _names_rules(path: Path) -> bool:

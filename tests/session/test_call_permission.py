@@ -81,7 +81,11 @@ def write_settings(text: str) -> Path:
 
 
 def opened(
-    folder: Path, *steps: Call | list[Call], person: Person | None = None, settings: Settings = SETTINGS, **options: Any
+    folder: Path,
+    *steps: Call | list[Call] | str,
+    person: Person | None = None,
+    settings: Settings = SETTINGS,
+    **options: Any,
 ) -> Session:
     """A session whose model asks for one call, or several, in each step, and is done."""
 
@@ -417,13 +421,16 @@ def test_rules_are_read_and_walls_tried_beside_the_event_loop(
     write_settings('[rules]\nask = ["bash(ls *)", "read_file(a)"]\n')
     (project / "a").write_text("one")
     threads: list[threading.Thread] = []
-    for owner, name in ((probe, "find_backend"), (rule_set, "read_rules")):
 
-        def noted(*given: Any, function: Any = getattr(owner, name), **named: Any) -> Any:
+    def noted(function: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
             threads.append(threading.current_thread())
             return function(*given, **named)
 
-        monkeypatch.setattr(owner, name, noted)
+        return call
+
+    monkeypatch.setattr(probe, "find_backend", noted(probe.find_backend))
+    monkeypatch.setattr(rule_set, "read_rules", noted(rule_set.read_rules))
     sessions: list[Session] = []
 
     class Changes(Person):
@@ -435,6 +442,29 @@ def test_rules_are_read_and_walls_tried_beside_the_event_loop(
     sessions.append(opened(project, *calls, person=Changes(), allow=level))
     say(sessions[0], "go")
     assert threads and threading.main_thread() not in threads
+
+
+def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: Path) -> None:
+    (project / "a").write_text("one")
+    session = opened(project, [WRITES, ("read_file", {"path": "a"})], "done", [WRITES, ("read_file", {"path": "a"})],
+                     "done", [WRITES], "done", WRITES)  # fmt: skip
+
+    def turns(*settings: str) -> list[list[bool]]:
+        async def play() -> list[list[bool]]:
+            ran, lines = [], list[str]()
+            for text in settings:
+                write_settings(text)
+                events = [event async for event in session.run("go")]
+                ran.append([result.ran for result in results(events)])
+                lines.append(" ".join(notices(events)))
+            await session.aclose()
+            assert "still hold" in lines[2] and "config.toml" in lines[2] and not lines[0] + lines[1] + lines[3]
+            return ran
+
+        return asyncio.run(play())
+
+    added = '[rules]\nallow = ["bash(touch *)"]\ndeny = ["read_file(a)"]\n'
+    assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
 
 
 def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
