@@ -97,6 +97,8 @@ class RuleSet:
     """One line for each rule that is not in force, with file and line."""
     broken: tuple[str, ...] = ()
     """Places of deny and ask rules for commands that cannot be read: until they are mended every command asks."""
+    unread_denials: tuple[str, ...] = ()
+    """Those of `problems` that are deny rules: at a level at which nothing asks they would leave a call unguarded."""
 
     def listed(self) -> list[PermissionRule]:
         """Return all rules, the strictest first."""
@@ -207,7 +209,7 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
                 theirs = {}
             # Lines are those of the file as it is, of which `data` may be a part.
             collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
-    return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken))
+    return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
 
 
 @dataclass(slots=True)
@@ -218,6 +220,7 @@ class _Collector:
     rules: list[PermissionRule] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def add_file(
         self, values: Mapping[str, SettingValue], text: str, file: str, decisions: tuple[Decision, ...]
@@ -232,6 +235,7 @@ class _Collector:
                     self.rules.append(parse_rule(decision, written, self.tools, file, line))
                 except ValueError as error:
                     self.problems.append(f"{file} line {line}: {decision} {error}")
+                    self.unread += self.problems[-1:] if decision == "deny" else []
                     tool = written.partition("(")[0].strip()
                     if decision != "allow" and (tool == "bash" or tool not in self.tools):
                         self.broken.append(f"{_with_tilde(file)} line {line}")

@@ -169,6 +169,23 @@ class CallPermission:
             hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
             raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
 
+    def check_rules(self, level: str) -> None:
+        """Look at the rules before the first call, if there are any. Blocks.
+
+        Raises `NexusError("config", ...)` as `refuse_unguarded` does.
+        """
+        self._stamp = _read_stamp(places().settings)
+        self.load(level, runs=False)
+        self.refuse_unguarded(level)
+
+    def refuse_unguarded(self, level: str) -> None:
+        """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be read: nothing else would ask."""
+        unread = self._rules.unread_denials if self._rules is not None and level == "all" else ()
+        if unread:
+            where, _, why = unread[0].partition(": ")
+            hint = "Correct the rule (`nexus config edit`), or take another level than all"
+            raise NexusError("config", where, why, hint)
+
     def take_problems(self, level: str) -> list[str]:
         """Return what a person has to know of rules and walls at `level`, once each."""
         lines = list(self._rules.problems) if self._rules is not None else []

@@ -127,6 +127,7 @@ class Dispatcher:
         self._refusals, self._confirm = limits.refusals(calls), bool(limits.limits.confirm)
         for name in dict.fromkeys(call.name for call in calls):
             await self._load_rules(self.registry.get(name))
+        self.permission.refuse_unguarded(self.limits.allow or "read")
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
         await self._run_all(lane_state, calls)

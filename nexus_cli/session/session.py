@@ -136,7 +136,11 @@ class Session:
 
     def set_level(self, level: str) -> None:
         """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
-        it; also those that the person is being asked about."""
+        it; also those that the person is being asked about.
+
+        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
+        """
+        self.state.dispatcher.permission.refuse_unguarded(level)
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
 

@@ -440,8 +440,34 @@ def test_rules_are_read_and_walls_tried_beside_the_event_loop(
 
     calls = [("read_file", {"path": "a"}), FREE, ("read_file", {"path": str(places().keys)})]
     sessions.append(opened(project, *calls, person=Changes(), allow=level))
+    sessions[0].state.dispatcher.permission._forget_rules()
+    threads.clear()
     say(sessions[0], "go")
     assert threads and threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("rule", ["red_file(.env)", "read_file()", "bash(touch *; ls)", "agent(x"])
+def test_a_deny_rule_that_cannot_be_read_is_told_at_the_start_and_nothing_runs_unguarded(
+    project: Path, rule: str
+) -> None:
+    write_settings(f"[rules]\nask = []\ndeny = ['{rule}']\n")
+    session = opened(project, FREE)
+    [line] = session.take_notices()
+    assert "config.toml line 3: deny " in line and ("the nearest is read_file" in line or "red" not in rule)
+    with pytest.raises(NexusError) as refused:
+        session.set_level("all")
+    with pytest.raises(NexusError) as error:
+        opened(project, FREE, allow="all")
+    assert error.value.kind == refused.value.kind == "config" and "config.toml line 3" in error.value.message
+    events, _ = say(session, "go")
+    assert not notices(events) and session.status().allow == "read"
+
+
+def test_a_deny_rule_that_becomes_unreadable_ends_a_turn_in_which_nothing_would_ask(project: Path) -> None:
+    session = opened(project, WRITES, allow="all")
+    write_settings("[rules]\ndeny = ['bash(touch)', 'bahs(rm *)']\n")
+    _, outcome = say(session, "go")
+    assert outcome.error is not None and outcome.error["kind"] == "config" and not (project / "made").exists()
 
 
 def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: Path) -> None:
