@@ -47,10 +47,7 @@ def child_environment_for(
     if profile.name != "none" and not profile.network:
         env = _OFFLINE | env
     if profile.name == "read":
-        # git would otherwise refresh its index, and fail.
-        env["GIT_OPTIONAL_LOCKS"] = "0"
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
-        env.pop("RIPGREP_CONFIG_PATH", None)
     return env, taken
 
 

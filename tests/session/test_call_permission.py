@@ -575,6 +575,17 @@ def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
     assert "sandbox.env_pass" in first[1]
 
 
+def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/evil")
+    permission = CallPermission(project, project, sandbox=SandboxSettings())
+    if not permission.has_walls():
+        pytest.skip("no sandbox here")
+    reads, writes = permission.make_walls("read").env, permission.make_walls("write").env
+    permission.close()
+    assert "RIPGREP_CONFIG_PATH" not in reads and reads["GIT_OPTIONAL_LOCKS"] == "0"
+    assert writes["RIPGREP_CONFIG_PATH"] == "/evil" and "GIT_OPTIONAL_LOCKS" not in writes
+
+
 @pytest.mark.parametrize("backend", ["bwrap", "landlock"])
 def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str) -> None:
     found = probe.find_backend(backend, own=places(), project=project)
