@@ -34,6 +34,8 @@ class Question:
     """How many parts there are beyond these."""
     rule: str = ""
     """The rule that asks, with its origin; "" where the level does."""
+    agent: str = ""
+    """The worker whose call it is; "" for the session itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,19 +19,21 @@ from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
+from nexus_cli.core.services import StartLog
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.approvals import (
     CONFIRM,
     ApprovalStep,
     AskedCall,
     approval_scope,
-    describe_answer,
+    describe_decision,
     make_question,
 )
 from nexus_cli.session.call_permission import CallPermission, Permission
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (
+    ASSESSMENT,
     CHANGES,
     Refusal,
     RunHistory,
@@ -41,7 +43,6 @@ from nexus_cli.session.run_limits import (
     restrictions,
     tighten_by_signals,
 )
-from nexus_cli.session.start_log import StartLog
 from nexus_cli.session.user_input import clip_with_drop
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, resolve_targets
@@ -109,6 +110,8 @@ class Dispatcher:
     """Partial output of cancelled calls."""
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
+    assessed: Limits = field(default_factory=Limits)
+    """What the turn's assessment restricts."""
     errors: int = 0
     """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
     _began: int = -1
@@ -144,9 +147,10 @@ class Dispatcher:
     def run_limits(self, lane_state: LaneState) -> RunLimits:
         """Return what the limits in force allow the next step of the lane; signals count where they bind."""
         lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
-        counted = self.signals or limits.is_one_step or limits.max_iterations is not None
+        bound = limits & self.assessed
+        counted = self.signals or bound.is_one_step or bound.max_iterations is not None
         run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
-        layers, now = [("run", limits)], Signals()
+        layers, now = [("run", limits), (ASSESSMENT, self.assessed)], Signals()
         if self.signals:
             acted = {call.name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
@@ -183,8 +187,11 @@ class Dispatcher:
     def settle_open(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
-            text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
-            self._not_run(lane_state, call, text)
+            if self.starts.was_started(call.id):
+                result = self._recovered(call, self.registry.get(call.name))
+                self._append(lane_state, call, result, result.text, 0.0)
+            else:
+                self._not_run(lane_state, call, NOT_RUN)
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
@@ -262,13 +269,18 @@ class Dispatcher:
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
         if self.starts.was_started(call.id) and call.id not in self.here:
-            return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+            return self._recovered(call, tool)
         if call.raw:
             return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
         checked, problems = check_arguments(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         return checked
+
+    def _recovered(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Return the result of a call that an earlier process began."""
+        found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
+        return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
 
     def _tool_context(self, lane_state: LaneState, call: ToolCall, targets: Mapping[str, Path]) -> ToolContext:
         return ToolContext(
@@ -464,26 +476,14 @@ class Dispatcher:
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         message = Message(Role.TOOL, text, tool_call_id=call.id)
         noted = {RESULT: result_note(result, seconds)}
-        if decision := self._decision(call, result):
-            noted[DECISION] = decision
+        refusal = self._refusals.get(call.id) if result.denied else None
+        if made := describe_decision(self._step, call, refusal, self.limits.allow or "read"):
+            subject = self._subject(self.registry.get(call.name), call)
+            noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
         entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
         lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
-
-    def _decision(self, call: ToolCall, result: ToolResult) -> dict[str, Any]:
-        """Return what is recorded of the decision on a call; nothing where the level let it through."""
-        decided, refusal = self._step.decided.get(call.id), self._refusals.get(call.id)
-        if decided is not None and not decided.is_plain:
-            asked = isinstance(decided.verdict, ApprovalNeed)
-            made = decided.to_json() | (describe_answer(self._step.answers.get(call.id)) if asked else {})
-        elif refusal is not None and result.denied:
-            made = {"decision": "deny", "level": self.limits.allow or "read", "from": f"limit {refusal.limit}"}
-            made["why"] = refusal.why
-        else:
-            return {}
-        subject = self._subject(self.registry.get(call.name), call)
-        return {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
 
     def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
         self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)

@@ -28,7 +28,7 @@ from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
 from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending
-from nexus_cli.session.start_log import MemoryStartLog
+from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -50,6 +50,10 @@ class SessionState:
     ledger: Ledger | None = None
     options: Options | None = None
     """Options with which the session was opened."""
+    workers: WorkerSlot | None = None
+    """None: nothing can be handed over."""
+    shares: bool = False
+    """True if ledger and provider belong to others as well: they stay open."""
 
     def drops(self) -> Sequence[Drop]:
         """Return everything left out in the session so far."""
@@ -78,16 +82,32 @@ class SessionState:
             return
         provider = self.lane_state.model.provider
         shut = getattr(getattr(provider, "inner", provider), "aclose", None)
-        if shut is not None:
+        if shut is not None and not self.shares:
             await shut()
         with suppress(NexusError):  # deleted or not writable: there is nothing left to release
             self.ledger.release(self.session_id)
         self.record.close()
-        self.ledger.close()
+        if not self.shares:
+            self.ledger.close()
 
 
 Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
 """Raises `NexusError` for what the person can mend; emits through `state.lane_state`."""
+
+
+class MemoryStartLog:
+    """A `StartLog` in memory: the calls that began in this process."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def record_start(self, call_id: str, name: str) -> None:
+        """See `StartLog`."""
+        self._ids.add(call_id)
+
+    def was_started(self, call_id: str) -> bool:
+        """See `StartLog`."""
+        return call_id in self._ids
 
 
 @dataclass
