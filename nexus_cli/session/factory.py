@@ -218,6 +218,8 @@ class _Factory:
         permission = CallPermission(options.cwd, project, (places().config, places().data), self.settings.sandbox)
         if self.settings.sandbox.backend == "required":
             permission.require_walls()
+        permission.check_rules(limits.allow or "read")
+        self.notices.extend(permission.take_problems(limits.allow or "read"))
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project, permission, approver, services,
             self.recipe.limits.allow, self.recipe.signals,

@@ -139,7 +139,11 @@ class Session:
 
     def set_level(self, level: str) -> None:
         """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
-        it; also those that the person is being asked about."""
+        it; also those that the person is being asked about.
+
+        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
+        """
+        self.state.dispatcher.permission.refuse_unguarded(level)
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
@@ -276,6 +280,10 @@ class Session:
         lane_state = self.state.lane_state
         return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
 
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""
+        return self.state.dispatcher.permission.mask_secrets(text)
+
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
         if run := read_run(command, output, 0):
@@ -398,6 +406,7 @@ class Session:
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()
+        dispatcher.permission.begin_turn()
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(lane_state, trigger))
