@@ -317,16 +317,16 @@ class CallPermission:
             return self._read_rules()
 
     def store_rules(self, rules: Sequence[str]) -> None:
-        """Add allow rules to the personal settings; they hold at once. Raises `NexusError` if they cannot be
-        written."""
+        """Add allow rules for this project to the personal settings; they hold at once. Raises `NexusError` if
+        they cannot be written."""
         for rule in rules:
-            self.add_rule(f"allow {rule}")
+            self.add_rule(f"allow {rule}", str(self._project))
 
-    def add_rule(self, typed: str) -> bool:
+    def add_rule(self, typed: str, folder: str = "") -> bool:
         """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
-        added = add_rule(typed, tuple(discover_tools()))
+        added = add_rule(typed, tuple(discover_tools()), folder)
         self._forget_rules()
         self.rules_in_force()
         return added
