@@ -52,10 +52,14 @@ def landlock_abi() -> int:
 
 
 def keep_signals_inside() -> None:
-    """Keep this thread, and all that it starts, from signalling others; nothing else (from version 6 on)."""
-    attributes = struct.pack("=QQQ", 0, 0, _SCOPE_SIGNALS)
+    """Keep this thread, and all that it starts, from signalling others; nothing else (from version 6 on).
+
+    Moving a file to another folder is denied by every layer that does not allow it, so by these walls too.
+    """
+    attributes = struct.pack("=QQQ", REFER, 0, _SCOPE_SIGNALS)
     rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     try:
+        _allow(rules, "/", REFER)
         forbid_new_privileges()
         syscall(LANDLOCK_RESTRICT_SELF, rules, 0)
     finally:

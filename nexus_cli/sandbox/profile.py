@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
-from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths, shown_paths
+from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.core.real_files import read_beginning
+from nexus_cli.sandbox.guarded_places import MOST_FOLDERS, has_more_folders
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -68,7 +69,8 @@ class Profile:
     shown: tuple[Path, ...] = ()
     """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
     guarded: tuple[Path, ...] = ()
-    """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
+    """The project and its folders down to `cwd`: their protected names (`config/protected_places.py`) stay as they are.
+    Those of further folders are found at each command (`guarded_places`)."""
     git_folder: Path | None = None
     """The git folder of a worktree, in that of its repository, outside the project."""
     network: bool = False
@@ -82,12 +84,6 @@ class Profile:
     def roots(self) -> tuple[Path, ...]:
         """Return all that may be written."""
         return (*self.writable, *([self.temp] if self.temp else []))
-
-    @property
-    def git_folders(self) -> tuple[Path, ...]:
-        """Return the folders of the repositories whose protected names are guarded, existing or not."""
-        common = [self.git_folder.parent.parent] if self.git_folder else []
-        return (*common, *(folder / GIT_FOLDER for folder in self.guarded))
 
 
 def make_profile(
@@ -125,6 +121,9 @@ def make_profile(
             writable.append(path)
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
+    if project in writable and has_more_folders(project):
+        notes.append(f"only the first {MOST_FOLDERS:,} folders of the project are guarded: its protected files further "
+                     "down stay as commands leave them")  # fmt: skip
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.

@@ -123,6 +123,17 @@ def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground
     assert not left and before == after
 
 
+def test_files_are_linked_and_moved_between_folders_of_the_project(ground: Ground) -> None:
+    """`mv` copies where it cannot rename; git and build tools do not."""
+    words = 'mkdir x; echo 1 > x/a; ln x/a sub/b && perl -e \'rename "x", "sub/y" or die $!\' && ls sub sub/y'
+
+    def act(scene: Scene) -> tuple[str, str]:
+        scene.git("init", "-q", "--bare", "mirror")
+        return scene.text(words), scene.text("git push -q mirror main; git -C mirror log --oneline main | wc -l")
+
+    assert in_scene(ground, act) == ("sub:\nb\ny\n\nsub/y:\na\n", "1\n")
+
+
 def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground: Ground) -> None:
     """Wall 31; by a rule set that was already built, too."""
 
