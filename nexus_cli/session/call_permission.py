@@ -293,11 +293,13 @@ class CallPermission:
             self._is_outdated = False
         return self._rules
 
-    def _find_denied_files(self) -> DeniedFiles:
-        """Return what deny rules keep from commands. Looks once a turn, with the lock held."""
-        if self._denied is None:
-            from nexus_cli.rules.denied_files import find_denied_files  # noqa: PLC0415
+    def _find_denied_files(self, profile: ProfileName) -> DeniedFiles:
+        """Return what deny rules keep from commands in walls. Looks once a turn, with the lock held."""
+        from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files  # noqa: PLC0415
 
+        if profile == "none":
+            return DeniedFiles()
+        if self._denied is None:
             self._denied = find_denied_files(self._read_rules(), self._project, Path(os.path.realpath(self._cwd)))
         return self._denied
 
@@ -349,7 +351,7 @@ class CallPermission:
 
         probe = self.load("all" if profile == "none" else "read")
         with self._lock:
-            denied = self._find_denied_files()
+            denied = self._find_denied_files(profile)
             if self._temp is None and profile != "none":
                 self._temp = TempFolder(places())
             made = make_profile(
