@@ -116,7 +116,10 @@ class CarveOuts:
         return sorted(found, key=lambda path: len(path.parts))[:MOST_MOUNTS]
 
     def put_back(self) -> list[PutBack]:
-        """Compare with now, put back what changed, take away what appeared, and return what was done."""
+        """Compare with now, put back what changed, take away what appeared, and return what was done.
+
+        What could not be put back comes first.
+        """
         told = self._remove_links()
         self._follow_moved_folders()
         told += self._put_git_back()
@@ -141,7 +144,7 @@ class CarveOuts:
                 told += self._take_away(path, in_fresh_git=not fresh.isdisjoint((path, *path.parents)))
         for path, node in self.nodes.items():
             told += self._restore(path, node)
-        return told
+        return sorted(told, key=lambda one: one.what != "changed")
 
     def _list_roots(self, folders: Mapping[str, GuardedFolder]) -> Iterator[tuple[Path, bool]]:
         bare = {path for path, folder in self._folders.items() if folder.is_bare}
