@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
 from nexus_cli.agents.first_message import first_message
 from nexus_cli.agents.worker import (
@@ -75,6 +76,14 @@ class SessionWorkers:
         """Return all workers of the session, also of earlier processes, oldest first."""
         return list(self._workers.values())
 
+    def running(self) -> list[str]:
+        """See `RunningWorkers`."""
+        return [one.id for one in self.all() if one.state not in ENDED]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `RunningWorkers`."""
+        return [one.to_json() for one in self.all()]
+
     # The tool `agent`
 
     async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
@@ -98,7 +107,7 @@ class SessionWorkers:
             raise NexusError("limit", "it would work in the background", f"the mode of this run is {limits.mode}")
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
-        running = sum(one.state not in ENDED for one in self.all())
+        running = len(self.running())
         if self._depth > 1 and (self._places.locked() or running >= self._budget()):
             # Its own place is one of them: waiting for another one could last for ever.
             raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
@@ -171,7 +180,8 @@ class SessionWorkers:
             worker.session_id = session.id
             self._record(worker)
             text = await first_message(worker, session) if words is None else words
-            async with aclosing(session.run(Trigger(text, source="agent"))) as events:
+            trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
+            async with aclosing(session.run(trigger)) as events:
                 async for each in events:
                     worker.note(each)
                     self._forward(worker, each)

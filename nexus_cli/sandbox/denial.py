@@ -53,6 +53,8 @@ def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
         path = os.path.normpath(named)
         if path.startswith(_BASH_SOCKETS):
             continue
+        if is_below(path, map(str, profile.denied)):
+            return f"[sandbox: a deny rule hides {path}]"
         if is_below(path, map(str, profile.hidden)):
             return f"[sandbox: {path} is hidden; {ASK_OUTSIDE}]"
         if not is_below(os.path.realpath(path), map(str, profile.roots)):

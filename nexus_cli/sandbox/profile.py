@@ -64,6 +64,8 @@ class Profile:
     """Real paths of folders and files that may be written, besides `temp`: the project first."""
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
+    denied: tuple[Path, ...] = ()
+    """What of `hidden` the person's deny rules name. Under Landlock what is beside it can still be made and removed."""
     shown: tuple[Path, ...] = ()
     """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
     guarded: tuple[Path, ...] = ()
@@ -93,20 +95,22 @@ def make_profile(
     temp: Path | None,
     write: Iterable[str] = (),
     unix_sockets: bool = False,
+    denied: tuple[Path, ...] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Profile:
     """Return the profile `name` for commands of `project`; only folders and files that exist are writable.
 
-    `write` are the person's own additions (`sandbox.write`). A project that is the home folder, or has it inside, is
-    not writable, and a note says so.
+    `write` are the person's own additions (`sandbox.write`), `denied` what deny rules hide. A project that is the home
+    folder, or has it inside, is not writable, and a note says so.
     """
     project, cwd = Path(os.path.realpath(project)), Path(os.path.realpath(cwd))
-    hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
+    secret = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
+    hidden = (*secret, *denied)
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
     shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -115,7 +119,7 @@ def make_profile(
             notes.append(f"commands cannot write in {path}: it is or holds your home folder")
         else:
             writable.append(path)
-    if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in hidden):
+    if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
     if project in writable and has_more_folders(project):
         notes.append(f"only the first {MOST_FOLDERS:,} folders of the project are guarded: its protected files further "
@@ -133,6 +137,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
+        denied=denied,
         shown=shown,
         guarded=guarded if project in writable else (),
         git_folder=git_folder,

@@ -15,6 +15,22 @@ class RunningWorkers(Workers, Protocol):
     session: Any
     """The `Session` that they work for."""
 
+    def running(self) -> list[str]:
+        """Return the ids of those that have not ended."""
+        ...
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return each worker as a value, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
+        `tokens`, `cost_usd`, `changed`, `worktree`, `error`."""
+        ...
+
+    def find(self, name: str) -> Any:
+        """Return the `Worker` of this id or session, or None."""
+
+    async def steer(self, worker: Any, text: str) -> ToolResult:
+        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+        ...
+
     def set_level(self, level: str) -> None:
         """Let the calls of running workers be decided at `level`."""
 

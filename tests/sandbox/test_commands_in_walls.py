@@ -381,3 +381,20 @@ def test_what_a_session_starts_leaves_no_group_and_no_descriptor(ground: Ground)
 
     before, after = in_scene(ground, act)
     assert before == after and not find_group(99999999)
+
+
+def test_what_deny_rules_hide_is_not_read_and_the_folder_around_it_can_be_worked_in(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[str, str, str]:
+        (scene.project / ".env").write_text("hunter2\n")
+        (scene.project / "sub" / "open").write_text("open\n")
+        (scene.project / "secret").mkdir()
+        (scene.project / "secret" / "key").write_text("hunter2\n")
+        profile = scene.profile(denied=(scene.project / ".env", scene.project / "secret"))
+        tries = "cat .env secret/key; cat sub/open; mv .env sub/x; ln .env sub/y; cat sub/x sub/y; grep -rs hunter2 .;"
+        first = scene.text(f"{tries} echo made > new; rm tracked; mkdir folder && echo deep > folder/deep", profile)
+        return first, scene.text("cat new folder/deep; git status --short; rm new", profile), scene.text("ls", profile)
+
+    first, second, third = in_scene(ground, act)
+    assert "hunter2" not in first and "open\n" in first
+    assert second.startswith("made\ndeep\n") and " D tracked" in second
+    assert "new" not in third.split() and "folder" in third.split()
