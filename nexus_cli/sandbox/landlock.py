@@ -123,8 +123,9 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
         for name in READABLE_DEVICES + WRITABLE_DEVICES:
             rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
             _allow(rules, f"/dev/{name}", rights & handled)
+        shown = [str(path) for path in profile.shown]
         for root in map(os.path.realpath, profile.roots):
-            for path in [] if is_below(root, hidden) else _cover(root, hidden, split):
+            for path in [] if is_below(root, hidden) and root not in shown else _cover(root, hidden, split):
                 _allow(rules, path, WRITE & handled)
         if profile.writable:
             # Semaphores of multiprocessing, shared memory of databases under test.

@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths, shown_paths
+from nexus_cli.config.worktree_record import RECORD, find_worktree
 from nexus_cli.core.real_files import read_beginning
 
 ProfileName = Literal["read", "write", "net", "none"]
@@ -64,7 +65,8 @@ class Profile:
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
     shown: tuple[Path, ...] = ()
-    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
+    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden. A
+    project that is a worktree of nexus is in one: what of it may be written is in `writable` too."""
     guarded: tuple[Path, ...] = ()
     """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
     git_folder: Path | None = None
@@ -109,6 +111,9 @@ def make_profile(
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
     shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
+    worktree = find_worktree(project, own)
+    if worktree is not None:  # its record says whose trust it has
+        shown = (*shown, worktree.home / RECORD, project)
     if name == "read":
         return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
