@@ -30,6 +30,7 @@ FLOOR = {
     "session": 3,
     "agents": 4,
     "commands": 5,
+    "rpc": 5,
     "ui": 6,
     "warm": 6,
     "cli": 7,
@@ -41,6 +42,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 """Libraries that one file alone may import, and only when it must."""
 
 LAZY = {
+    "agents/workers.py": {"nexus_cli"},  # worktrees run git
     "core/errors.py": {"difflib"},
     "core/decode.py": {"charset_normalizer"},
     "config/paths.py": {"platformdirs"},

@@ -1,1 +1,1 @@
-"""Work beside the person's own: git worktrees of a project. Nothing here loads at the start of a plain session."""
+"""Workers of a session, and the worktrees that they and people work in. Nothing here loads before the first one."""
