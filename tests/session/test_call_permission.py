@@ -289,13 +289,16 @@ def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project
     assert outcome.ok and [one.stores for one in person.asked] == [("bash(touch *)",)]
     [line] = notices(events)
     assert "bash(touch *)" in line and "nexus rules remove" in line
-    assert places().settings.read_text() == '[rules]\nallow = ["bash(touch *)"]\n'
+    assert places().settings.read_text() == f'[rules]\n[rules."{project}"]\nallow = ["bash(touch *)"]\n'
     asked, covered = decisions(session)
     assert asked["answer"] == "always" and "answer" not in covered
     assert (covered["rule"], covered["profile"]) == ("allow bash(touch *)", "write")
-    assert covered["from"].endswith("config.toml line 2")
+    assert covered["from"].endswith("config.toml line 3")
     third = ("bash", {"command": "touch third"})
     assert results(say(opened(project, third), "go")[0])[0].ran
+    elsewhere = project.with_name("elsewhere")
+    (elsewhere / ".git").mkdir(parents=True)
+    assert not results(say(opened(elsewhere, third), "go")[0])[0].ran
     places().settings.write_text("")
     assert not results(say(opened(project, third), "go")[0])[0].ran
 
