@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -80,23 +81,17 @@ def test_what_a_turn_was_assessed_to_confirm_its_workers_confirm_too(tmp_path: P
 
 
 def test_what_is_allowed_for_good_in_a_worktree_is_not_allowed_in_the_project(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "b.txt").write_text("b")
+    for git in (["init", "-q"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "first"]):
+        subprocess.run(["git", *git], cwd=project, check=True)
     person = Person(lambda question: Allow(always=True))
-    crew = Crew({"ONE": doing(WRITE, "tried"), "root": handing("ONE")})
-    session = crewed(crew, tmp_path, allow="read", approver=person)
-    workers = session.state.workers
-    assert workers is not None
-    prepared = workers.workers()._prepare  # type: ignore[attr-defined]
-
-    def elsewhere(call_id: str, task: Any) -> Any:
-        worker = prepared(call_id, task)
-        worker.worktree, worker.folder = "copy", tmp_path / "copy"
-        worker.folder.mkdir()
-        return worker
-
-    workers.workers()._prepare = elsewhere  # type: ignore[attr-defined]
-    run(session, "root")
-    assert (tmp_path / "copy" / "a.txt").exists() and len(person.asked) == 1
-    assert not session.state.dispatcher.always
+    crew = Crew({"ONE": doing(WRITE, "tried"), "root": handing({"task": "ONE", "worktree": True})})
+    session = crewed(crew, project, allow="read", approver=person)
+    events, _ = run(session, "root")
+    assert len(person.asked) == 1 and "changed a.txt" in results(events)[0]
+    assert not session.state.dispatcher.always and not (project / "a.txt").exists()
 
 
 def test_a_run_that_hands_nothing_over_lets_no_earlier_worker_go_on(tmp_path: Path) -> None:
