@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers, WorkerTask
 
+WORKER = "worker"
+"""Memo of the lane: a worker as it is, written before it starts, when it has a session and when it ends."""
+
 
 class RunningWorkers(Workers, Protocol):
     """The workers of a session, as the session itself needs them."""
