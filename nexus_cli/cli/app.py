@@ -220,12 +220,13 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
         hint = f"{error.hint}; `nexus tour` works without one"
         error = NexusError(error.kind, error.what, error.why, hint)
     if option := json_form(arguments):
-        from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
+        from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (only with --json)
+        from nexus_cli.ui.print import renderer as form  # noqa: PLC0415
 
         process.drop_signal_result()
         kind = form.JsonLinesRenderer if option == "--stream-json" else form.JsonRenderer
         with suppress(ReaderClosed, NexusError):
-            kind(Stream(1)).end(form.failure_result(error))
+            kind(Stream(1)).end(failure_result(error))
     write_stderr_line(error.line)
     return error.exit_status
 

@@ -22,12 +22,13 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.session.crash_report import report_bug
+from nexus_cli.session.event_json import failure_result
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import KEPT
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
-from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
+from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:

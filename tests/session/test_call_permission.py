@@ -28,13 +28,13 @@ from nexus_cli.ledger import LaneLog
 from nexus_cli.sandbox import probe
 from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.dispatch import DECISION
+from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_BEGINS, PLAN_ENDS
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.print.renderer import to_json_value
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 OFF = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
