@@ -28,6 +28,8 @@ FLOOR = {
     "rules": 2,
     "ledger": 2,
     "session": 3,
+    "rpc": 4,
+    "client": 4,
     "commands": 4,
     "ui": 5,
     "warm": 5,

@@ -52,6 +52,10 @@ ENDS = 16
 """Turns that may end before the result of the first one is read."""
 
 
+async def _do_nothing(state: SessionState) -> None:
+    """Leave a session as it is."""
+
+
 class Session:
     """One conversation with its model, tools and log."""
 
@@ -310,6 +314,17 @@ class Session:
     def cancel(self) -> None:
         """Stop the running turn or act; finished work is kept, open calls are settled, and what waits comes next."""
         self._control.stop("cancel")
+
+    def end_after_step(self) -> None:
+        """Let the running turn finish its step and no turn begin another: it can be resumed in another process."""
+        self._control.is_ending = True
+
+    async def start(self) -> list[Event]:
+        """Begin or resume the main lane before the first turn, so that the context holds what a request begins with.
+
+        Return the events of that.
+        """
+        return [event_ async for event_ in self.act(_do_nothing)]
 
     def passed_limit(self) -> NexusError | None:
         """Return the error of a time limit that has passed while the turn still runs. For any thread."""
