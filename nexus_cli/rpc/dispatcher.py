@@ -24,7 +24,7 @@ from nexus_cli.core.event import (
     TurnEnd,
 )
 from nexus_cli.core.wire import canonical
-from nexus_cli.rpc.approvals import ClientApprover, question_id
+from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value

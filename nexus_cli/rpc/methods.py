@@ -14,7 +14,7 @@ from typing import Any
 from nexus_cli import __version__
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
-from nexus_cli.rpc.approvals import ANSWERS
+from nexus_cli.rpc.client_approver import ANSWERS
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES
 from nexus_cli.rpc.jsonrpc import (
     BUSY,

@@ -22,7 +22,7 @@ from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.ledger import RUN, Ledger
-from nexus_cli.rpc.approvals import ClientApprover
+from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.session.available_models import resolve_alias, unnamed_model
 from nexus_cli.session.factory import make_provider, open_session
