@@ -12,6 +12,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.paths import defaults_dir, places, private_dir, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -185,15 +186,16 @@ class AgentPool:
         )  # fmt: skip
         approver = ClientApprover()
         session = open_session(
-            options, settings, approver=approver, provider=provider, ledger=self._shared_ledger(options)
-        )
+            options, settings, approver=approver, provider=provider, ledger=self._shared_ledger(options),
+            workers=SessionWorkers,
+        )  # fmt: skip
         dispatcher = AgentDispatcher(session, session.context, approver=approver)
         try:
             begun = await session.start()
         except BaseException:
             await session.aclose()
             raise
-        for event in (*map(Notice, (*settings.notices, *lines, *session.take_notices())), *begun):
+        for event in (*map(Notice, (*lines, *session.take_notices())), *begun):
             dispatcher.publish(event)
         return Agent(name, session, dispatcher)
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, assert_never, cast, runtime_checkable
+from typing import Any, assert_never, cast
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
@@ -19,6 +19,7 @@ from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
+from nexus_cli.core.services import StartLog
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.approvals import (
     CONFIRM,
@@ -33,6 +34,7 @@ from nexus_cli.session.call_permission import CallPermission, Permission
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (
+    ASSESSMENT,
     CHANGES,
     Refusal,
     RunHistory,
@@ -75,18 +77,6 @@ ERRORS = 2
 """Calls in a row that could not run, from which on the model gets a notice."""
 
 
-@runtime_checkable
-class StartLog(Protocol):
-    """Records which calls began to run, across processes."""
-
-    def record_start(self, call_id: str, name: str) -> None:
-        """Record, before the tool runs."""
-
-    def was_started(self, call_id: str) -> bool:
-        """True if the call ever began to run."""
-        ...
-
-
 class ApprovalDeferred(Exception):
     """The person deferred an approval: the turn ends with the call open."""
 
@@ -121,6 +111,8 @@ class Dispatcher:
     """Partial output of cancelled calls."""
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
+    assessed: Limits = field(default_factory=Limits)
+    """What the turn's assessment restricts."""
     errors: int = 0
     """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
     _began: int = -1
@@ -151,9 +143,10 @@ class Dispatcher:
     def run_limits(self, lane_state: LaneState) -> RunLimits:
         """Return what the limits in force allow the next step of the lane; signals count where they bind."""
         lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
-        counted = self.signals or limits.is_one_step or limits.max_iterations is not None
+        bound = limits & self.assessed
+        counted = self.signals or bound.is_one_step or bound.max_iterations is not None
         run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
-        layers, now = [("run", limits)], Signals()
+        layers, now = [("run", limits), (ASSESSMENT, self.assessed)], Signals()
         if self.signals:
             acted = {call.name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
@@ -198,8 +191,11 @@ class Dispatcher:
     def settle_open(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
-            text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
-            self._not_run(lane_state, call, text)
+            if self.starts.was_started(call.id):
+                result = self._recovered(call, self.registry.get(call.name))
+                self._append(lane_state, call, result, result.text, 0.0)
+            else:
+                self._not_run(lane_state, call, NOT_RUN)
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
@@ -277,13 +273,18 @@ class Dispatcher:
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
         if self.starts.was_started(call.id) and call.id not in self.here:
-            return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+            return self._recovered(call, tool)
         if call.raw:
             return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
         checked, problems = check_arguments(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         return checked
+
+    def _recovered(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Return the result of a call that an earlier process began."""
+        found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
+        return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
 
     def _tool_context(self, lane_state: LaneState, call: ToolCall, targets: Mapping[str, Path]) -> ToolContext:
         return ToolContext(

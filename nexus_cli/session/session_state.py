@@ -28,6 +28,7 @@ from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
 from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending
+from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -49,6 +50,8 @@ class SessionState:
     ledger: Ledger | None = None
     options: Options | None = None
     """Options with which the session was opened."""
+    workers: WorkerSlot | None = None
+    """None: nothing can be handed over."""
     shares: bool = False
     """True if ledger and provider belong to others as well: they stay open."""
 

@@ -163,7 +163,7 @@ def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signa
 
 
 def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage) -> None:
-    place.script({"default": {**SLOW["default"], "pace": 0.01}})  # not over before it is looked at
+    place.script({"default": {**SLOW["default"], "pace": 0.02}})  # not over before it is looked at
     assert place.warm
     warm = place.warm.known()["pid"]  # to ask for it takes a program, which may last as long as the answer
     earlier = set(descendants(place, warm))
