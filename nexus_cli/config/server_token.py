@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,14 +17,17 @@ UNIX = "unix:"
 
 
 def token_file(url: str) -> Path:
-    """Return the file with the token of the server at `url` (`http://HOST:PORT` or `unix:PATH`)."""
-    name = url
-    if not url.startswith(UNIX):
+    """Return the file with the token of the server at `url` (`http://HOST:PORT` or `unix:PATH`): `HOST-PORT.token`,
+    `NAME-HASH.token` of a socket file."""
+    if url.startswith(UNIX):
+        path = url.removeprefix(UNIX)
+        plain = re.sub(r"[^A-Za-z0-9.]+", "-", os.path.basename(path))[:60]
+        name = f"{plain}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
+    else:
         parts = urlsplit(url)
-        host = parts.hostname or ""
-        name = f"{'127.0.0.1' if host == 'localhost' else host}:{parts.port or 80}"
-    plain = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")[-60:]
-    return places().data / "serve" / f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.token"
+        host = "127.0.0.1" if parts.hostname == "localhost" else str(parts.hostname)
+        name = f"{host.replace(':', '-')}-{parts.port or 80}"
+    return places().data / "serve" / f"{name}.token"
 
 
 def store_token(url: str, token: str) -> Path:

@@ -51,6 +51,7 @@ class AgentDispatcher:
         self.context = context or session.context
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
+        session.state.lane_state.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
         self._ending = False
 

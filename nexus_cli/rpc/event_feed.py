@@ -18,7 +18,7 @@ from nexus_cli.session.event_json import EventNumbers
 
 MOST_EVENTS = 2_000
 MOST_BYTES = 1 << 20
-"""What a feed keeps for listeners that come back, and what may wait for one listener."""
+"""What a feed keeps for listeners that come back. Twice as much may wait for one listener."""
 GAP = "gap"
 """Type of the event in the place of events that are no longer kept: from `first` to `last`."""
 CUT = "cut"
@@ -52,10 +52,9 @@ class BoundedQueue:
         self.size -= len(item.data)
         return item
 
-    @property
-    def is_full(self) -> bool:
-        """True if it holds more than it may; one event alone may be larger."""
-        return len(self.items) > MOST_EVENTS or (self.size > MOST_BYTES and len(self.items) > 1)
+    def is_beyond(self, times: int = 1) -> bool:
+        """True if it holds more than so many times what a feed keeps; one event alone may be larger."""
+        return len(self.items) > MOST_EVENTS * times or (self.size > MOST_BYTES * times and len(self.items) > 1)
 
 
 class Listener:
@@ -73,7 +72,7 @@ class Listener:
             return
         self._queue.append(item)
         self._news.set()
-        if self._queue.is_full:
+        if self._queue.is_beyond(2):
             self._cut_off = self._ended = True
             self._queue = BoundedQueue()
 
@@ -116,7 +115,7 @@ class EventFeed:
         """Number an event, keep it, and hand it to every listener."""
         item = feed_item(self._numbers.line(kind, value))
         self._kept.append(item)
-        while self._kept.is_full:
+        while self._kept.is_beyond():
             self._kept.popleft()
         for listener in self._listeners:
             listener.put(item)

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from nexus_cli.core.wire import json_text
 from nexus_cli.rpc.dispatcher import AgentDispatcher
-from nexus_cli.rpc.event_feed import CUT, MOST_EVENTS, FeedItem, Listener
+from nexus_cli.rpc.event_feed import CUT, FeedItem, Listener
 from nexus_cli.rpc.jsonrpc import (
     INTERNAL_ERROR,
     CallBatch,
@@ -223,7 +223,7 @@ class RpcServer:
                 data = b"".join(map(_event_text, items)) or b": keep-alive\n\n"
                 await _write(request, response.write(data))
             if listener.is_cut_off:
-                why = f"more than {MOST_EVENTS} events or too many bytes were not read; Last-Event-ID resumes"
+                why = "too many events were not read; Last-Event-ID resumes"
                 last = json_text({"v": 1, "type": CUT, "why": why}, escaped=False).encode()
                 await _write(request, response.write(b"data: " + last + b"\n\n"))
             await _write(request, response.write_eof())

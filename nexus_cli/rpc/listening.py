@@ -19,9 +19,8 @@ LONGEST_PATH = 100
 def bind_address(host: str, port: int) -> socket.socket:
     """Return a listening socket on `host`; port 0: any that is free. Raise `NexusError("config", ...)`."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
         made = socket.socket(family, kind, protocol)
         try:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -6,12 +6,14 @@ of `PoolMethods`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nexus_cli import __version__
+from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.rpc.client_approver import ANSWERS
@@ -254,7 +256,7 @@ class PoolMethods:
             raise RpcError(BUSY, "the server is stopping")
         if "\0" in cwd:
             raise RpcError(INVALID_PARAMS, "cwd has a character that no path can have")
-        folder = self._folder / Path(cwd).expanduser()
+        folder = self._folder / os.path.expanduser(replace_surrogates(cwd))
         made = await self.pool.create(agent_id, AgentConfig("", system_prompt, model, allow, folder, recipe))
         return {"agent_id": made.agent_id, "session": made.session.id}
 

@@ -172,7 +172,7 @@ class AgentPool:
 
     async def _make(self, name: str, config: AgentConfig) -> Agent:
         folder = Path(os.path.realpath(config.cwd or self.shared.cwd or Path.cwd()))
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists")
         settings = self.shared.config or _settings_in(folder)
         prompt, lines = config.system_prompt, tuple[str, ...]()
