@@ -227,8 +227,8 @@ def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
 def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
     """Return the sessions of `project` that were used last, with their titles, the newest first.
 
-    Leave out session `without`, its ancestors, whom it works for, and their forks, and sessions without a name whose first message the
-    person did not type (they have a memo `trigger`).
+    Leave out session `without`, its ancestors, those that it works for, and their forks; and sessions without a name
+    whose first message the person did not type (they have a memo `trigger`).
     """
     rows = db.all(
         """WITH RECURSIVE up (id) AS (

@@ -30,6 +30,7 @@ from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -191,7 +192,7 @@ class AgentPool:
         )  # fmt: skip
         dispatcher = AgentDispatcher(session, session.context, approver=approver)
         try:
-            begun = await session.start()
+            begun = [event async for event in session.act(_do_nothing)]
         except BaseException:
             await session.aclose()
             raise
@@ -223,6 +224,10 @@ class AgentPool:
     def _shared_provider(self, settings: Settings) -> Provider:
         self._provider = self._provider or make_provider(settings)
         return self._provider
+
+
+async def _do_nothing(state: SessionState) -> None:
+    """Begin the main lane, as every act of a session does, so that the context holds what a request begins with."""
 
 
 def _settings_in(folder: Path) -> Settings:

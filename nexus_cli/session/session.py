@@ -53,10 +53,6 @@ ENDS = 16
 """Turns that may end before the result of the first one is read."""
 
 
-async def _do_nothing(state: SessionState) -> None:
-    """Leave a session as it is."""
-
-
 class Session:
     """One conversation with its model, tools and log."""
 
@@ -143,7 +139,11 @@ class Session:
 
     def set_level(self, level: str) -> None:
         """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
-        it; also those that the person is being asked about."""
+        it; also those that the person is being asked about.
+
+        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
+        """
+        self.state.dispatcher.permission.refuse_unguarded(level)
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
@@ -280,6 +280,10 @@ class Session:
         lane_state = self.state.lane_state
         return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
 
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""
+        return self.state.dispatcher.permission.mask_secrets(text)
+
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
         if run := read_run(command, output, 0):
@@ -328,13 +332,6 @@ class Session:
     def end_after_step(self) -> None:
         """Let the running turn finish its step and no turn begin another: it can be resumed in another process."""
         self._control.is_ending = True
-
-    async def start(self) -> list[Event]:
-        """Begin or resume the main lane before the first turn, so that the context holds what a request begins with.
-
-        Return the events of that.
-        """
-        return [event_ async for event_ in self.act(_do_nothing)]
 
     def passed_limit(self) -> NexusError | None:
         """Return the error of a time limit that has passed while the turn still runs. For any thread."""
@@ -413,6 +410,7 @@ class Session:
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()
+        dispatcher.permission.begin_turn()
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(lane_state, trigger))

@@ -7,20 +7,36 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.crew import Crew, Person, Reply, calls_made, content, crewed, doing, handing, of_worker, results, run
+from agents.crew import (
+    SETTINGS,
+    Crew,
+    Person,
+    Reply,
+    calls_made,
+    content,
+    crewed,
+    doing,
+    handing,
+    of_worker,
+    results,
+    run,
+)
 
 from nexus_cli.agents.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, Notice, StepStart, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.factory import open_session
 
 
 def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_path: Path) -> None:
@@ -274,6 +290,32 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
     assert [one.text for one in aside if isinstance(one, Notice)] == ["worker w1 finished: ONE"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
+
+
+def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> None:
+    async def slow(request: Request) -> str:
+        await asyncio.sleep(60)
+        return ""
+
+    crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "wait": False})})
+    session = crewed(crew, tmp_path, interactive=True)
+
+    async def talk() -> None:
+        assert session.state.options is not None
+        again = replace(session.state.options, resume=session.id)
+        try:
+            async for _ in session.run("root"):
+                pass
+            with pytest.raises(NexusError, match="w1 works for it"):
+                open_session(session.state.options, SETTINGS, approver=None, earlier=session)
+            same = open_session(again, SETTINGS, approver=None, earlier=session, workers=SessionWorkers)
+            assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None
+            await same.workers.aclose()
+            assert same.workers.running() == []
+        finally:
+            await session.aclose()
+
+    asyncio.run(talk())
 
 
 def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
