@@ -27,6 +27,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, REFUSED, TURN_FAILED, RpcError
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import PARTIAL
@@ -37,6 +38,8 @@ MOST_WAITING = 16
 """Messages of one agent that may wait for their turn."""
 MOST_MESSAGES = 1_000
 """Messages in one answer."""
+STOP_SECONDS = 5.0
+"""Seconds that a turn may take to stop."""
 STOPPING = "the server is stopping"
 
 
@@ -91,8 +94,13 @@ class AgentDispatcher:
     def _begin(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._works.add(task)
-        task.add_done_callback(self._works.discard)
+        task.add_done_callback(self._end_work)
         return task
+
+    def _end_work(self, task: asyncio.Task[Any]) -> None:
+        self._works.discard(task)
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self.publish(Notice(report_bug(bug).message))
 
     def _check_room(self) -> None:
         if self._ending:
@@ -101,6 +109,13 @@ class AgentDispatcher:
             raise RpcError(BUSY, f"{MOST_WAITING} messages wait for this agent already")
 
     async def _turn(self, content: str, own: _Numbered | None, ahead: int) -> dict[str, Any]:
+        try:
+            return await self._run_turn(content, own, ahead)
+        finally:
+            if own is not None:
+                own.listener.end()
+
+    async def _run_turn(self, content: str, own: _Numbered | None, ahead: int) -> dict[str, Any]:
         if ahead:
             self._publish(Notice(f"queued behind {ahead} message{'s' if ahead > 1 else ''}", warning=False), own)
         ended: Outcome | None = None
@@ -115,7 +130,6 @@ class AgentDispatcher:
         self.feed.add("result", result)
         if own is not None:
             own.add("result", result)
-            own.listener.end()
         return result
 
     def publish(self, event: Event) -> None:
@@ -188,12 +202,15 @@ class AgentDispatcher:
     # -- the end -----------------------------------------------------------------------------------------------
 
     async def finish_step(self, seconds: float) -> None:
-        """Let the running turn finish its step, at most so many seconds, and no other begin."""
+        """Let the running turn finish its step and no other begin; stop it after so many seconds."""
         self._ending = True
         self.session.end_after_step()
         self.approver.end()
-        if self._works:
-            await asyncio.wait(list(self._works), timeout=seconds)
+        for limit in (seconds, STOP_SECONDS):
+            if self._works:
+                await asyncio.wait(list(self._works), timeout=limit)
+            if self._works:
+                self.session.cancel()
 
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""

@@ -156,7 +156,7 @@ class AgentPool:
             prepare()
 
     async def finish_steps(self, seconds: float) -> None:
-        """Let running turns finish their step, at most so many seconds, and no other begin."""
+        """Let running turns finish their step and no other begin; stop them after so many seconds."""
         await asyncio.gather(*(agent.dispatcher.finish_step(seconds) for agent in self.list()))
 
     def _free_id(self, wanted: str) -> str:

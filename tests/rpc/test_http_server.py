@@ -288,6 +288,29 @@ async def test_at_the_end_the_running_turn_finishes_its_step_and_nothing_else_be
         assert agent.session.is_open()
 
 
+async def test_a_step_that_does_not_end_is_stopped_and_its_caller_told(tmp_path: Path) -> None:
+    provider = Answering(gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        turn = asyncio.create_task(served.post(_send("go")))
+        await until(lambda: provider.asked)
+        await served.pool.finish_steps(0.1)
+        assert (await turn)[1]["error"]["data"]["kind"] == "aborted"
+
+
+async def test_a_bug_in_a_turn_ends_its_stream_and_the_agent_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        with monkeypatch.context() as broken:
+            broken.setattr("nexus_cli.session.session.Session.result", lambda self, outcome: 1 // 0)
+            events = [event async for event in served.client.stream("a", "hi")]
+            assert events[-1]["type"] == "turn.end"
+            assert (await served.error(_send("hi")))[0] == -32603
+        assert (await served.client.send("a", "hi"))["text"] == "echo hi"
+
+
 def _send(content: str) -> str:
     params = {"agent_id": "a", "content": content}
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "send", "params": params})
