@@ -26,7 +26,7 @@ def token_file(url: str) -> Path:
     else:
         parts = urlsplit(url)
         host = "127.0.0.1" if parts.hostname == "localhost" else str(parts.hostname)
-        name = f"{host.replace(':', '-')}-{parts.port or 80}"
+        name = f"{host.replace(':', '_')}-{parts.port or 80}"
     return places().data / "serve" / f"{name}.token"
 
 

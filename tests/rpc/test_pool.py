@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -173,3 +175,12 @@ async def test_destroy_stops_the_turn_and_the_session_goes_on_elsewhere(tmp_path
         log = ledger.log(agent.session.id)
         assert [entry.message.content for entry in log.read(1, 1)] == ["forever"]
         assert ledger.hold(agent.session.id), "its lock is free"
+
+
+def test_a_plain_session_loads_nothing_of_this_room() -> None:
+    code = (
+        "import sys, nexus_cli.cli.run_turn, nexus_cli.cli.run_repl\n"
+        "print([name for name in sys.modules if name.startswith(('nexus_cli.rpc', 'nexus_cli.client', 'aiohttp'))])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
