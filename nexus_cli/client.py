@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -28,7 +29,7 @@ class CallError(Exception):
 
 
 class Client:
-    """A connection to a server. Use `async with`, or `aclose` it."""
+    """A connection to a server. Use `async with`, or `aclose` it. `ConnectionError` where the server is not there."""
 
     def __init__(self, url: str, token: str) -> None:
         """`url` is what `nexus serve` prints: `http://HOST:PORT` or `unix:PATH`."""
@@ -85,11 +86,12 @@ class Client:
     async def stream(self, agent_id: str, content: str) -> AsyncIterator[dict[str, Any]]:
         """Run a turn and yield its events, the last of them the result."""
         body = self._request("send", {"agent_id": agent_id, "content": content})
-        async with self._connect().post(
-            f"{self._base}/rpc", json=body, headers={"Accept": "text/event-stream"}, timeout=_STREAM
-        ) as response:
-            async for event in _events(response):
-                yield event
+        with _connection_errors():
+            async with self._connect().post(
+                f"{self._base}/rpc", json=body, headers={"Accept": "text/event-stream"}, timeout=_STREAM
+            ) as response:
+                async for event in _events(response):
+                    yield event
 
     async def steer(self, agent_id: str, content: str) -> None:
         """Say something to the running turn."""
@@ -123,20 +125,28 @@ class Client:
         """End the server; running turns finish their step."""
         await self.call("shutdown")
 
-    async def events(self, agent_id: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Yield the events of an agent from now on, or those behind the event with the number `after`."""
+    async def events(
+        self, agent_id: str, after: int | None = None, opened: Callable[[], object] = lambda: None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events of an agent from now on, or those behind the event with the number `after`.
+
+        `opened` is called when the server has begun: no later event is missed.
+        """
         headers = {"Last-Event-ID": str(after)} if after is not None else {}
-        async with self._connect().get(
-            f"{self._base}/agents/{agent_id}/events", headers=headers, timeout=_STREAM
-        ) as response:
-            async for event in _events(response):
-                yield event
+        with _connection_errors():
+            async with self._connect().get(
+                f"{self._base}/agents/{agent_id}/events", headers=headers, timeout=_STREAM
+            ) as response:
+                opened()
+                async for event in _events(response):
+                    yield event
 
     async def call(self, method: str, **params: Any) -> Any:
         """Return the result of any method. A parameter that is None is not sent."""
         given = {name: value for name, value in params.items() if value is not None}
-        async with self._connect().post(f"{self._base}/rpc", json=self._request(method, given)) as response:
-            return _result(await _answer(response))
+        with _connection_errors():
+            async with self._connect().post(f"{self._base}/rpc", json=self._request(method, given)) as response:
+                return _result(await _answer(response))
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -158,6 +168,15 @@ class Client:
 
 
 _STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+
+
+@contextmanager
+def _connection_errors() -> Iterator[None]:
+    """Raise `ConnectionError` for whatever the HTTP library says of a connection."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
 
 
 async def _answer(response: aiohttp.ClientResponse) -> Any:

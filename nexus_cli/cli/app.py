@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -120,6 +120,12 @@ def root(
     no_save: NoSave = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    connect: Annotated[
+        str, typer.Option(metavar="URL", help="Talk to an agent of nexus serve; -r names one of them.")
+    ] = "",
+    token_file: Annotated[
+        str, typer.Option(metavar="PATH", help="The token for --connect; default: that of a server of yours.")
+    ] = "",
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> int | None:
     """A coding agent for the terminal whose context you can see, trust and afford.
@@ -132,6 +138,12 @@ def root(
     shared = SharedOptions(
         model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree
     )
+    if connect:
+        if context.invoked_subcommand:
+            raise NexusError("usage", "--connect and a command", "it begins a conversation", "Omit the command")
+        from nexus_cli.cli.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
+
+        return run_remote(connect, token_file, shared)
     if context.invoked_subcommand == "ask":
         context.obj = shared
         return None

@@ -183,7 +183,7 @@ class AgentPool:
         provider = self._shared_provider(settings)
         options = Options(
             folder, self._model(config, settings), effort=settings.effort, recipe=config.recipe, front=RUN,
-            allow=self._level(config, settings), interactive=True, system_prompt=prompt,
+            allow=self._level(config, settings), allow_from="server", interactive=True, system_prompt=prompt,
         )  # fmt: skip
         approver = ClientApprover()
         session = open_session(
@@ -205,12 +205,16 @@ class AgentPool:
         made = resolve_alias(named, settings) if named else unnamed_model(os.environ, settings)
         return made or ("model" if self.shared.provider is not None else "")
 
-    def _level(self, config: AgentConfig, settings: Settings) -> str:
-        """Return the level of an agent: what it asks for, and never more than the pool or the settings allow."""
+    def _level(self, config: AgentConfig, settings: Settings) -> str | None:
+        """Return the level of an agent: what it asks for, and never more than the pool allows, else the settings and a
+        trusted project. None if neither the agent nor the pool names one: the settings apply."""
         if config.allow is not None and config.allow not in LEVELS:
             raise NexusError("usage", f"level {config.allow[:80]!r}", f"it is one of {', '.join(LEVELS)}")
-        ceiling = Limits(allow=self.shared.allow or settings.allow or "read")
-        return str((ceiling & Limits(allow=config.allow)).allow)
+        if config.allow is None and self.shared.allow is None:
+            return None
+        own = Limits(allow=settings.allow or "read") & Limits(allow=settings.project.allow)
+        ceiling = own if self.shared.allow is None else Limits(allow=self.shared.allow)
+        return (ceiling & Limits(allow=config.allow)).allow
 
     def _shared_ledger(self, options: Options) -> Ledger:
         if self._ledger is None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import PurePath
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
@@ -32,6 +34,47 @@ def to_json_value(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [to_json_value(item) for item in value]
     return str(value) if isinstance(value, PurePath | datetime) else value
+
+
+_KINDS: Mapping[str, type] = {one.kind: one for one in get_args(Event)}
+_BY_ANSWER: Mapping[str, type] = {name: answer for answer, name in _ANSWERS.items()}
+
+
+def read_event(line: Mapping[str, Any]) -> Event | None:
+    """Return the event of an object that `event_value` and `EventNumbers` made; None for a type that is not known.
+
+    Raises `KeyError`, `TypeError` or `ValueError` where fields are missing or of another kind.
+    """
+    found = _KINDS.get(str(line["type"]))
+    if found is None or found is AgentEvent:
+        return None
+    event: Event = _read_value(found, line)
+    if "agent" in line and "lane" in line:
+        return AgentEvent(str(line["agent"]), str(line["lane"]), event)
+    return event
+
+
+def _read_value(kind: Any, value: Any) -> Any:
+    """Return the value of type `kind` that `to_json_value` made `value` of."""
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
+        hints = _field_types(kind)
+        made = {f.name: _read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
+        return kind(**made)
+    if isinstance(kind, UnionType):
+        if value is None or not parts:
+            return value
+        answer = isinstance(value, Mapping) and set(parts) == set(_ANSWERS)
+        return _read_value(_BY_ANSWER[value["answer"]] if answer else parts[0], value)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        each = parts[:1] * len(value) if Ellipsis in parts else parts
+        return tuple(_read_value(*pair) for pair in zip(each, value, strict=True))
+    return value
+
+
+@cache
+def _field_types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def failure_result(error: NexusError) -> dict[str, Any]:

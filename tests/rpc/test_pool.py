@@ -15,6 +15,7 @@ from rpc.serving import MODEL, SETTINGS, Answering, until
 from nexus_cli.config.paths import places
 from nexus_cli.context import ContextConfig, ContextManager, PromptLoader
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc.dispatcher import Dispatcher
 from nexus_cli.rpc.jsonrpc import RpcError
@@ -138,20 +139,27 @@ async def test_what_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("pool_level", "settings_level", "asked", "given"),
+    ("pool_level", "settings_level", "project_level", "asked", "given"),
     [
-        (None, "read", None, "read"),
-        (None, "read", "all", "read"),
-        (None, "run", "edit", "edit"),
-        ("run", "read", None, "run"),
-        ("run", "all", "all", "run"),
-        ("all", "read", "run", "run"),
+        (None, "read", None, None, "read"),
+        (None, "read", None, "all", "read"),
+        (None, "run", None, "edit", "edit"),
+        (None, "run", "read", None, "read"),
+        (None, "run", "read", "all", "read"),
+        ("run", "read", None, None, "run"),
+        ("run", "all", "read", "all", "run"),
+        ("all", "read", None, "run", "run"),
     ],
 )
 async def test_no_agent_may_do_more_than_its_pool(
-    tmp_path: Path, pool_level: str | None, settings_level: str, asked: str | None, given: str
+    tmp_path: Path,
+    pool_level: str | None,
+    settings_level: str,
+    project_level: str | None,
+    asked: str | None,
+    given: str,
 ) -> None:
-    settings = replace(SETTINGS, allow=settings_level)
+    settings = replace(SETTINGS, allow=settings_level, project=Limits(allow=project_level))
     pool = AgentPool(SharedComponents(provider=Answering(), config=settings, cwd=tmp_path, allow=pool_level))
     agent = await pool.create(config=AgentConfig(allow=asked))
     assert agent.session.state.limits.allow == given
