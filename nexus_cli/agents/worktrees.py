@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.agents.git_commands import Git, GitError, failure
-from nexus_cli.agents.make_worktree import fill_worktree, find_git, list_files, prepare_record, read_source
+from nexus_cli.agents.make_worktree import (
+    STAGED,
+    ProjectFiles,
+    fill_worktree,
+    find_git,
+    list_files,
+    prepare_record,
+    read_source,
+)
 from nexus_cli.agents.snapshot_store import ChangeCounts, SnapshotStore
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
@@ -183,12 +191,12 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
         why = f"{place} is there, and the record of it is not"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
     source = read_source(project_root)
-    if record is not None:
-        # Nobody can have worked in one that was never made to its end.
-        kept = _delete(record, with_branch=not record.base)
-        if record.base:
-            branch = f"; branch {kept} keeps its commits" if kept else ""
-            notices.append(f"the folder of worktree {name} was deleted: it is made again{branch}")
+    for half in (one for one in read_records(folder) if not one.base):  # its process was killed
+        _discard(half.folder)
+    if record is not None and record.base:
+        kept = _delete(record, with_branch=False)
+        branch = f"; branch {kept} keeps its commits" if kept else ""
+        notices.append(f"the folder of worktree {name} was deleted: it is made again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
     except BaseException:
@@ -263,6 +271,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     files = list_files(git)
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
+    kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
     tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     head = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
     tips = [one for one in (head, tip) if one]
@@ -386,6 +395,17 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
             yield from (os.fsdecode(one) for one in files if one not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
+
+
+def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[bytes]:
+    """Return the paths whose content is staged in a worktree and is in no file and no commit: it was staged there."""
+    before = {entry.split(b" ", 2)[1] for entry in (record.home / STAGED).read_bytes().split(b"\0")[:-1]}
+    found = {entry.partition(b"\t")[2] for entry in files.staged if entry.split(b" ", 2)[1] not in before}
+    query = ("--name-only", "--ignore-submodules", "-z")
+    for command in (("diff-files", *query), ("diff-index", "--cached", *query, "HEAD")):
+        if found:
+            found &= set(git.run(*git.without_filters(), *command).split(b"\0"))
+    return sorted(found)
 
 
 def _has_entries(folder: Path, path: bytes) -> bool:

@@ -315,3 +315,14 @@ def test_a_file_that_moved_into_a_folder_of_its_name_arrives(project: Path) -> N
 
     result, record = applied(project, move)
     assert not result.conflicts and read_tree(project) == read_tree(record.folder)
+
+
+def test_a_commit_with_later_work_over_it_is_applied_whole(project: Path) -> None:
+    def work(folder: Path) -> None:
+        edit(2, "first")(folder)
+        git(folder, "commit", "-qam", "first")
+        edit(2, "second")(folder)
+
+    result, record = applied(project, work)
+    assert not result.conflicts and "second" in (project / "app.py").read_text()
+    assert "commits were" in remove_worktree(record)
