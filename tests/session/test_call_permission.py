@@ -617,6 +617,15 @@ def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: 
     assert "[sandbox: " in results(events)[0].text
 
 
+def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(project: Path) -> None:
+    for number in range(30):
+        (project / f"d{number}").mkdir()
+    command = ("bash", {"command": "for d in d*; do echo evil > $d/AGENTS.md; done"})
+    text = results(say(opened(project, command, allow="run"), "go")[0])[0].text
+    assert not list(project.glob("d*/AGENTS.md"))
+    assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: 10 more protected places" in text
+
+
 def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path) -> None:
     keep, look = ("bash", {"command": "echo kept > $TMPDIR/a; echo $TMPDIR"}), ("bash", {"command": "cat $TMPDIR/a"})
 
