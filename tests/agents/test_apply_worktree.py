@@ -13,7 +13,8 @@ from agents.repository import git, make_project, put_link, read_tree
 
 from nexus_cli.agents import apply_worktree as applying
 from nexus_cli.agents.apply_worktree import ApplyResult, apply_worktree
-from nexus_cli.agents.worktrees import enter_worktree, inspect_worktree, make_worktree, remove_worktree
+from nexus_cli.agents.inspect_worktree import inspect_worktree
+from nexus_cli.agents.worktrees import enter_worktree, make_worktree, remove_worktree
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from agents.repository import git, make_project, put_link, read_tree
 
+from nexus_cli.agents.inspect_worktree import inspect_worktree
 from nexus_cli.agents.worktrees import (
     check_name,
     describe_worktree,
     diff_worktree,
     enter_worktree,
     find_worktree_of,
-    inspect_worktree,
     list_worktrees,
     make_worktree,
     remove_worktree,
