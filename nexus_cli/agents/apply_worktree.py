@@ -138,7 +138,7 @@ def _apply(record: WorktreeRecord) -> ApplyResult:
         planner = _Planner(record, blobs, Path(folder))
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
         # What goes makes room for what comes: a file may become a folder, and the other way round.
-        steps.sort(key=lambda step: step.result.mode != MISSING)
+        steps.sort(key=lambda step: (step.result.mode != MISSING, step.seen.mode in (FOLDER, BLOCKED)))
         try:
             for step in steps:
                 if _take_step(planner, step, blobs, result):

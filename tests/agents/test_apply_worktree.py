@@ -327,3 +327,15 @@ def test_a_commit_with_later_work_over_it_is_applied_whole(project: Path) -> Non
     result, record = applied(project, work)
     assert not result.conflicts and "second" in (project / "app.py").read_text()
     assert "commits were" in remove_worktree(record)
+
+
+def test_a_file_takes_the_place_of_a_folder_out_of_which_a_changed_one_moved(project: Path) -> None:
+    (project / "box").mkdir()
+    (project / "app.py").rename(project / "box/app.py")
+    record, _ = make_worktree(project, "fix")
+    (record.folder / "box/app.py").rename(record.folder / "moved.py")
+    (record.folder / "box").rmdir()
+    put("box", "x")(record.folder)
+    (project / "box/app.py").write_text((project / "box/app.py").read_text() + "mine\n")
+    assert not apply_worktree(record).conflicts
+    assert (project / "box").read_text() == "x" and (project / "moved.py").read_text().endswith("mine\n")
