@@ -460,3 +460,11 @@ def test_files_that_a_sparse_checkout_leaves_out_are_not_deleted(project: Path) 
     git(record.folder, "commit", "-qam", "work")
     assert git(record.folder, "show", "--stat", "--format=").strip().startswith("app.py |")
     assert b"data.bin" not in diff_worktree(record)
+
+
+def test_a_store_holds_nothing_that_the_repository_has(project: Path) -> None:
+    (project / "large.bin").write_bytes(os.urandom(1 << 20))
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "large")
+    record = made(project)
+    assert sum(path.stat().st_size for path in record.store.rglob("*") if path.is_file()) < 20_000
