@@ -329,6 +329,10 @@ class Session:
         """Stop the running turn or act; finished work is kept, open calls are settled, and what waits comes next."""
         self._control.stop("cancel")
 
+    def end_after_step(self) -> None:
+        """Let the running turn finish its step and no turn begin another: it can be resumed in another process."""
+        self._control.is_ending = True
+
     def passed_limit(self) -> NexusError | None:
         """Return the error of a time limit that has passed while the turn still runs. For any thread."""
         deadline = self._control.deadline
