@@ -227,6 +227,34 @@ def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path
     assert said.text.endswith("heard") and 0 < worker.scope.timeout <= 0.5, "0 would be none"
 
 
+def test_workers_without_end_leave_their_session_a_step(tmp_path: Path) -> None:
+    behind = [{"task": f"TASK {number}", "wait": False} for number in range(50)]
+    crew = Crew({"TASK": doing("x"), "root": handing(*behind)})
+    events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=30)), "root")
+    assert "nothing is left for a worker" in results(events)[-1]
+    assert outcome.ok, outcome.error
+
+
+def test_workers_that_let_their_own_go_on_do_not_wait_for_each_others_place(tmp_path: Path) -> None:
+    both, heard = asyncio.Event(), list[str]()
+
+    async def middle(request: Request) -> Any:
+        if "AGAIN" in content(request):
+            heard.append("")
+            if len(heard) == 2:
+                both.set()
+            await asyncio.wait_for(both.wait(), 10)
+            return [("agents", {"action": "steer", "agent": "", "text": "more"})]
+        return "told" if calls_made(request) else [("agent", {"task": "LEAF", "recipe": "lasting"})]
+
+    again = [("agents", {"action": "steer", "agent": name, "text": "AGAIN"}) for name in ("w1", "w2")]
+    tasks = [[("agent", {"task": f"MIDDLE {number}", "recipe": "lasting"})] for number in (1, 2)]
+    crew = Crew({"LEAF": doing("leaf"), "MIDDLE": middle, "root": doing(*tasks, again, "over")})
+    limits = Limits(max_steps=100, sub_agent_budget=2, timeout=20)
+    _, outcome = run(crewed(crew, tmp_path, limits=limits), "root")
+    assert outcome.ok and outcome.text == "over", outcome.error
+
+
 # Failures and kills
 
 
