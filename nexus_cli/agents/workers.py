@@ -18,10 +18,10 @@ from typing import Any
 from nexus_cli.agents.first_message import first_message
 from nexus_cli.agents.worker import (
     ENDED,
-    FAILED,
     FINISHED,
     STOPPED,
     UNKNOWN,
+    WAITING,
     Worker,
     WorkerApprover,
     list_lines,
@@ -30,7 +30,7 @@ from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, Event, Notice
+from nexus_cli.core.event import AgentEvent, Event, Notice, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
@@ -113,9 +113,7 @@ class SessionWorkers:
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
-        worker = Worker(
-            f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files)
-        )
+        worker = Worker(f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files))
         worker.scope = scope & self._reserve(worker, budget)
         if task.worktree:
             try:
@@ -150,7 +148,8 @@ class SessionWorkers:
 
     def _launch(self, worker: Worker, words: str | None) -> None:
         """Let a worker do its task, or (`words`) go on."""
-        worker.state = "waiting"
+        worker.state = WAITING
+        self._forward(worker, WorkerState(worker.to_json()))
         worker.running = asyncio.create_task(self._run(worker, words, self._spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
@@ -167,6 +166,7 @@ class SessionWorkers:
         finally:
             spending.settle(worker.id, worker.steps - steps, _difference(worker.usage, usage))
             self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
             if worker.in_background:
                 self._tell(worker)
 
@@ -175,6 +175,7 @@ class SessionWorkers:
         try:
             worker.session_id = session.id
             self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session) if words is None else words
             trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
             async with aclosing(session.run(trigger)) as events:
@@ -219,13 +220,11 @@ class SessionWorkers:
         self.session.state.lane_state.control.emit_aside(marked)
 
     def _tell(self, worker: Worker) -> None:
-        """Let the model and the person know that a worker in the background has ended."""
+        """Let the model know that a worker in the background has ended."""
         self._reports.put_nowait(worker)
         state = self.session.state
-        if state.options is not None and state.options.interactive:
+        if state.options is not None and state.options.has_more_turns:
             state.lane_state.notices.append(f"worker {worker.id} {worker.state}: `agents` reads its report")
-            notice = Notice(f"worker {worker.id} {worker.state}: {worker.title}", warning=worker.state == FAILED)
-            state.lane_state.control.emit_aside(notice)
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -270,8 +269,8 @@ class SessionWorkers:
         sessions = {one.session_id: one for one in self.all() if one.session_id}
         return self._workers.get(name) or sessions.get(name)
 
-    async def steer(self, worker: Worker, text: str) -> ToolResult:
-        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+    async def steer(self, worker: Worker, text: str, *, wait: bool = True) -> ToolResult:
+        """See `RunningWorkers`."""
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
         if worker.session is not None and worker.session.busy:
@@ -287,7 +286,10 @@ class SessionWorkers:
             worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & self._reserve(worker, Limits())
         except NexusError as error:
             return ToolResult(error=error.message, ran=False)
+        worker.in_background = not wait
         self._launch(worker, text)
+        if worker.in_background:
+            return ToolResult(f"{worker.id} goes on in the background.")
         return await self._wait(worker, lambda text: None)
 
     def _is_over(self, worker: Worker) -> bool:
@@ -378,4 +380,3 @@ def _last_words(log: LaneLog) -> tuple[str, bool]:
     message = newest[0].message
     broken = message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
     return message.content, not message.tool_calls and not broken
-

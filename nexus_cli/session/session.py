@@ -307,6 +307,10 @@ class Session:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
         self._control.waiting_texts = texts
 
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Hand `listener` what workers do while no turn runs."""
+        self._control.listener = listener
+
     def has_walls(self) -> bool:
         """True if commands can be confined here; blocks until that was tried. Safe to call from a thread."""
         return self.state.dispatcher.permission.has_walls()
@@ -422,9 +426,9 @@ class Session:
         lane_state.emit(event.TurnEnd(ended))
 
     async def _next_report(self) -> str:
-        """Wait for a worker in the background where nobody is there for whom the session goes on; "" without one."""
-        interactive = self.state.options is not None and self.state.options.interactive
-        return "" if interactive or self.workers is None else await self.workers.next_report()
+        """Wait for a worker in the background where the session ends with its turn; "" without one."""
+        has_more = self.state.options is not None and self.state.options.has_more_turns
+        return "" if has_more or self.workers is None else await self.workers.next_report()
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

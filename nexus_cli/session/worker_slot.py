@@ -17,14 +17,15 @@ class RunningWorkers(Workers, Protocol):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return each worker as a value, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
-        `tokens`, `cost_usd`, `changed`, `worktree`, `error`."""
+        `tokens`, `cost_usd`, `changed`, `worktree`, `error`, `call` (the id of the call that it came from)."""
         ...
 
     def find(self, name: str) -> Any:
         """Return the `Worker` of this id or session, or None."""
 
-    async def steer(self, worker: Any, text: str) -> ToolResult:
-        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+    async def steer(self, worker: Any, text: str, *, wait: bool = True) -> ToolResult:
+        """Say something to a worker that runs; let one go on that has ended, and return its report, or with `wait`
+        False that it goes on in the background."""
         ...
 
     def set_level(self, level: str) -> None:

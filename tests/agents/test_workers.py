@@ -16,7 +16,7 @@ from agents.crew import Crew, Person, Reply, calls_made, content, crewed, doing,
 from nexus_cli.agents.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
-from nexus_cli.core.event import AgentEvent, Notice, StepStart, TurnEnd
+from nexus_cli.core.event import AgentEvent, StepStart, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
@@ -38,8 +38,8 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
     first, second = results(events)
     assert first.startswith("[w1 · finished · 1 steps") and first.endswith("report on ONE")
     assert second.startswith("[w2 · finished") and second.endswith("report on TWO")
-    assert [type(one) for one in of_worker(events, "w1")][-1] is TurnEnd
-    assert {one.lane for one in events if isinstance(one, AgentEvent)} == {
+    assert [type(one) for one in of_worker(events, "w1")][-2:] == [TurnEnd, WorkerState]
+    assert {one.lane for one in events if isinstance(one, AgentEvent) and one.lane} == {
         one.id for one in _ledger_workers(_root_id())
     }
 
@@ -113,7 +113,7 @@ def test_a_worker_that_never_ends_is_stopped_at_its_limit_and_its_parent_goes_on
     limits: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     count = iter(range(10**6))
-    endless = lambda request: [("bash", {"command": f"sleep 0.01; echo {next(count)}"})]  # noqa: E731
+    endless = lambda request: [("bash", {"command": f"sleep 0.05; echo {next(count)}"})]  # noqa: E731
     crew = Crew({"ONE": endless, "root": handing({"task": "ONE", "limits": limits})})
     events, outcome = run(crewed(crew, tmp_path), "root")
     assert outcome.ok and outcome.text == "all is done"
@@ -221,7 +221,8 @@ def test_a_wrong_call_is_a_result_that_says_what_is_wrong(task: dict[str, Any], 
 # In the background, and the tool `agents`
 
 
-def test_a_run_that_nobody_watches_ends_only_when_its_workers_have_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, tmp_path: Path) -> None:
     async def slow(request: Request) -> str:
         await asyncio.sleep(0.05)
         return "the slow report"
@@ -231,7 +232,7 @@ def test_a_run_that_nobody_watches_ends_only_when_its_workers_have_reported(tmp_
             return [("agent", {"task": "ONE", "wait": False})]
         return "heard it" if "the slow report" in content(request) else "waiting"
 
-    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path), "root")
+    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=asks), "root")
     assert "w1 works in the background" in results(events)[0]
     assert outcome.text == "heard it" and outcome.steps == 3
 
@@ -250,17 +251,17 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
         return [("agent", {"task": "ONE", "wait": False})] if not calls_made(request) else f"saw {said[:400]}"
 
     aside: list[Any] = []
-    session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True)
+    session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True, front="chat")
 
     async def talk() -> tuple[list[Any], str]:
         ended = asyncio.Event()
 
         def listen(one: Any) -> None:
             aside.append(one)
-            if isinstance(one, Notice):
+            if _states([one])[-1:] == ["finished"]:
                 ended.set()
 
-        session.state.lane_state.control.listener = listen
+        session.listen(listen)
         try:
             first = [event async for event in session.run("root")]
             may_end.set()
@@ -272,7 +273,7 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
 
     first, report = asyncio.run(talk())
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
-    assert [one.text for one in aside if isinstance(one, Notice)] == ["worker w1 finished: ONE"]
+    assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
 
 
@@ -399,6 +400,11 @@ def test_after_a_kill_reports_are_there_and_a_running_worker_can_go_on(tmp_path:
     assert results(events, "agents")[0].endswith("went on")
     assert [role for role, _ in crew.seen] == ["root", "TWO", "root"]
     assert len(before) == len(_ledger_workers(root)) == 2
+
+
+def _states(events: list[Any]) -> list[str]:
+    """The states of workers that were told."""
+    return [one.event.worker["state"] for one in events if isinstance(getattr(one, "event", None), WorkerState)]
 
 
 async def _set(event: asyncio.Event) -> None:

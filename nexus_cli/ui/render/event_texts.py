@@ -80,6 +80,30 @@ def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
     return told
 
 
+AT_WORK = ("waiting", "running", "asking")
+"""States of a worker that has not ended."""
+LONGEST = 400
+"""Characters of a worker's task, error or line that are looked at."""
+
+
+def worker_figures(row: Value) -> list[str]:
+    """Return the steps, tokens and dollars of a worker, as far as there are any."""
+    steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
+    made = [plural(steps, "step")] if steps else []
+    made += [f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens"] if tokens else []
+    return made + ([short_dollars(cost)] if cost else [])
+
+
+def describe_worker(row: Value) -> str:
+    """Return the line for a worker that has begun or ended, where nothing is drawn; "" for one that waits."""
+    if row["state"] == "waiting":
+        return ""
+    if row["state"] in AT_WORK:
+        return f"{row['id']} started: {one_line(row['task'][:LONGEST])}"
+    facts = [f"{row['id']} {row['state']}", *worker_figures(row), format_duration(row["seconds"])]
+    return " · ".join(facts) + (f": {one_line(row['error'][:LONGEST])}" if row["error"] else "")
+
+
 MISSED_LEAST = 4096
 """Tokens below which a miss is not worth a line."""
 CACHED_LEAST = 1024
