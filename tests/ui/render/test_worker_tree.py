@@ -1,4 +1,4 @@
-"""Workers while they run and when they are done: a line each, at any width, apart from what the session's model says."""
+"""Workers while they run and when they are done: a line each, at any width, apart from what the model says."""
 
 from __future__ import annotations
 
