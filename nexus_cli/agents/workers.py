@@ -76,6 +76,10 @@ class SessionWorkers:
         """Return all workers of the session, also of earlier processes, oldest first."""
         return list(self._workers.values())
 
+    def running(self) -> list[str]:
+        """See `RunningWorkers`."""
+        return [one.id for one in self.all() if one.state not in ENDED]
+
     def rows(self) -> list[dict[str, Any]]:
         """See `RunningWorkers`."""
         return [one.to_json() for one in self.all()]
@@ -103,7 +107,7 @@ class SessionWorkers:
             raise NexusError("limit", "it would work in the background", f"the mode of this run is {limits.mode}")
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
-        running = sum(one.state not in ENDED for one in self.all())
+        running = len(self.running())
         if self._depth > 1 and (self._places.locked() or running >= self._budget()):
             # Its own place is one of them: waiting for another one could last for ever.
             raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
@@ -149,12 +153,13 @@ class SessionWorkers:
     def _launch(self, worker: Worker, words: str | None) -> None:
         """Let a worker do its task, or (`words`) go on."""
         worker.state = WAITING
-        self._forward(worker, WorkerState(worker.to_json()))
         worker.running = asyncio.create_task(self._run(worker, words, self._spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
         usage, steps = worker.usage, worker.steps
         try:
+            if self._places.locked():
+                self._forward(worker, WorkerState(worker.to_json()))
             async with self._places:
                 worker.begin()
                 await self._work(worker, words)

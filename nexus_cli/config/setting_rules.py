@@ -96,6 +96,7 @@ RULES: Mapping[str, Rule] = {
     "sandbox.write": PATHS,
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
+    "assess.model": TEXT,
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -120,6 +121,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "rules", "alias", "models",
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "rules", "alias", "models",
     "default_models", "rule_examples",
 )  # fmt: skip

@@ -226,7 +226,7 @@ class AgentEvent:
     agent: str
     """Id of the worker in its session: `w1`; of a worker's worker `w1.1`."""
     lane: str
-    """The worker's session."""
+    """The worker's session; "" before it has one."""
     event: Event
 
 

@@ -227,12 +227,13 @@ def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
 def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
     """Return the sessions of `project` that were used last, with their titles, the newest first.
 
-    Leave out session `without`, its ancestors and their forks, and sessions without a name whose first message the
-    person did not type (they have a memo `trigger`).
+    Leave out session `without`, its ancestors, those that it works for, and their forks; and sessions without a name
+    whose first message the person did not type (they have a memo `trigger`).
     """
     rows = db.all(
         """WITH RECURSIVE up (id) AS (
-            SELECT ? UNION SELECT parent FROM up JOIN sessions USING (id) WHERE parent IS NOT NULL),
+            SELECT ? UNION SELECT coalesce(spawner, parent) FROM up JOIN sessions USING (id)
+            WHERE coalesce(spawner, parent) IS NOT NULL),
         line (id) AS (SELECT id FROM up UNION SELECT s.id FROM line JOIN sessions s ON s.parent = line.id)
         SELECT id, updated, name, first_text FROM sessions
         WHERE project = ? AND turns > 0 AND spawner IS NULL

@@ -110,6 +110,10 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     """A session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
     made = opened(ledger)
+    if made.id != earlier.id and earlier.workers is not None and (busy := earlier.workers.running()):
+        ledger.release(made.id)
+        why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
+        raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
     made.take_along(earlier)
     if made.id == earlier.id:
         made.take_over(earlier)
@@ -218,6 +222,8 @@ class _Factory:
         permission = CallPermission(options.cwd, project, (places().config, places().data), self.settings.sandbox)
         if self.settings.sandbox.backend == "required":
             permission.require_walls()
+        permission.check_rules(limits.allow or "read")
+        self.notices.extend(permission.take_problems(limits.allow or "read"))
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project, permission, approver, services,
             self.recipe.limits.allow, self.recipe.signals,

@@ -24,7 +24,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
-from nexus_cli.core.limits import PLAN
+from nexus_cli.core.limits import PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.shield import run_shielded
@@ -139,7 +139,11 @@ class Session:
 
     def set_level(self, level: str) -> None:
         """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
-        it; also those that the person is being asked about."""
+        it; also those that the person is being asked about.
+
+        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
+        """
+        self.state.dispatcher.permission.refuse_unguarded(level)
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
@@ -276,6 +280,10 @@ class Session:
         lane_state = self.state.lane_state
         return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
 
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""
+        return self.state.dispatcher.permission.mask_secrets(text)
+
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
         if run := read_run(command, output, 0):
@@ -402,9 +410,11 @@ class Session:
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()
+        dispatcher.permission.begin_turn()
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(lane_state, trigger))
+            dispatcher.assessed = await self._assess(trigger)
             await turn(lane_state, dispatcher)
             while report := await self._next_report():
                 await run_shielded(record_user_message(lane_state, Kind.STEER, report, actor="nexus"))
@@ -424,6 +434,14 @@ class Session:
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
+
+    async def _assess(self, trigger: Trigger) -> Limits:
+        """Return what an assessment of the task restricts, where the settings name a model for it."""
+        if not self.state.lane_state.settings.assess.model or not trigger.text:
+            return Limits()
+        from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
+
+        return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
         """Wait for a worker in the background where the session ends with its turn; "" without one."""

@@ -15,6 +15,10 @@ class RunningWorkers(Workers, Protocol):
     session: Any
     """The `Session` that they work for."""
 
+    def running(self) -> list[str]:
+        """Return the ids of those that have not ended."""
+        ...
+
     def rows(self) -> list[dict[str, Any]]:
         """Return each worker as a value, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
         `tokens`, `cost_usd`, `changed`, `worktree`, `error`, `call` (the id of the call that it came from)."""

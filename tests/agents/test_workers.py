@@ -7,20 +7,36 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.crew import Crew, Person, Reply, calls_made, content, crewed, doing, handing, of_worker, results, run
+from agents.crew import (
+    SETTINGS,
+    Crew,
+    Person,
+    Reply,
+    calls_made,
+    content,
+    crewed,
+    doing,
+    handing,
+    of_worker,
+    results,
+    run,
+)
 
 from nexus_cli.agents.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, StepStart, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.factory import open_session
 
 
 def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_path: Path) -> None:
@@ -39,7 +55,7 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
     assert first.startswith("[w1 · finished · 1 steps") and first.endswith("report on ONE")
     assert second.startswith("[w2 · finished") and second.endswith("report on TWO")
     assert [type(one) for one in of_worker(events, "w1")][-2:] == [TurnEnd, WorkerState]
-    assert {one.lane for one in events if isinstance(one, AgentEvent) and one.lane} == {
+    assert {one.lane for one in events if isinstance(one, AgentEvent)} == {
         one.id for one in _ledger_workers(_root_id())
     }
 
@@ -113,7 +129,7 @@ def test_a_worker_that_never_ends_is_stopped_at_its_limit_and_its_parent_goes_on
     limits: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     count = iter(range(10**6))
-    endless = lambda request: [("bash", {"command": f"sleep 0.05; echo {next(count)}"})]  # noqa: E731
+    endless = lambda request: [("bash", {"command": f"sleep 0.1; echo {next(count)}"})]  # noqa: E731
     crew = Crew({"ONE": endless, "root": handing({"task": "ONE", "limits": limits})})
     events, outcome = run(crewed(crew, tmp_path), "root")
     assert outcome.ok and outcome.text == "all is done"
@@ -183,6 +199,7 @@ def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
     crew = Crew({"TASK": work, "root": handing(*[f"TASK {n}" for n in range(7)])})
     events, _ = run(crewed(crew, tmp_path), "root")
     assert most == 3 and all(one.endswith("ok") for one in results(events))
+    assert _states(events).count("waiting") == 4 and _states(events).count("running") == 7
     most = 0
     run(crewed(crew, tmp_path, limits=Limits(max_steps=40, sub_agent_budget=1)), "root")
     assert most == 1
@@ -273,8 +290,34 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
 
     first, report = asyncio.run(talk())
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
-    assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
+    assert _states(first) == ["running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
+
+
+def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> None:
+    async def slow(request: Request) -> str:
+        await asyncio.sleep(60)
+        return ""
+
+    crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "wait": False})})
+    session = crewed(crew, tmp_path, interactive=True, front="chat")
+
+    async def talk() -> None:
+        assert session.state.options is not None
+        again = replace(session.state.options, resume=session.id)
+        try:
+            async for _ in session.run("root"):
+                pass
+            with pytest.raises(NexusError, match="w1 works for it"):
+                open_session(session.state.options, SETTINGS, approver=None, earlier=session)
+            same = open_session(again, SETTINGS, approver=None, earlier=session, workers=SessionWorkers)
+            assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None
+            await same.workers.aclose()
+            assert same.workers.running() == []
+        finally:
+            await session.aclose()
+
+    asyncio.run(talk())
 
 
 def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
