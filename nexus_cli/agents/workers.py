@@ -44,14 +44,13 @@ from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.session.spending import BUDGET, Spending
+from nexus_cli.session.worker_slot import WORKER
 
 MOST_DEPTH = 2
 """A worker may have workers; these have none."""
 MOST_AT_ONCE = 8
 AT_ONCE = 3
 """Workers that run at the same time unless a limit says less or more (seed D's `sub_agent_budget`)."""
-WORKER = "worker"
-"""Memo of the parent's lane: a worker as it is, written when it starts and when it ends."""
 FRONT = "worker"
 """Front end of its session."""
 

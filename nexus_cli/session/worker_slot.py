@@ -8,6 +8,11 @@ from typing import Any, Protocol
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers, WorkerTask
 
+WORKER = "worker"
+"""Memo of a session's lane: one of its workers as it is, written when that starts and when it ends."""
+AT_WORK = ("waiting", "running", "asking")
+"""States of a worker that has not ended."""
+
 
 class RunningWorkers(Workers, Protocol):
     """The workers of a session, as the session itself needs them."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
 from nexus_cli.core.limits import LEVELS
+from nexus_cli.session.worker_slot import AT_WORK
 from nexus_cli.ui.cells import cut, one_line, wrap
 from nexus_cli.ui.reports.lines import Value, dollars, plural, short, short_dollars
 
@@ -80,8 +81,6 @@ def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
     return told
 
 
-AT_WORK = ("waiting", "running", "asking")
-"""States of a worker that has not ended."""
 LONGEST = 400
 """Characters of a worker's task, error or line that are looked at."""
 

@@ -287,7 +287,7 @@ class Repl:
 
     async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
         made = await asyncio.to_thread(session_transcript, self.session) if value is None else value
-        shell = [one for one in self._shell_outputs if one["session"] == self.session.id]
+        shell = [one for one in self._shell_outputs if one["session"] == made.get("id")]
         text = await asyncio.to_thread(transcript_text, {**made, "shell": shell}, self.view.width - 1)
         await show_in_pager(self.view, text, at_end=bool(made["entries"] or shell))
 
