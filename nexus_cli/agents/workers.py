@@ -185,6 +185,7 @@ class SessionWorkers:
         finally:
             for stay in stays:
                 line = await run_shielded(asyncio.to_thread(stay.leave))
+                worker.to_review = bool(line)
                 worker.left = line or f"worktree {worker.worktree} had nothing in it and is gone"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:

@@ -26,7 +26,8 @@ class RunningWorkers(Workers, Protocol):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return each worker as a value, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
-        `tokens`, `cost_usd`, `changed`, `worktree`, `error`, `call` (the id of the call that it came from)."""
+        `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of
+        the `call` that it came from."""
         ...
 
     def find(self, name: str) -> Any:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from agents.crew import Crew, calls_made, content, crewed, doing, handing, run
+from agents.repository import make_project
 from commands.conftest import FakeContext
 from session.played import Played
 
+from nexus_cli.agents.worktrees import list_worktrees
 from nexus_cli.commands import discover, find
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
@@ -155,3 +157,77 @@ def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
         assert [row["id"] for row in own["workers"]] == ["w1.1"]
 
     over(context, again, work)
+
+
+def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:
+    """A session whose worker has changed `app.py` in a worktree."""
+    write = [("write_file", {"path": "app.py", "content": new})]
+    read = [("read_file", {"path": "app.py"})]
+    crew = Crew({"ONE": doing(read, write, "changed it"), "root": handing({"task": "ONE", "worktree": True})})
+    return crewed(crew, project, interactive=True, front="chat")
+
+
+@pytest.mark.parametrize("pick", ["apply", "discard", "later", None])
+def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
+    pick: str | None, context: FakeContext, tmp_path: Path
+) -> None:
+    project = make_project(tmp_path / "project")
+    before = (project / "app.py").read_text()
+    session = edits_in_a_worktree(project)
+    context.pick = lambda choices: pick
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        await typed(context, "review w1")
+        form, value = context.shown[0]
+        assert form == "diff" and "+by a worker" in value["text"]
+        assert [choice.key for choice in context.offered] == ["apply", "discard", "later"]
+        notices = session.state.lane_state.notices
+        assert (project / "app.py").read_text() == ("by a worker\n" if pick == "apply" else before)
+        kept = [record.name for record in list_worktrees(project)]
+        if pick in ("apply", "discard"):
+            assert not kept, context.said
+            assert pick[:4] in notices[-1] and "worker w1" in notices[-1]
+            with pytest.raises(NexusError, match="no worktree"):
+                await typed(context, "review w1")
+        else:
+            assert len(kept) == 1 and not notices
+
+    over(context, session, work)
+
+
+def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeContext, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    session = edits_in_a_worktree(project)
+    context.pick = lambda choices: "apply"
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        (project / "app.py").write_text("by the person\n")
+        await typed(context, "review w1")
+        text = (project / "app.py").read_text()
+        assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
+        assert "app.py" in FORMS["applied"](context.shown[-1][1], 80)
+        assert context.said == ["1 conflict is left to you. Nothing of yours was overwritten."]
+        assert "conflicts are left in app.py" in session.state.lane_state.notices[-1]
+        assert len(list_worktrees(project)) == 1
+
+    over(context, session, work)
+
+
+def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    looking = {"task": "ONE", "worktree": True}
+    session = crewed(Crew({"ONE": doing("seen"), "root": handing("ONE", looking)}), project, front="chat")
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        with pytest.raises(NexusError, match="not in a worktree"):
+            await typed(context, "review w1")
+        await typed(context, "review w2")
+        assert "had nothing in it and is gone" in context.said[-1]
+
+    over(context, session, work)

@@ -10,7 +10,7 @@ from nexus_cli.session.worker_slot import AT_WORK, WORKER
 
 SHOWN = (
     "id", "session", "task", "recipe", "state", "doing", "steps", "seconds", "tokens", "cost_usd", "changed",
-    "worktree", "error",
+    "worktree", "left", "to_review", "error",
 )  # fmt: skip
 """Keys of a worker in a report."""
 

@@ -105,9 +105,12 @@ class WorkerTree:
             return replace(done, subject=f"{worker.id} {worker.task}", figures=["in the background"])
         below = worker.report_lines() if not done.result.error else []
         below += [describe_worker(one.row) for one in self.below(worker)]
-        if tree := worker.row["worktree"]:
+        if worker.row["to_review"]:
+            tree = worker.row["worktree"]
             way = f"/agents review {worker.id}" if self._commands else f"nexus worktree diff {tree}"
-            below.append(f"worktree {tree}: {way}")
+            below.append(f"in worktree {tree}: {way}")
+        elif worker.row["left"]:
+            below.append(one_line(worker.row["left"]))
         return replace(done, subject=f"{worker.id} {worker.task}", figures=worker_figures(worker.row), below=below)
 
     def _note_state(self, row: dict[str, Any]) -> ShownWorker:

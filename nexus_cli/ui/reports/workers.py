@@ -19,7 +19,7 @@ def workers_text(value: Value, width: int) -> str:
         rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
     if len(rows) == 1:
         return "\n".join(filled(NONE, width))
-    way = "/agents ID opens one; /agents steer ID WORDS, /agents stop ID"
+    way = "/agents ID opens one; /agents steer ID WORDS, stop ID, review ID"
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)])
 
 

@@ -31,7 +31,7 @@ def outcome(text: str = "") -> e.Outcome:
 def row(id_: str, state: str, **more: Any) -> dict[str, Any]:
     return {
         "id": id_, "call": "c1", "task": TASK, "state": state, "steps": 0, "tokens": 0, "cost_usd": 0.0,
-        "seconds": 0.0, "error": "", "worktree": "", **more,
+        "seconds": 0.0, "error": "", "worktree": "", "left": "", "to_review": False, **more,
     }  # fmt: skip
 
 
@@ -141,9 +141,10 @@ def test_a_worker_that_failed_says_why_and_its_own_workers_stay_below_it() -> No
 
 @pytest.mark.parametrize(("commands", "way"), [(True, "/agents review w1"), (False, "nexus worktree diff x-w1")])
 def test_what_a_worker_made_in_a_worktree_is_named_with_the_way_to_it(commands: bool, way: str) -> None:
-    seen = Seen(commands=commands).feed(e.ToolCallEvent(CALL, TASK), told("w1", "running"), done(worktree="x-w1"))
+    seen = Seen(commands=commands).feed(e.ToolCallEvent(CALL, TASK), told("w1", "running"))
+    seen.feed(done(worktree="x-w1", to_review=True))
     seen.feed(e.ToolResultEvent(CALL, ToolResult("done"), 9, 3.0))
-    assert seen.lines[-1] == f"    worktree x-w1: {way}"
+    assert seen.lines[-1] == f"    in worktree x-w1: {way}"
 
 
 def test_a_worker_in_the_background_is_counted_and_leaves_its_line_when_it_ends() -> None:

@@ -342,6 +342,18 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
         },
         "workers": {"workers": [worker] * many},
+        "worktrees": {
+            "project": None if many else text,
+            "worktrees": [{
+                "name": text, "state": "changed", "in_use": True, "problem": "", "files": many, "added": 10**6,
+                "removed": 0, "commits": many, "kept": [text] * many, "created": "2026-01-02T03:04:05Z",
+                "project": text, "folder": text,
+            }] * many,
+        },
+        "applied": {
+            "name": text, "folder": text, "nothing_new": not many, "written": [text] * many, "there": [text] * many,
+            "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
+        },
         "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }  # fmt: skip
     return made[form]
