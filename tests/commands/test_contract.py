@@ -126,7 +126,9 @@ def test_commands_of_other_agents_name_what_does_it_here() -> None:
         assert caught.value.hint == hint
 
 
-NEED_THE_LEDGER = ["cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions"]
+NEED_THE_LEDGER = [
+    "agents", "cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions",
+]  # fmt: skip
 
 
 def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
