@@ -1,4 +1,4 @@
-"""A forked run of the program in a pseudo-terminal of 80 columns, expected and answered as with `pexpect.spawn`.
+"""A forked run of the program in a pseudo-terminal, expected and answered as with `pexpect.spawn`.
 
 Cheaper than that by the start of an interpreter and its imports. Whole screens are `terminal/`'s business.
 """
@@ -30,12 +30,22 @@ class TerminalRun(fdspawn):  # type: ignore[misc]
     """`nexus ARGUMENTS`; use it in a `with`. stdout goes to the descriptor `stdout`, if there is one."""
 
     def __init__(
-        self, *arguments: str, env: Mapping[str, str], cwd: Path, code: str = "", stdout: int | None = None
+        self,
+        *arguments: str,
+        env: Mapping[str, str],
+        cwd: Path,
+        code: str = "",
+        kind: str = "whole",
+        columns: int = 80,
+        stdout: int | None = None,
     ) -> None:
+        """Start it; `code` is run in it first. `kind` is that of `born`."""
         master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         streams: dict[str, Any] = {"stdin": slave, "stdout": slave if stdout is None else stdout, "stderr": slave}
-        self.run = born(list(arguments), cwd=cwd, env=dict(env), code=TAKE_TERMINAL + code, session=True, **streams)
+        self.run = born(
+            list(arguments), cwd=cwd, env=dict(env), code=TAKE_TERMINAL + code, kind=kind, session=True, **streams
+        )
         os.close(slave)
         super().__init__(master, timeout=SECONDS, encoding="utf-8")
 
