@@ -161,8 +161,8 @@ GREPS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("listed", "helper"), [*(("git", name) for name in RG), ("walk", "none"), ("walk", "narrows")])
-def test_grep_gives_these_results_whoever_lists_and_helps(helped: Any) -> None:
-    for arguments, output in GREPS:
+def test_grep_gives_these_results_whoever_lists_and_helps(helped: Any, listed: str, helper: str) -> None:
+    for arguments, output in GREPS if helper == "none" or (listed, helper) == ("git", "narrows") else GREPS[::3]:
         result = helped.run("grep", **arguments)
         assert (result.output, result.error) == (output, ""), arguments
 
