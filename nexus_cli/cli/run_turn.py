@@ -26,6 +26,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import KEPT
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
@@ -93,6 +94,7 @@ class _Turn:
             ),
             run.settings,
             approver=approver,
+            workers=make_workers,
         )  # fmt: skip
 
     def _choose_streams(self) -> Writable:
@@ -249,6 +251,13 @@ class _Turn:
 
     def _resume_line(self) -> str:
         return format_resume_line(self._session, "nexus ask", self._run.options.shared.directory)
+
+
+def make_workers(session: Session) -> RunningWorkers:
+    """Return what runs the workers of `session`."""
+    from nexus_cli.agents.workers import SessionWorkers  # noqa: PLC0415  (most sessions have none)
+
+    return SessionWorkers(session)
 
 
 def session_options(shared: SharedOptions, settings: Settings, folder: Path, model: str, **more: Any) -> Options:

@@ -74,6 +74,7 @@ RULES: Mapping[str, Rule] = {
     "limits.confirm": YES_OR_NO,
     "limits.multi_tool": YES_OR_NO,
     "limits.sub_agents": YES_OR_NO,
+    "limits.sub_agent_budget": Rule(int, "a whole number from 1 to 8", lambda value: 1 <= value <= 8),
     "compact.at": _share(0.3, 0.95),
     "compact.to": _share(0.1, 0.6),
     "compact.overflow_to": _share(0.1, 0.4),
@@ -95,6 +96,7 @@ RULES: Mapping[str, Rule] = {
     "sandbox.write": PATHS,
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
+    "assess.model": TEXT,
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -119,6 +121,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "rules", "alias", "models",
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "rules", "alias", "models",
     "default_models", "rule_examples",
 )  # fmt: skip

@@ -81,6 +81,14 @@ class SandboxSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AssessSettings:
+    """`[assess]`."""
+
+    model: str = ""
+    """The model that assesses each task first; "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class WarmSettings:
     """The process that is left behind for one-shots. `nexus_cli.warm.place` reads this before there are settings."""
 
@@ -102,6 +110,7 @@ class Settings:
     ui: UiSettings = UiSettings()
     sandbox: SandboxSettings = SandboxSettings()
     warm: WarmSettings = WarmSettings()
+    assess: AssessSettings = AssessSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """Model name to what is known of it; prices are US dollars per million tokens."""
@@ -313,6 +322,7 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         "ui": UiSettings,
         "sandbox": SandboxSettings,
         "warm": WarmSettings,
+        "assess": AssessSettings,
     }
     for f in fields(Settings):
         if f.name in tree:

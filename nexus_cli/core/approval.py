@@ -29,9 +29,13 @@ class Question:
     profile: str = ""
     """For a command: the profile that it would run in, see `nexus_cli.sandbox`."""
     parts: tuple[Mapping[str, Any], ...] = ()
-    """For a command: its parts with the decision on each, as `nexus rules test --json` has them."""
+    """For a command: its parts with the decision on each, as `nexus rules test --json` has them; of very many some."""
+    more_parts: int = 0
+    """How many parts there are beyond these."""
     rule: str = ""
     """The rule that asks, with its origin; "" where the level does."""
+    agent: str = ""
+    """The worker whose call it is; "" for the session itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,19 @@ class TurnEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentEvent:
+    """An event of a worker, among those of the session that it works for. Its JSON is that of the event, marked with
+    `agent` and `lane`."""
+
+    kind: ClassVar[str] = "agent"
+    agent: str
+    """Id of the worker in its session: `w1`; of a worker's worker `w1.1`."""
+    lane: str
+    """The worker's session."""
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a turn."""
 
@@ -250,4 +263,5 @@ Event = (
     | Notice
     | StepEnd
     | TurnEnd
+    | AgentEvent
 )

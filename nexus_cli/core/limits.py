@@ -18,7 +18,7 @@ PLAN = "plan"
 """Below them all, chosen by a person in the REPL: only reading, nothing asks, and the answer is a plan."""
 MODES = ("single_action", "react_loop", "plan_execute")
 """Modes of a run, from the most restricted to the freest: one step of calls then the answer; calls step by step; also
-along a plan of its own. The upper two differ for runs that execute a plan."""
+along a plan of its own. The upper two differ for workers: only a plan hands over work and goes on meanwhile."""
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
 
@@ -51,9 +51,11 @@ class Limits:
     """False: one step of calls in a turn, as in `single_action` (seed D: no loop of tools)."""
     sub_agents: bool | None = None
     """False: nothing is delegated to workers."""
+    sub_agent_budget: int | None = None
+    """Workers that run at the same time; None: the default of `nexus_cli.agents`."""
     terminal_ends: bool | None = None
-    """True: an answer without a call (seed D's `noop`) ends the turn. A turn of nexus always ends so; the value is
-    for runs that go on by themselves."""
+    """True: an answer without a call (seed D's `noop`) ends the run. A turn of nexus always ends so; a worker with this
+    limit cannot be given more to do after its report."""
 
     def __and__(self, other: Limits) -> Limits:
         return Limits(**{f.name: _meet(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)})

@@ -5,11 +5,12 @@ Each protocol has one or two methods where possible; the session supplies the im
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.usage import Usage
 
 
@@ -175,6 +176,51 @@ class Calibration:
     def worst(self) -> float:
         """Return the largest of the misses."""
         return max(self.misses, default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTask:
+    """What a call of the tool `agent` asks for."""
+
+    task: str
+    recipe: str = ""
+    files: Sequence[str] = ()
+    worktree: bool = False
+    wait: bool = True
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Its part of the budget, and what of its parent's rights it gets."""
+
+
+@runtime_checkable
+class Workers(Protocol):
+    """The workers of a session."""
+
+    async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
+        """Hand work over; return the worker's report, or that it works in the background.
+
+        Cancelled, the worker is stopped too, and `stopped` gets what there is of it.
+        """
+        ...
+
+    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+        """List, read, steer or stop workers, as the tool `agents` says."""
+        ...
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """Return what became of the worker of a call that an earlier process began, or None if it began none."""
+        ...
+
+
+@runtime_checkable
+class StartLog(Protocol):
+    """Records which calls began to run, across processes."""
+
+    def record_start(self, call_id: str, name: str) -> None:
+        """Record, before the tool runs."""
+
+    def was_started(self, call_id: str) -> bool:
+        """True if the call ever began to run."""
+        ...
 
 
 class Calibrations(Protocol):

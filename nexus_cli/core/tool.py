@@ -117,6 +117,9 @@ class Tool:
     must fail. Reads, never writes, raises nothing."""
     needs: tuple[type, ...] = ()
     """Protocols of `nexus_cli.core.services`; with one unmet the tool is absent."""
+    recover: Callable[[str, Mapping[type, Any]], ToolResult | None] | None = None
+    """Returns what became of a call (by its id, with the session's services) that an earlier process began, None if
+    that is unknown."""
     ordered: bool = False
     """Its effects on the session have an order (facts and their ids): never at the same time as another call."""
     description: str = ""

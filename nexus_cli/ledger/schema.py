@@ -129,7 +129,15 @@ _FRONT = (
     "UPDATE sessions SET front = CASE WHEN recipe IN ('ask', 'sleep_consolidate') THEN 'ask' ELSE 'chat' END",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = ((*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED, _FRONT)
+_WORKERS = (
+    "ALTER TABLE sessions ADD COLUMN spawner TEXT",
+    "ALTER TABLE sessions ADD COLUMN worktree TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX sessions_spawner ON sessions (spawner) WHERE spawner IS NOT NULL",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = (
+    (*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED, _FRONT, _WORKERS
+)  # fmt: skip
 """Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
 
 

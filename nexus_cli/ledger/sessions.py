@@ -39,7 +39,7 @@ _NEAREST_AMONG = 500
 
 _COLUMNS = (
     "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
-    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, front, main, ROUND(cost, 8)"
+    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, front, main, ROUND(cost, 8), spawner, worktree"
 )
 
 LAST_USED = "used DESC, updated DESC, key DESC"
@@ -69,12 +69,16 @@ class SessionInfo:
     first_text: str
     """The person's first words, at most 200 characters."""
     cost_usd: float | None
-    """Of its own requests in all lanes; None when a price is unknown."""
+    """Of its requests in all lanes, and of those of its workers; None when a price is unknown."""
     front: str
     """The front end that it belongs to: `ask` for a run of `nexus ask`, `chat` once the REPL began or opened it."""
     main_lane: int
     known_usd: float
-    """Dollars of its requests with a known price."""
+    """Dollars of these requests with a known price."""
+    spawner: str | None = None
+    """The session that this one works for as a worker; such a session stands in no list of its own."""
+    worktree: str = ""
+    """Name of the worktree that it works in, "" without one."""
 
 
 def ulid(at: str) -> str:
@@ -100,6 +104,8 @@ def create(
     at: str,
     front: str,
     parent: str | None = None,
+    spawner: str | None = None,
+    worktree: str = "",
 ) -> tuple[int, str]:
     """Create a session without lanes, inside a transaction, and return its key and id.
 
@@ -107,10 +113,10 @@ def create(
     """
     session = ulid(at)
     key = db.run(
-        "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, used)"
-        f" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
+        "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
+        f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
         session, _check_name(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
-        front, parent,
+        front, parent, spawner, worktree,
     )  # fmt: skip
     return key, session
 
@@ -200,11 +206,12 @@ def count_runs(db: Database, folder: str) -> int:
 
 
 def _in_folder(folder: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return a condition on sessions and its values."""
+    """Return a condition on sessions and its values. Workers are found with the session that they work for."""
     if folder is None:
-        return "1", ()
+        return "spawner IS NULL", ()
     side_work = ", ".join(map(repr, SIDE_WORK))
-    return f"folder = ? AND NOT (recipe IN ({side_work}) AND entries=0)", (replace_surrogates(folder),)
+    where = f"spawner IS NULL AND folder = ? AND NOT (recipe IN ({side_work}) AND entries=0)"
+    return where, (replace_surrogates(folder),)
 
 
 def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
@@ -220,15 +227,17 @@ def short_ids(db: Database, wanted: Sequence[str]) -> list[str]:
 def list_episodes(db: Database, project: str, without: str, limit: int) -> list[Episode]:
     """Return the sessions of `project` that were used last, with their titles, the newest first.
 
-    Leave out session `without`, its ancestors and their forks, and sessions without a name whose first message the
-    person did not type (they have a memo `trigger`).
+    Leave out session `without`, its ancestors, those that it works for, and their forks; and sessions without a name
+    whose first message the person did not type (they have a memo `trigger`).
     """
     rows = db.all(
         """WITH RECURSIVE up (id) AS (
-            SELECT ? UNION SELECT parent FROM up JOIN sessions USING (id) WHERE parent IS NOT NULL),
+            SELECT ? UNION SELECT coalesce(spawner, parent) FROM up JOIN sessions USING (id)
+            WHERE coalesce(spawner, parent) IS NOT NULL),
         line (id) AS (SELECT id FROM up UNION SELECT s.id FROM line JOIN sessions s ON s.parent = line.id)
         SELECT id, updated, name, first_text FROM sessions
-        WHERE project = ? AND turns > 0 AND id NOT IN (SELECT id FROM line) AND (name <> '' OR NOT EXISTS (
+        WHERE project = ? AND turns > 0 AND spawner IS NULL
+        AND id NOT IN (SELECT id FROM line) AND (name <> '' OR NOT EXISTS (
             WITH RECURSIVE shown (lane, last) AS (
                 SELECT sessions.main, sessions.entries UNION ALL
                 SELECT l.parent, min(shown.last, l.parent_entry)
@@ -316,11 +325,20 @@ def set_first_text(db: Database, lane: int, text: str) -> None:
 
 
 def add_cost(db: Database, key: int, usage: Usage) -> None:
-    """Add the cost of a request; inside a transaction."""
+    """Add the cost of a request to its session and to those that it works for; inside a transaction."""
     db.run(
-        "UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ? WHERE key = ?",
-        usage.cost_usd or 0.0, int(usage.cost_usd is None), key,
+        """WITH RECURSIVE paying (key, spawner) AS (
+            SELECT key, spawner FROM sessions WHERE key = ?
+            UNION SELECT s.key, s.spawner FROM paying p JOIN sessions s ON s.id = p.spawner)
+        UPDATE sessions SET cost = cost + ?, unpriced = unpriced + ? WHERE key IN (SELECT key FROM paying)""",
+        key, usage.cost_usd or 0.0, int(usage.cost_usd is None),
     )  # fmt: skip
+
+
+def workers(db: Database, session: str) -> list[SessionInfo]:
+    """Return the sessions that work for `session`, oldest first."""
+    rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE spawner = ? ORDER BY key", session)
+    return [SessionInfo(*row) for row in rows]
 
 
 def _one_line(name: str) -> str:

@@ -71,13 +71,24 @@ class Ledger:
     # Sessions
 
     def create_session(
-        self, *, folder: str, project: str, model: str, recipe: str, name: str = "", at: str, front: str = ""
+        self,
+        *,
+        folder: str,
+        project: str,
+        model: str,
+        recipe: str,
+        name: str = "",
+        at: str,
+        front: str = "",
+        spawner: str | None = None,
+        worktree: str = "",
     ) -> SessionInfo:
-        """Create a session with its main lane; `front` as in `SessionInfo`."""
+        """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`."""
         with self.db.write():
             key, session = sessions.create(
-                self.db, folder=folder, project=project, model=model, recipe=recipe, name=name, at=at, front=front
-            )
+                self.db, folder=folder, project=project, model=model, recipe=recipe, name=name, at=at, front=front,
+                spawner=spawner, worktree=worktree,
+            )  # fmt: skip
             sessions.open_main(self.db, key, recipe)
         return self.session(session)
 
@@ -97,6 +108,10 @@ class Ledger:
     def find_session(self, key: str) -> SessionInfo:
         """Return a session by id, its beginning or end, or name; `NexusError("usage", ...)` for none or several."""
         return sessions.find(self.db, key)
+
+    def workers(self, session: str) -> list[SessionInfo]:
+        """Return the sessions that work for `session`, oldest first."""
+        return sessions.workers(self.db, session)
 
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
         """Return the session of `folder` that was used last; an empty one only if there is no other.
@@ -150,14 +165,15 @@ class Ledger:
         sessions.touch(self.db, session, model=model, recipe=recipe, front=front, at=at)
 
     def delete_session(self, session: str) -> int:
-        """Purge what no other session needs, and return the bytes freed; `NexusError("usage", ...)` while another
-        process uses it."""
+        """Purge a session with its workers, but what another one needs, and return the bytes freed;
+        `NexusError("usage", ...)` while another process uses it."""
         key = sessions.key_of(self.db, session)
         if not self.hold(session):
             why = "another process is using it"
             raise NexusError("usage", f"session {session} cannot be deleted", why, "End that one first")
+        freed = sum(self.delete_session(worker.id) for worker in self.workers(session))
         self.facts.clear_quotes(session)
-        freed = self._purge(key)
+        freed += self._purge(key)
         if session in self._locks:
             self._locks.pop(session).release(remove=True)
         return freed

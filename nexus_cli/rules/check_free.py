@@ -8,11 +8,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.protected_places import credential_paths, own_paths
+from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.rules.bash_syntax import SimpleCommand, Word
 from nexus_cli.rules.free_commands import (
@@ -53,8 +52,8 @@ class Folders:
     """The folder if every `cd` succeeds."""
     others: list[str]
     """The folders if one does not."""
-    secrets: tuple[str, ...] = ()
-    """Credentials and nexus's own folders that lie in the project."""
+    secrets: SecretPlaces | None = None
+    """Looked up at the first path in the project."""
     is_lost: bool = False
     """A command before has changed the shell: nothing is free any more."""
     listed: int = 0
@@ -64,11 +63,15 @@ class Folders:
     def of(cls, cwd: Path, project: Path) -> Folders:
         """Return the folders of a line that begins in `cwd`."""
         start, root = os.path.realpath(cwd), os.path.realpath(project)
-        return cls(root, start, start, [], _find_secrets(root, os.environ.get("HOME", "")))
+        return cls(root, start, start, [])
 
     def holds(self, path: str) -> bool:
         """Return True if the real `path` lies in the project and is no place of credentials."""
-        return _is_below(path, self.project) and not any(_is_below(path, secret) for secret in self.secrets)
+        if not _is_below(path, self.project):
+            return False
+        project = Path(self.project)
+        self.secrets = self.secrets or SecretPlaces(places(), project)
+        return self.secrets.find(Path(path), inside=project) is None
 
     def enter(self, command: SimpleCommand) -> None:
         """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
@@ -88,13 +91,6 @@ class Folders:
         self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
         if len(self.others) > MOST_FOLDERS:
             raise NotFree("the folder changes too often")
-
-
-@lru_cache(8)
-def _find_secrets(root: str, home: str) -> tuple[str, ...]:
-    """Return credentials and nexus's own folders in `root`; `home` is what they are looked up by."""
-    secrets = (os.path.realpath(path) for path in (*credential_paths(), *own_paths(places())))
-    return tuple(path for path in secrets if _is_below(path, root))
 
 
 def check_free(command: SimpleCommand, folders: Folders) -> str:

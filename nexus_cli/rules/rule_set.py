@@ -10,12 +10,14 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config import trust
 from nexus_cli.config.paths import Places
 from nexus_cli.config.project_settings import FILE, FOLDER, read_project
+from nexus_cli.config.protected_places import fold_name
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.settings import find_line, read_values, split_key
 from nexus_cli.core.errors import NexusError
@@ -95,6 +97,8 @@ class RuleSet:
     """One line for each rule that is not in force, with file and line."""
     broken: tuple[str, ...] = ()
     """Places of deny and ask rules for commands that cannot be read: until they are mended every command asks."""
+    unread_denials: tuple[str, ...] = ()
+    """Those of `problems` that are deny rules: at a level at which nothing asks they would leave a call unguarded."""
 
     def listed(self) -> list[PermissionRule]:
         """Return all rules, the strictest first."""
@@ -113,12 +117,10 @@ class RuleSet:
 
         `paths` are resolved. None: no rule says anything.
         """
-        given = list(paths)
+        given, root = [str(path) for path in paths], str(project)
         for decision in DECISIONS:
             for rule in self.of(decision, tool):
-                fits = [not rule.pattern or _path_matches(rule.pattern, path, project) for path in given] or [
-                    not rule.pattern
-                ]
+                fits = [not rule.pattern or path_matches(rule, path, root) for path in given] or [not rule.pattern]
                 if all(fits) if decision == "allow" else any(fits):
                     return rule
         return None
@@ -207,7 +209,7 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
                 theirs = {}
             # Lines are those of the file as it is, of which `data` may be a part.
             collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
-    return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken))
+    return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
 
 
 @dataclass(slots=True)
@@ -218,6 +220,7 @@ class _Collector:
     rules: list[PermissionRule] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     def add_file(
         self, values: Mapping[str, SettingValue], text: str, file: str, decisions: tuple[Decision, ...]
@@ -232,6 +235,7 @@ class _Collector:
                     self.rules.append(parse_rule(decision, written, self.tools, file, line))
                 except ValueError as error:
                     self.problems.append(f"{file} line {line}: {decision} {error}")
+                    self.unread += self.problems[-1:] if decision == "deny" else []
                     tool = written.partition("(")[0].strip()
                     if decision != "allow" and (tool == "bash" or tool not in self.tools):
                         self.broken.append(f"{_with_tilde(file)} line {line}")
@@ -262,7 +266,7 @@ class _Collector:
 
 def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
     if rule.tool != "bash":
-        return not rule.pattern or _path_matches(rule.pattern, project / os.path.expanduser(body), project)
+        return not rule.pattern or path_matches(rule, os.path.join(project, os.path.expanduser(body)), str(project))
     commands = [command.words for command in read_command_line(body).commands]
     if rule.decision == "allow":
         return any(rule.covers(words) for words in commands)
@@ -291,22 +295,39 @@ def _line_of_rule(text: str, decision: str, written: str) -> int:
     return start
 
 
-def _path_matches(pattern: str, path: Path, project: Path) -> bool:
-    """True if a path pattern names `path` or a folder above it.
+def path_matches(rule: PermissionRule, path: str, project: str) -> bool:
+    """True if the path pattern of `rule` names the real `path` or a folder above it.
 
     `*` stays within one name, `**` does not. A pattern without `/` counts in every folder, `~/` and `/` begin it at
-    home and at the root, all others at the project.
+    home and at the root, all others at the project. An allow rule names a path exactly; deny and ask rules name it also
+    as the most lenient file system reads it (`fold_name`).
     """
-    pattern = os.path.expanduser(pattern) if pattern.startswith("~") else pattern
-    if pattern.startswith("/"):
-        subject, glob = str(path), pattern
-    elif path.is_relative_to(project):
-        subject = path.relative_to(project).as_posix()
-        glob = pattern.removeprefix("./") if "/" in pattern.rstrip("/") else f"**/{pattern}"
-    else:
+    pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
+    base = "/" if pattern.startswith("/") else project
+    if _is_named(path, base, _compile_pattern(pattern)):
+        return True
+    if rule.decision == "allow":
         return False
-    glob = glob.rstrip("/").removesuffix("/**")  # the folder itself too: a search of it reads what is in it
-    return re.fullmatch(_translate(glob) + r"(?:/.*)?", subject, re.DOTALL) is not None
+    return _is_named(fold_path(path), fold_path(base), _compile_pattern(pattern, folds=True))
+
+
+def _is_named(path: str, base: str, expression: re.Pattern[str]) -> bool:
+    inside = path == base or path.startswith(base.rstrip("/") + "/")
+    return inside and expression.fullmatch(path, len(base) if path == base else len(base.rstrip("/")) + 1) is not None
+
+
+def fold_path(path: str) -> str:
+    """Return a path with each name as `fold_name` folds it."""
+    return "/".join(map(fold_name, path.split("/")))
+
+
+@lru_cache(512)
+def _compile_pattern(pattern: str, *, folds: bool = False) -> re.Pattern[str]:
+    """Return the expression of a path pattern, for paths as they are below the folder that it begins at."""
+    glob = pattern.removeprefix("./") if "/" in pattern.rstrip("/") else f"**/{pattern}"
+    glob = glob.lstrip("/").rstrip("/").removesuffix("/**")  # the folder itself: a search of it reads what is in it
+    glob = fold_path(glob) if folds else glob
+    return re.compile(_translate(glob) + r"(?:/.*)?", re.DOTALL)
 
 
 def _translate(glob: str) -> str:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.sandbox.profile import Profile, is_below
 from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 
@@ -41,8 +42,8 @@ def bwrap_arguments(
 ) -> list[str]:
     """Return the command line that runs `argv` in the walls of `profile`.
 
-    `carve_outs` are existing paths in writable folders that stay read-only, each with its parents before it. Only what
-    exists is mounted over: a mount point that had to be made would stay behind as an empty file.
+    `carve_outs` are existing paths in writable folders that stay read-only. Only what exists is mounted over: a mount
+    point that had to be made would stay behind as an empty file.
     """
     line = [str(program), "--unshare-pid", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     if not profile.network:
@@ -77,7 +78,11 @@ def _show(paths: Sequence[Path]) -> list[str]:
 
 
 def _keep_read_only(carve_outs: Sequence[Path], profile: Profile) -> list[str]:
-    """Return the mounts that keep `carve_outs`, and hold their parents so that none can be moved away with them."""
+    """Return the mounts that keep `carve_outs`, and hold the folders of git so that none can be moved away with them.
+
+    Other folders of the project are not held: nothing could be renamed between two mounts. What is put in the place of
+    one is compared afterwards.
+    """
     mounts: dict[Path, str] = {}
     for path in carve_outs:
         root = next((root for root in profile.writable if path.is_relative_to(root)), path)
@@ -85,6 +90,7 @@ def _keep_read_only(carve_outs: Sequence[Path], profile: Profile) -> list[str]:
         for parent in path.parents:
             if parent == root or not parent.is_relative_to(root):
                 break
-            mounts.setdefault(parent, "--bind")
+            if root != profile.project or GIT_FOLDER in parent.relative_to(root).parts:
+                mounts.setdefault(parent, "--bind")
     # A parent comes before what it holds: mounted later it would cover it.
     return [word for path in sorted(mounts) for word in (mounts[path], str(path), str(path))]

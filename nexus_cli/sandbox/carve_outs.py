@@ -4,31 +4,36 @@ Where mounts can hold it (bwrap) what exists is read-only; Landlock cannot take 
 So everything is compared before and after a command: what changed is put back, what appeared is taken away, and both
 are told and kept in a private folder. Nothing here follows a link, and under Landlock the work is done inside the
 walls of the command (`confinement`): a link planted on its way leads nowhere that the command could not go itself.
+
+Guarded are the folders that were there before (`guarded_places`), also where the command moved one within the project.
+A folder that the command itself made is not, nor what it copied there: `git clone`, `git worktree add` and `npm create`
+work. What it removed with its folder is not put back: nobody obeys what is gone.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from nexus_cli.config.protected_places import (
-    GIT_CONTROLS,
-    GIT_FOLDER,
-    PROTECTED_FILES,
-    PROTECTED_FOLDERS,
-    fold_name,
+from nexus_cli.config.protected_places import GIT_FOLDER
+from nexus_cli.sandbox.guarded_places import (
+    MOST_DEPTH,
+    RACY,
+    GuardedFolder,
+    find_folders,
+    is_folder,
+    look_again,
+    protected_roots,
 )
-from nexus_cli.core.real_files import read_beginning
 from nexus_cli.sandbox.profile import Profile
 
 MOST_FILES, MOST_BYTES = 2_000, 8 << 20
@@ -36,16 +41,8 @@ MOST_FILES, MOST_BYTES = 2_000, 8 << 20
 cannot be put back."""
 MOST_MOUNTS = 60
 """Each costs the more the more there are: a repository with 500 submodules would take seconds. The rest is put back."""
-_RACY = 2_000_000_000
-"""Nanoseconds: a file that changed so shortly before it was looked at may change again without another time stamp."""
-
-MOST_CONFIGURATION = 1 << 20
-_NAMED_BY_GIT = re.compile(r"^[^\S\n]*(?:\[[^\]\n]*\])?[^\S\n]*(?:hookspath|path)[^\S\n]*=([^\n#;]+)", re.I | re.M)
-"""Settings by which git runs or obeys files elsewhere: `core.hooksPath`, `include.path`."""
-
-_BARE = ("HEAD", "objects", "refs")
-"""Entries that make a folder a repository for git, with a configuration of its own."""
-_DATA = ("objects", "refs", "logs", "lfs")
+MOST_HANDLES = 100
+"""Of the folders with protected names near the top; a moved one is found again by its handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +90,25 @@ class CarveOuts:
         self.nodes: dict[Path, SavedNode] = {}
         self._roots: list[Path] = []
         self._partial: set[Path] = set()
-        for root, passage in protected_roots(profile):
+        self._folders = find_folders(profile.project, profile.guarded)
+        self._starts = {str(profile.project)}
+        for root, passage in self._list_roots(self._folders):
             self._roots += [] if passage else [root]
             self._save_root(root, passage, known.nodes if known else {})
-        self._git = _open_folder(profile.project / GIT_FOLDER)
+        self._git_folders = {folder / GIT_FOLDER for folder in profile.guarded}
+        self._git_folders |= _find_git_folders(self._folders)
+        if profile.git_folder is not None:
+            self._git_folders.add(profile.git_folder.parent.parent)
+        self._ways = _find_ways((*self._roots, *(git / "config" for git in self._git_folders)), profile.project)
+        own = [path for path in self._ways if str(path) in self._folders or path in self._git_folders]
+        handles = {path: _open_folder(path) for path in own[:MOST_HANDLES]}
+        self._handles = {path: handle for path, handle in handles.items() if handle >= 0}
 
     def close(self) -> None:
-        """Release the handle of the git folder."""
-        if self._git >= 0:
-            os.close(self._git)
-            self._git = -1
+        """Release the handles of folders."""
+        for handle in self._handles.values():
+            os.close(handle)
+        self._handles.clear()
 
     def mount_points(self) -> list[Path]:
         """Return the paths that are to be read-only: existing, no links; of very many those near the project's top."""
@@ -111,24 +117,47 @@ class CarveOuts:
 
     def put_back(self) -> list[PutBack]:
         """Compare with now, put back what changed, take away what appeared, and return what was done."""
-        told = self._put_git_back()
+        told = self._remove_links()
+        self._follow_moved_folders()
+        told += self._put_git_back()
+        self._forget_removed_folders()
         self._forget_removed_worktrees()
         for path, node in self.nodes.items():
             # First of all: what cannot be listed or written could not be put back.
-            if node.kind == stat.S_IFDIR and _is_folder(path) and os.lstat(path).st_mode != node.mode:
+            if node.kind != stat.S_IFDIR or not is_folder(path) or os.lstat(path).st_mode == node.mode:
+                continue
+            if not any(map(os.path.islink, path.parents)):
                 with suppress(OSError):
                     os.chmod(path, stat.S_IMODE(node.mode))
-        fresh = self._profile.project / GIT_FOLDER not in self.nodes
+        folders = self._look_again()
+        fresh = _find_git_folders(folders) - self.nodes.keys()
+        self._git_folders |= fresh
         now: list[Path] = []
-        for root, passage in protected_roots(self._profile):
+        for root, passage in self._list_roots(folders):
             if root not in self._partial:
                 now += [root] if passage else _walk(root)
         for path in reversed(now):
-            if path not in self.nodes and not self._is_new_worktree(path):
-                told += self._take_away(path, fresh_git=fresh)
+            if path not in self.nodes and str(path) not in folders and not self._is_new_worktree(path):
+                told += self._take_away(path, in_fresh_git=not fresh.isdisjoint((path, *path.parents)))
         for path, node in self.nodes.items():
             told += self._restore(path, node)
         return told
+
+    def _list_roots(self, folders: Mapping[str, GuardedFolder]) -> Iterator[tuple[Path, bool]]:
+        bare = {path for path, folder in self._folders.items() if folder.is_bare}
+        return protected_roots(folders, self._profile.guarded, bare, self._profile.git_folder)
+
+    def _look_again(self) -> dict[str, GuardedFolder]:
+        """Return the guarded folders as they are; those that the command closed are opened again."""
+        for _ in range(MOST_DEPTH + 1):
+            folders = look_again(self._folders, self._starts)
+            closed = [path for path, now in folders.items() if _is_closed(self._folders[path], now)]
+            for path in closed:
+                with suppress(OSError):
+                    os.chmod(path, stat.S_IMODE(self._folders[path].mode))
+            if not closed:
+                break
+        return folders
 
     def _save_root(self, root: Path, passage: bool, known: Mapping[Path, SavedNode]) -> None:
         """Remember a protected path with what is in it, as far as that is not too much; a passage alone."""
@@ -145,7 +174,7 @@ class CarveOuts:
     def _save(self, path: Path, passage: bool, old: SavedNode | None, left: int) -> SavedNode:
         about = os.lstat(path)
         stamp = _stamp(about)
-        racy = time.time_ns() - about.st_ctime_ns < _RACY
+        racy = time.time_ns() - about.st_ctime_ns < RACY
         if old is not None and old.stamp == stamp and not old.racy:
             return old
         content: bytes | None = None
@@ -171,23 +200,51 @@ class CarveOuts:
         same_mode = stat.S_IMODE(about.st_mode) == stat.S_IMODE(node.mode)
         return same_mode and about.st_size == len(node.content) and _read(path) == node.content
 
+    def _remove_links(self) -> list[PutBack]:
+        """Take away links in place of folders that led to protected places: by one all else would go astray."""
+        return [one for path in self._ways if os.path.islink(path) for one in self._take_away(path)]
+
+    def _follow_moved_folders(self) -> None:
+        """Guard a folder that was moved within the project at its new place too, with what was in it."""
+        for path, handle in list(self._handles.items()):
+            went = _find_handle(handle, path)
+            if path.name == GIT_FOLDER or went in (None, path) or self._profile.project not in went.parents:
+                continue
+            moved = [one for one in self.nodes if one == path or path in one.parents]
+            self.nodes |= {went / one.relative_to(path): self.nodes[one] for one in moved}
+            self._partial |= {went / one.relative_to(path) for one in moved if one in self._partial}
+            inside = [one for one in self._folders if one == str(path) or one.startswith(f"{path}/")]
+            self._folders |= {f"{went}{one.removeprefix(str(path))}": self._folders[one] for one in inside}
+            self._starts.add(str(went))
+
     def _put_git_back(self) -> list[PutBack]:
-        """Move the git folder back to its name if it was moved away; what took its name goes."""
-        here = self._profile.project / GIT_FOLDER
-        if self._git < 0 or _is_handle_of(self._git, here):
-            return []
-        went = Path(os.readlink(f"/proc/self/fd/{self._git}")) if os.path.exists("/proc/self/fd") else here
-        if not _is_handle_of(self._git, went):
-            # Deleted. A repository in its place gets the old controls; without one there is nothing to guard.
-            if not _is_folder(here):
-                self.nodes = {path: node for path, node in self.nodes.items() if not path.is_relative_to(here)}
-            return [PutBack(here, "changed")]
-        told = self._take_away(here, fresh_git=False) if os.path.lexists(here) else []
-        try:
-            os.rename(went, here)
-        except OSError:
-            return [*told, PutBack(here, "changed")]
-        return [*told, PutBack(here, "restored")]
+        """Move git folders back to their name if they were moved away from it; what took their name goes."""
+        told: list[PutBack] = []
+        for here, handle in self._handles.items():
+            went = _find_handle(handle, here)
+            if here.name != GIT_FOLDER or went == here or not is_folder(here.parent):
+                continue
+            if went is None:
+                told.append(PutBack(here, "changed"))
+            elif not self._was_moved(went.parent, here.parent):
+                told += self._take_away(here) if os.path.lexists(here) else []
+                try:
+                    os.rename(went, here)
+                    told.append(PutBack(here, "restored"))
+                except OSError:
+                    told.append(PutBack(here, "changed"))
+        return told
+
+    def _was_moved(self, path: Path, earlier: Path) -> bool:
+        """True if the folder at `path` is the one that was at `earlier`."""
+        return earlier in self._handles and _is_handle_of(self._handles[earlier], path)
+
+    def _forget_removed_folders(self) -> None:
+        """Leave out what was in a folder, or a git folder, that is gone: nothing obeys it."""
+        own = (path for path in self._ways if str(path) in self._folders or path in self._git_folders)
+        gone = {path for path in own if not is_folder(path)}
+        if gone:
+            self.nodes = {path: node for path, node in self.nodes.items() if gone.isdisjoint((path, *path.parents))}
 
     def _forget_removed_worktrees(self) -> None:
         """Leave out the entries of worktrees that the command removed whole; one without its `commondir` is not."""
@@ -200,40 +257,39 @@ class CarveOuts:
         """True for what `git worktree add` makes: its configuration is that of the repository, as of all others."""
         entry = self._worktree_entry(path)
         if entry is None:
-            return path.name == "worktrees" and path.parent in self._profile.git_folders and _is_folder(path)
+            return path.name == "worktrees" and path.parent in self._git_folders and is_folder(path)
         place = _read(entry / "gitdir") or b""
         is_place = place.endswith(b"/.git\n") and place.count(b"\n") == 1
         is_part = _read(entry / "commondir") == b"../..\n" and not os.path.lexists(entry / "config.worktree")
-        return _is_folder(entry) and is_place and is_part
+        return is_folder(entry) and is_place and is_part
 
     def _worktree_entry(self, path: Path) -> Path | None:
         """Return the folder `worktrees/NAME` of a repository that `path` is or lies in."""
-        for folder in self._profile.git_folders:
-            if path.is_relative_to(folder / "worktrees") and path != folder / "worktrees":
-                return folder / "worktrees" / path.relative_to(folder / "worktrees").parts[0]
-        return None
+        if "worktrees" not in path.parts:
+            return None
+        entries = (one for one in (path, *path.parents) if one.parent.name == "worktrees")
+        return next((one for one in entries if one.parent.parent in self._git_folders), None)
 
-    def _take_away(self, path: Path, *, fresh_git: bool) -> list[PutBack]:
+    def _take_away(self, path: Path, *, in_fresh_git: bool = False) -> list[PutBack]:
         """Remove what was not there before; of a repository that the command made, only what runs programs."""
         try:
             about = os.lstat(path)
         except OSError:
             return []
         content = _read(path)
-        of_git = fresh_git and path.is_relative_to(self._profile.project / GIT_FOLDER)
-        if of_git and (stat.S_ISDIR(about.st_mode) or path.suffix == ".sample" or _is_plain(path, content)):
+        if in_fresh_git and (stat.S_ISDIR(about.st_mode) or path.suffix == ".sample" or _is_plain(path, content)):
             return []
         try:
             if stat.S_ISDIR(about.st_mode):
                 path.chmod(0o700)
                 for name in os.listdir(path):
-                    self._take_away(path / name, fresh_git=False)
+                    self._take_away(path / name)
                 path.rmdir()
             else:
                 path.unlink()
         except OSError:
             return [PutBack(path, "changed", content)]
-        if of_git and path.name == "config":
+        if in_fresh_git and path.name == "config":
             path.write_bytes(_MINIMAL_CONFIG)
         return [PutBack(path, "removed", content)]
 
@@ -246,7 +302,7 @@ class CarveOuts:
                 left = _read(path)
                 if node.content is None and node.kind == stat.S_IFREG:
                     return [PutBack(path, "changed")]
-                self._take_away(path, fresh_git=False)
+                self._take_away(path)
             if stat.S_ISDIR(node.mode):
                 path.mkdir(stat.S_IMODE(node.mode))
             elif stat.S_ISLNK(node.mode) and node.content is not None:
@@ -289,94 +345,39 @@ def release_carve_outs(profile: Profile) -> None:
             _LAST[key] = state
 
 
-def protected_roots(profile: Profile) -> Iterator[tuple[Path, bool]]:
-    """Yield the protected paths that exist, to be taken with what is in them; links are not followed.
-
-    The second value is True for folders that are only on the way to what is protected, each before what is in it.
-    """
-    for folder in profile.guarded:
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        yield folder, True
-        for name in names:
-            folded = name.lower() if name.isascii() else fold_name(name)
-            if folded == GIT_FOLDER:
-                yield from _git_paths(folder / name)
-                for path in _named_by_git(folder / name / "config", folder):
-                    yield path, False
-            elif folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
-                yield folder / name, False
-        if set(_BARE) <= set(names):
-            yield folder / _BARE[0], False
-    if profile.git_folder is not None:
-        yield from _git_paths(profile.git_folder.parent.parent)
-
-
-def _named_by_git(config: Path, folder: Path) -> list[Path]:
-    """Return what in `folder` a git configuration names as its hooks, or as further configuration, and exists."""
-    try:
-        text = read_beginning(config, MOST_CONFIGURATION).decode(errors="replace")
-    except OSError:
-        return []
-    names = [found[1].strip().strip('"') for found in _NAMED_BY_GIT.finditer(text)]
-    # A path of an inclusion counts from the configuration, one of hooks from the work tree.
-    named = (Path(os.path.normpath(base / name)) for name in names for base in (folder, config.parent))
-    return [path for path in dict.fromkeys(named) if folder in path.parents and os.path.lexists(path)]
-
-
-def _git_paths(git: Path) -> Iterator[tuple[Path, bool]]:
-    yield git, _is_folder(git)
-    yield from _controls(git, [control.split("/") for control in GIT_CONTROLS])
-
-
-def _controls(folder: Path, patterns: list[list[str]]) -> Iterator[tuple[Path, bool]]:
-    """Yield what matches one of the path patterns below `folder`, with the folders on the way; `**` is any of them."""
-    try:
-        names = sorted(os.listdir(folder)) if _is_folder(folder) else []
-    except OSError:
-        return
-    for name in names:
-        path = folder / name
-        deeper: list[list[str]] = []
-        ends = False
-        for first, *rest in patterns:
-            if first == "**":
-                # The data of a submodule's repository holds no other one.
-                if "HEAD" not in names or name not in _DATA:
-                    deeper.append([first, *rest])
-                first, *rest = rest
-            if fnmatch.fnmatchcase(name.lower(), first):
-                deeper += [rest] if rest else []
-                ends = ends or not rest
-        if ends:
-            yield path, False
-        elif deeper and (_is_folder(path) or os.path.islink(path)):
-            yield path, _is_folder(path)
-            yield from _controls(path, deeper)
-
-
 def _walk(root: Path) -> Iterator[Path]:
     """Yield `root` and all in it, what is near the top first."""
     waiting = deque([root])
     while waiting:
         path = waiting.popleft()
         yield path
-        if _is_folder(path):
+        if is_folder(path):
             with suppress(OSError):
                 waiting.extend(path / name for name in sorted(os.listdir(path)))
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
 def _stamp(about: os.stat_result) -> tuple[int, ...]:
     return (about.st_dev, about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+
+
+def _find_git_folders(folders: Mapping[str, GuardedFolder]) -> set[Path]:
+    return {Path(path, GIT_FOLDER) for path, folder in folders.items() if GIT_FOLDER in folder.names}
+
+
+def _find_ways(roots: Iterable[Path], project: Path) -> list[Path]:
+    """Return the folders of `project` on the way to `roots`, no links, a parent before what is in it."""
+    ways: set[Path] = set()
+    for root in roots:
+        for parent in root.parents:
+            if parent in ways or project not in parent.parents:
+                break
+            ways.add(parent)
+    return sorted((path for path in ways if is_folder(path)), key=lambda path: len(path.parts))
+
+
+def _is_closed(before: GuardedFolder, now: GuardedFolder) -> bool:
+    """True if the command took rights from a folder that are needed to see, or to take away, what it made there."""
+    return bool(before.mode & ~now.mode & stat.S_IRWXU) and (not now.is_listed or now.names != before.names)
 
 
 def _open_folder(path: Path) -> int:
@@ -393,6 +394,17 @@ def _is_handle_of(handle: int, path: Path) -> bool:
     except OSError:
         return False
     return (about.st_dev, about.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _find_handle(handle: int, path: Path) -> Path | None:
+    """Return where the open folder that was at `path` is now, None if it is gone or cannot be found."""
+    if _is_handle_of(handle, path):
+        return path
+    try:
+        went = Path(os.readlink(f"/proc/self/fd/{handle}"))
+    except OSError:
+        return None
+    return went if _is_handle_of(handle, went) else None
 
 
 def _read(path: Path) -> bytes | None:

@@ -1,4 +1,7 @@
-"""The environment of commands: without the person's keys, with the private temporary folder."""
+"""The environment of commands: without the person's keys, with the private temporary folder.
+
+What the person's own commands print with all of their keys is masked before the model gets it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ _SECRET = re.compile(
 )
 """Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
 
+SHORTEST_SECRET = 8
+"""Characters of a value that is masked: shorter ones are words of any text."""
+
 _OFFLINE = {
     "npm_config_offline": "true", "CARGO_NET_OFFLINE": "true", "UV_OFFLINE": "1", "PIP_RETRIES": "0",
 }  # fmt: skip
@@ -28,7 +34,7 @@ def child_environment_for(
 
     Secrets are taken out in every profile, also without walls; those in `passed` (`sandbox.env_pass`) stay.
     """
-    taken = tuple(sorted(name for name, value in environ.items() if value and is_secret(name) and name not in passed))
+    taken = _secret_names(environ, passed)
     env = {name: value for name, value in environ.items() if name not in taken}
     if profile.temp is not None:
         env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
@@ -41,10 +47,7 @@ def child_environment_for(
     if profile.name != "none" and not profile.network:
         env = _OFFLINE | env
     if profile.name == "read":
-        # git would otherwise refresh its index, and fail.
-        env["GIT_OPTIONAL_LOCKS"] = "0"
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
-        env.pop("RIPGREP_CONFIG_PATH", None)
     return env, taken
 
 
@@ -53,6 +56,27 @@ def _path_outside(path: str, profile: Profile) -> str:
     within = (str(profile.project), str(profile.cwd))
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
     return os.pathsep.join(entry for entry in entries if not is_below(os.path.realpath(entry), within))
+
+
+def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
+    """Return `text` with `[NAME]` for the values of secrets of `environ` that it holds, and their names.
+
+    Values of variables in `passed` (`sandbox.env_pass`) stay.
+    """
+    names: dict[str, str] = {}
+    for name in _secret_names(environ, passed):
+        value = environ[name].strip()
+        if len(value) >= SHORTEST_SECRET and value in text:
+            names.setdefault(value, name)
+    if not names:
+        return text, ()
+    longest = sorted(names, key=len, reverse=True)
+    masked = re.sub("|".join(map(re.escape, longest)), lambda found: f"[{names[found[0]]}]", text)
+    return masked, tuple(sorted(names.values()))
+
+
+def _secret_names(environ: Mapping[str, str], passed: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, value in environ.items() if value and is_secret(name) and name not in passed))
 
 
 def is_secret(name: str) -> bool:

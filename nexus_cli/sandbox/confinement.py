@@ -56,6 +56,8 @@ class Confinement:
         self._program = probe.program
         self._put_back_folder = put_back_folder
         self._lock = threading.Lock()
+        self._scope_lock = threading.Lock()
+        """Held where the scope is used: a thread in it takes the other one."""
         self._abi = probe.abi
         self._watched: dict[int, list[tuple[WalledThread, int]]] = {}
         self._rules: RuleCache | None = None
@@ -74,11 +76,13 @@ class Confinement:
 
     def close(self) -> None:
         """Release what is kept for further commands."""
-        if self._rules is not None:
-            self._rules.close()
-        if self._scope is not None:
-            self._scope.close()
-            self._scope = None
+        with self._scope_lock:
+            if self._scope is not None:
+                self._scope.close()
+                self._scope = None
+        with self._lock:
+            if self._rules is not None:
+                self._rules.close()
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start `argv` inside the walls; `options` are those of `Popen`. Raises `OSError` as it does."""
@@ -150,9 +154,9 @@ class Confinement:
         if watched is None or self._abi < _SIGNALS_SINCE:
             return self._in_walls(lambda: subprocess.Popen(argv, **options))
         with _no_collection():
-            with self._lock:
+            with self._scope_lock:
                 self._scope = self._scope or SignalScope()
-            thread = self._scope.start_thread(self._confine_thread)
+                thread = self._scope.start_thread(self._confine_thread)
             watched.append((thread, int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))))
             return thread.call(lambda: subprocess.Popen(argv, **options))
 

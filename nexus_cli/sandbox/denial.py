@@ -53,6 +53,8 @@ def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
         path = os.path.normpath(named)
         if path.startswith(_BASH_SOCKETS):
             continue
+        if is_below(path, map(str, profile.denied)):
+            return f"[sandbox: a deny rule hides {path}]"
         if is_below(path, map(str, profile.hidden)):
             return f"[sandbox: {path} is hidden; {ASK_OUTSIDE}]"
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
@@ -70,11 +72,9 @@ def describe_denial(profile: Profile, output: str, backend: Backend) -> str:
 
 def _is_protected(profile: Profile, path: str) -> bool:
     """True for a place of the project that no command changes; of git's folder only some are."""
-    for folder in profile.guarded:
-        if is_below(path, [str(folder)]):
-            names = os.path.relpath(path, folder).split(os.sep)
-            if names[0] == GIT_FOLDER:
-                return names[1:2] in (["config"], ["hooks"], ["info"])
-            if protected_name(names[:1]):
-                return True
-    return False
+    if not profile.guarded or not is_below(path, [str(profile.project)]):
+        return False
+    names = os.path.relpath(path, profile.project).split(os.sep)
+    if GIT_FOLDER in names:
+        return names[names.index(GIT_FOLDER) + 1 :][:1] in (["config"], ["hooks"], ["info"])
+    return bool(protected_name(names))

@@ -52,10 +52,14 @@ def landlock_abi() -> int:
 
 
 def keep_signals_inside() -> None:
-    """Keep this thread, and all that it starts, from signalling others; nothing else (from version 6 on)."""
-    attributes = struct.pack("=QQQ", 0, 0, _SCOPE_SIGNALS)
+    """Keep this thread, and all that it starts, from signalling others; nothing else (from version 6 on).
+
+    Moving a file to another folder is denied by every layer that does not allow it, so by these walls too.
+    """
+    attributes = struct.pack("=QQQ", REFER, 0, _SCOPE_SIGNALS)
     rules = syscall(LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0)
     try:
+        _allow(rules, "/", REFER)
         forbid_new_privileges()
         syscall(LANDLOCK_RESTRICT_SELF, rules, 0)
     finally:
@@ -123,9 +127,16 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
         for name in READABLE_DEVICES + WRITABLE_DEVICES:
             rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
             _allow(rules, f"/dev/{name}", rights & handled)
+        secret = set(hidden) - set(map(os.path.realpath, profile.denied))
         for root in map(os.path.realpath, profile.roots):
-            for path in [] if is_below(root, hidden) else _cover(root, hidden, split):
+            taken: list[str] = []
+            for path in [] if is_below(root, hidden) else _cover(root, hidden, taken):
                 _allow(rules, path, WRITE & handled)
+            for path in taken:
+                # A project with a denied file at its top stays one to work in; new files get their rule next time.
+                if not any(is_below(one, [path]) for one in secret):
+                    _allow(rules, path, WRITE & ~(READ_FILE | EXECUTE) & handled)
+            split += taken
         if profile.writable:
             # Semaphores of multiprocessing, shared memory of databases under test.
             for path in _cover("/dev/shm", hidden, split):

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
-from nexus_cli.config.protected_places import GIT_FOLDER, credential_paths, own_paths, shown_paths
+from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.core.real_files import read_beginning
+from nexus_cli.sandbox.guarded_places import MOST_FOLDERS, has_more_folders
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -63,10 +64,13 @@ class Profile:
     """Real paths of folders and files that may be written, besides `temp`: the project first."""
     hidden: tuple[Path, ...] = ()
     """Files and folders that cannot be read, existing or not."""
+    denied: tuple[Path, ...] = ()
+    """What of `hidden` the person's deny rules name. Under Landlock what is beside it can still be made and removed."""
     shown: tuple[Path, ...] = ()
     """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
     guarded: tuple[Path, ...] = ()
-    """Folders of the project whose protected names (`config/protected_places.py`) stay as they are."""
+    """The project and its folders down to `cwd`: their protected names (`config/protected_places.py`) stay as they are.
+    Those of further folders are found at each command (`guarded_places`)."""
     git_folder: Path | None = None
     """The git folder of a worktree, in that of its repository, outside the project."""
     network: bool = False
@@ -81,12 +85,6 @@ class Profile:
         """Return all that may be written."""
         return (*self.writable, *([self.temp] if self.temp else []))
 
-    @property
-    def git_folders(self) -> tuple[Path, ...]:
-        """Return the folders of the repositories whose protected names are guarded, existing or not."""
-        common = [self.git_folder.parent.parent] if self.git_folder else []
-        return (*common, *(folder / GIT_FOLDER for folder in self.guarded))
-
 
 def make_profile(
     name: ProfileName,
@@ -97,20 +95,22 @@ def make_profile(
     temp: Path | None,
     write: Iterable[str] = (),
     unix_sockets: bool = False,
+    denied: tuple[Path, ...] = (),
     environ: Mapping[str, str] = os.environ,
 ) -> Profile:
     """Return the profile `name` for commands of `project`; only folders and files that exist are writable.
 
-    `write` are the person's own additions (`sandbox.write`). A project that is the home folder, or has it inside, is
-    not writable, and a note says so.
+    `write` are the person's own additions (`sandbox.write`), `denied` what deny rules hide. A project that is the home
+    folder, or has it inside, is not writable, and a note says so.
     """
     project, cwd = Path(os.path.realpath(project)), Path(os.path.realpath(cwd))
-    hidden = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
+    secret = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
+    hidden = (*secret, *denied)
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
     shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
     if name == "read":
-        return Profile(name, project, cwd, hidden=hidden, shown=shown, temp=temp)
+        return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
     notes = []
     writable = []
@@ -119,8 +119,11 @@ def make_profile(
             notes.append(f"commands cannot write in {path}: it is or holds your home folder")
         else:
             writable.append(path)
-    if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in hidden):
+    if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
+    if project in writable and has_more_folders(project):
+        notes.append(f"only the first {MOST_FOLDERS:,} folders of the project are guarded: its protected files further "
+                     "down stay as commands leave them")  # fmt: skip
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.
@@ -134,6 +137,7 @@ def make_profile(
         cwd,
         writable=tuple(dict.fromkeys(writable)),
         hidden=hidden,
+        denied=denied,
         shown=shown,
         guarded=guarded if project in writable else (),
         git_folder=git_folder,

@@ -16,7 +16,9 @@ from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.session.call_permission import Permission
+from nexus_cli.session.run_limits import Refusal
 from nexus_cli.tools.files import project_relative
+from nexus_cli.tools.permission import ApprovalNeed
 
 CONFIRM = "confirm"
 """The kind of an approval that the run wants although the level allows the call."""
@@ -96,7 +98,36 @@ def call_detail(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) 
     return shown, made.before
 
 
-def describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
+async def make_question(
+    tool: Tool, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext, found: Permission, subject: str
+) -> AskedCall:
+    """Return the question about a call that `found` asks about."""
+    need = found.verdict
+    assert isinstance(need, ApprovalNeed)
+    detail, before = await asyncio.to_thread(call_detail, tool, arguments, context)
+    scope = approval_scope(tool, arguments, need.kind, context.targets, found.profile)
+    parts, more = found.shown_parts()
+    question = Question(
+        call, f"{tool.name} {subject}", need.why, detail, always_text(scope, context.project), need.kind,
+        stores=found.command.prefixes if found.command else (), profile=found.profile, parts=tuple(parts),
+        more_parts=more, rule=found.ruling,
+    )  # fmt: skip
+    return AskedCall(question, tool, arguments, scope, context.targets, before)
+
+
+def describe_decision(step: ApprovalStep, call: ToolCall, refusal: Refusal | None, level: str) -> dict[str, Any]:
+    """Return what is recorded of the decision on a call, nothing where the level let it through; `refusal` is that of a
+    limit."""
+    decided = step.decided.get(call.id)
+    if decided is not None and not decided.is_plain:
+        asked = isinstance(decided.verdict, ApprovalNeed)
+        return decided.to_json() | (_describe_answer(step.answers.get(call.id)) if asked else {})
+    if refusal is not None:
+        return {"decision": "deny", "level": level, "from": f"limit {refusal.limit}", "why": refusal.why}
+    return {}
+
+
+def _describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
     """Return what is recorded of the person's answer; nothing where nobody was asked."""
     match answer:
         case Allow():

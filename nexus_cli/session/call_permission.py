@@ -24,6 +24,7 @@ from nexus_cli.tools.registry import discover_tools
 
 if TYPE_CHECKING:
     from nexus_cli.rules.decide import CommandDecision
+    from nexus_cli.rules.denied_files import DeniedFiles
     from nexus_cli.rules.rule_set import PermissionRule, RuleSet
     from nexus_cli.sandbox.backend import BackendProbe
     from nexus_cli.sandbox.confinement import Confinement
@@ -35,6 +36,8 @@ BUILT_IN = "built in"
 """The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
 SEARCHES: Mapping[str, tuple[str, ...]] = {"glob": ("glob",), "grep": ("grep", "read_file")}
 """Tools that find files in a folder, with the tools whose deny rules keep a file from what they show."""
+MOST_PARTS = 50
+"""Parts of a command line that are recorded and shown: a line may have thousands."""
 COMMAND = "command"
 """The argument that makes a tool that runs something one for command lines."""
 
@@ -68,6 +71,15 @@ class Permission:
         """Return the rule that decided with its origin, for a person; "" where none did."""
         return f"{self.rule} ({self.origin})" if self.rule else ""
 
+    def shown_parts(self) -> tuple[list[dict[str, Any]], int]:
+        """Return parts of a command line as JSON, at most `MOST_PARTS`, and how many more there are.
+
+        Those that ask or are refused are taken first; the order is that of the line.
+        """
+        parts = self.command.parts if self.command else ()
+        places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
+        return [parts[place].to_json() for place in sorted(places)], len(parts) - len(places)
+
     def to_json(self) -> dict[str, Any]:
         """Return what is recorded of the decision, see `session/reports/decisions.py`."""
         words = {Grant: "allow", ApprovalNeed: "ask", Denial: "deny"}
@@ -76,7 +88,8 @@ class Permission:
             "rule": self.rule or None, "from": self.origin or f"level {self.level}",
         }  # fmt: skip
         if self.command:
-            value["parts"] = [part.to_json() for part in self.command.parts]
+            parts, more = self.shown_parts()
+            value |= {"parts": parts} | ({"more_parts": more} if more else {})
         why = self.command.why if self.command else ""
         return value | {"why": why if isinstance(self.verdict, Grant) else self.verdict.why}
 
@@ -97,9 +110,12 @@ class CallPermission:
         self._settings = sandbox
         self._rules: RuleSet | None = None
         self._names_rules: bool | None = None
+        self._stamp: tuple[int, ...] = ()
+        self._is_outdated = False
         self._probe: BackendProbe | None = None
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
+        self._denied: DeniedFiles | None = None
         self._told: set[str] = set()
         self._lock = threading.Lock()
 
@@ -108,13 +124,22 @@ class CallPermission:
         """Return the backend that was found, or None if no command needed one yet."""
         return self._probe
 
-    def load(self, level: str) -> BackendProbe | None:
-        """Load rules and walls for a command at `level`; None where it needs no walls. Blocks the first time."""
+    def is_loaded(self, level: str, *, runs: bool) -> bool:
+        """True if `decide` need not load anything at `level`, for a call that `runs` a command or one that does not."""
+        if self._settings is None:
+            return True
+        if self._rules is None or self._is_outdated:
+            return not runs and self._names_rules is False
+        return not runs or (level == "all" or self._probe is not None)
+
+    def load(self, level: str, *, runs: bool = True) -> BackendProbe | None:
+        """Load the rules, and the walls for a command at `level`; None where it needs none. Blocks the first time."""
         if self._settings is None:
             return None
         with self._lock:
-            self._read_rules()
-        return self._probe if level == "all" else self.find_walls()
+            if runs or self._has_rules():
+                self._read_rules()
+        return self._probe if level == "all" or not runs else self.find_walls()
 
     def find_walls(self) -> BackendProbe | None:
         """Return the backend of this system, None for a bare session. Blocks the first time."""
@@ -143,6 +168,23 @@ class CallPermission:
         if found is not None and found.backend == "none":
             hint = "`nexus doctor` says what is missing; nexus config set sandbox.backend auto goes on without"
             raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
+
+    def check_rules(self, level: str) -> None:
+        """Look at the rules before the first call, if there are any. Blocks.
+
+        Raises `NexusError("config", ...)` as `refuse_unguarded` does.
+        """
+        self._stamp = _read_stamp(places().settings)
+        self.load(level, runs=False)
+        self.refuse_unguarded(level)
+
+    def refuse_unguarded(self, level: str) -> None:
+        """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be read: nothing else would ask."""
+        unread = self._rules.unread_denials if self._rules is not None and level == "all" else ()
+        if unread:
+            where, _, why = unread[0].partition(": ")
+            hint = "Correct the rule (`nexus config edit`), or take another level than all"
+            raise NexusError("config", where, why, hint)
 
     def take_problems(self, level: str) -> list[str]:
         """Return what a person has to know of rules and walls at `level`, once each."""
@@ -228,20 +270,46 @@ class CallPermission:
         return lambda path: any(refusing.find_for_path(name, (path,), project) for name in names)
 
     def _has_rules(self) -> bool:
-        """True if a settings file may have rules: reading them loads more than most sessions need. Looks once, as the
-        rules are read once."""
-        if self._rules is not None:
+        """True if a settings file may have rules: reading them loads more than most sessions need. Looks once a
+        turn if the personal file has changed, else once."""
+        if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
             self._names_rules = any(map(_names_rules, (places().settings, self._project / FOLDER / "config.toml")))
         return self._names_rules
 
     def _read_rules(self) -> RuleSet:
-        if self._rules is None:
+        """Return the rules; those of before where the file cannot be read any more, which is a problem to tell."""
+        if self._rules is None or self._is_outdated:
             from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
 
-            self._rules = read_rules(places(), self._project, tuple(discover_tools()))
+            try:
+                self._rules = read_rules(places(), self._project, tuple(discover_tools()))
+            except NexusError as error:
+                if self._rules is None:
+                    raise
+                told = f"{error}. The rules read before still hold"
+                self._rules = replace(self._rules, problems=(*self._rules.problems, told))
+            self._is_outdated = False
         return self._rules
+
+    def _find_denied_files(self) -> DeniedFiles:
+        """Return what deny rules keep from commands. Looks once a turn, with the lock held."""
+        if self._denied is None:
+            from nexus_cli.rules.denied_files import find_denied_files  # noqa: PLC0415
+
+            self._denied = find_denied_files(self._read_rules(), self._project, Path(os.path.realpath(self._cwd)))
+        return self._denied
+
+    def _forget_rules(self) -> None:
+        self._rules = self._names_rules = self._denied = None
+
+    def begin_turn(self) -> None:
+        """Look again, in this turn, for what may have changed since the last: files, and the rules of the person."""
+        self._denied = None
+        stamp = _read_stamp(places().settings)
+        if stamp != self._stamp:
+            self._stamp, self._names_rules, self._is_outdated = stamp, None, self._rules is not None
 
     def rules_in_force(self) -> RuleSet:
         """Return the rules that decide here. Blocks the first time."""
@@ -255,19 +323,21 @@ class CallPermission:
             self.add_rule(f"allow {rule}")
 
     def add_rule(self, typed: str) -> bool:
-        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once."""
+        """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
         added = add_rule(typed, tuple(discover_tools()))
-        self._rules = self._names_rules = None
+        self._forget_rules()
+        self.rules_in_force()
         return added
 
     def remove_rule(self, typed: str) -> None:
-        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more."""
+        """Remove a rule, as `rules.edit_rules.remove_rule` does; it does not hold any more. Blocks."""
         from nexus_cli.rules.edit_rules import remove_rule  # noqa: PLC0415
 
         remove_rule(typed, self.rules_in_force())
-        self._rules = self._names_rules = None
+        self._forget_rules()
+        self.rules_in_force()
 
     def make_walls(self, profile: ProfileName) -> CommandWalls:
         """Return what a command in `profile` runs inside. Blocks; raises `OSError` where it cannot be made."""
@@ -279,12 +349,13 @@ class CallPermission:
 
         probe = self.load("all" if profile == "none" else "read")
         with self._lock:
+            denied = self._find_denied_files()
             if self._temp is None and profile != "none":
                 self._temp = TempFolder(places())
             made = make_profile(
                 profile, project=self._project, cwd=self._cwd, own=places(),
                 temp=self._temp.path if self._temp else None, write=self._settings.write,
-                unix_sockets=self._settings.unix_sockets,
+                unix_sockets=self._settings.unix_sockets, denied=denied.paths,
             )  # fmt: skip
             held = self._confinements.get(profile)
             if held is None or held.profile != made:
@@ -303,12 +374,22 @@ class CallPermission:
 
         add_own_program(env, places(), self._cwd)
         notes = list(made.notes)
+        if made.denied and not denied.is_whole:
+            notes.append(f"deny rules name more files than the {len(denied.paths)} that commands cannot read")
+        if made.denied and made.writable and held.backend == "landlock":
+            notes.append("what a command makes directly beside a file of a deny rule is readable from the next one on")
         if taken:
             notes.append(f"without {', '.join(taken)} (setting sandbox.env_pass)")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
         confinement = held if held.backend != "none" else None
         return CommandWalls(confinement, env, told, lambda text: describe_denial(made, text, held.backend))
+
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` without the values of the variables that commands do not get, and the names of those."""
+        from nexus_cli.sandbox.command_environment import mask_secrets  # noqa: PLC0415
+
+        return mask_secrets(text, os.environ, self._settings.env_pass if self._settings else ())
 
     def take_over(self, earlier: CallPermission) -> None:
         """Go on from `earlier`, that of the same session until now: its temporary files, and what was told of it."""
@@ -324,6 +405,15 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
+
+
+def _read_stamp(path: Path) -> tuple[int, ...]:
+    """Return what changes with a file; () where there is none."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _names_rules(path: Path) -> bool:

@@ -20,6 +20,8 @@ class Control:
     """The events of the newest turn or act; None before the first one: nobody sees them."""
     waiting_texts: Callable[[], Sequence[str]] = tuple
     """Returns the texts that the front end will send with the person's next message."""
+    listener: Callable[[Event], None] | None = None
+    """Gets what workers do while no turn runs."""
     steering: deque[str] = field(default_factory=deque)
     """Words that wait for the end of the current batch."""
     pasted: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -41,6 +43,13 @@ class Control:
         """Hand an event to the front end."""
         if self.events is not None:
             self.events.put_nowait(event)
+
+    def emit_aside(self, event: Event) -> None:
+        """Hand an event of what runs beside the turn to the front end, also while no turn runs."""
+        if self.running:
+            self.emit(event)
+        elif self.listener is not None:
+            self.listener(event)
 
     def emit_notice(self, line: str) -> None:
         """Hand a line for the person to the front end."""

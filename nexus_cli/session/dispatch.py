@@ -11,28 +11,29 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, assert_never, cast, runtime_checkable
+from typing import Any, assert_never, cast
 
 from nexus_cli.core import event
-from nexus_cli.core.approval import Allow, Approver, Defer, Deny, Question
+from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
+from nexus_cli.core.services import StartLog
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.session.approvals import (
     CONFIRM,
     ApprovalStep,
     AskedCall,
-    always_text,
     approval_scope,
-    call_detail,
-    describe_answer,
+    describe_decision,
+    make_question,
 )
 from nexus_cli.session.call_permission import CallPermission, Permission
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (
+    ASSESSMENT,
     CHANGES,
     Refusal,
     RunHistory,
@@ -75,18 +76,6 @@ ERRORS = 2
 """Calls in a row that could not run, from which on the model gets a notice."""
 
 
-@runtime_checkable
-class StartLog(Protocol):
-    """Records which calls began to run, across processes."""
-
-    def record_start(self, call_id: str, name: str) -> None:
-        """Record, before the tool runs."""
-
-    def was_started(self, call_id: str) -> bool:
-        """True if the call ever began to run."""
-        ...
-
-
 class ApprovalDeferred(Exception):
     """The person deferred an approval: the turn ends with the call open."""
 
@@ -121,6 +110,8 @@ class Dispatcher:
     """Partial output of cancelled calls."""
     here: dict[str, float] = field(default_factory=dict)
     """Calls that began in this process, and when (monotonic seconds): waiting for a person is not counted."""
+    assessed: Limits = field(default_factory=Limits)
+    """What the turn's assessment restricts."""
     errors: int = 0
     """Calls in a row that could not run, in the run that began with entry `_began`; one that was refused is none."""
     _began: int = -1
@@ -133,27 +124,33 @@ class Dispatcher:
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off."""
         self._step = ApprovalStep(calls)
-        self._limit(lane_state, calls)
-        await self._load_permission(lane_state, calls)
+        if lane_state.lane.run != self._began:
+            self._began, self.errors = lane_state.lane.run, 0
+        limits = self.run_limits(lane_state)
+        self._refusals, self._confirm = limits.refusals(calls), bool(limits.limits.confirm)
+        for name in dict.fromkeys(call.name for call in calls):
+            await self._load_rules(self.registry.get(name))
+        self.permission.refuse_unguarded(self.limits.allow or "read")
+        for line in self.permission.take_problems(self.limits.allow or "read"):
+            lane_state.emit(event.Notice(line))
         await self._run_all(lane_state, calls)
         if self.errors >= ERRORS and not self.signals:
             line = f"{self.errors} calls in a row could not run: read their errors before the next one."
             lane_state.notices.append(line)
 
-    async def _load_permission(self, lane_state: LaneState, calls: Sequence[ToolCall]) -> None:
-        """Load rules and walls for calls that run commands, and tell what the person has to know of them."""
-        level = self.limits.allow or "read"
-        if any((tool := self.registry.get(call.name)) and tool.effect is Effect.RUN for call in calls):
-            await asyncio.to_thread(self.permission.load, level)
-        for line in self.permission.take_problems(level):
-            lane_state.emit(event.Notice(line))
+    async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
+        """Load what a decision on calls of `tool` needs at `level` ("": that in force), beside the event loop."""
+        level, runs = level or self.limits.allow or "read", tool is not None and tool.effect is Effect.RUN
+        if not self.permission.is_loaded(level, runs=runs):
+            await asyncio.to_thread(self.permission.load, level, runs=runs)
 
     def run_limits(self, lane_state: LaneState) -> RunLimits:
         """Return what the limits in force allow the next step of the lane; signals count where they bind."""
         lane, limits, started = lane_state.lane, self.limits, self.starts.was_started
-        counted = self.signals or limits.is_one_step or limits.max_iterations is not None
+        bound = limits & self.assessed
+        counted = self.signals or bound.is_one_step or bound.max_iterations is not None
         run = RunHistory.of(lane.timeline, lane.run) if counted else RunHistory(None, ())
-        layers, now = [("run", limits)], Signals()
+        layers, now = [("run", limits), (ASSESSMENT, self.assessed)], Signals()
         if self.signals:
             acted = {call.name for batch in run.batches for call in batch if started(call.id)}
             changed = any(tool.effect in CHANGES for name in acted if (tool := self.registry.get(name)))
@@ -167,14 +164,6 @@ class Dispatcher:
         """Return the limits of the session (`bounds` are their layers) with those that the state of the run binds
         now."""
         return tighten_by_signals(bounds, self.run_limits(lane_state).now) if self.signals else (self.limits, bounds)
-
-    def _limit(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Check `calls` against the limits before any of them runs."""
-        if lane_state.lane.run != self._began:
-            self._began, self.errors = lane_state.lane.run, 0
-        limits = self.run_limits(lane_state)
-        self._refusals = limits.refusals(calls)
-        self._confirm = bool(limits.limits.confirm)
 
     async def _run_all(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         waiting = list(calls)
@@ -198,8 +187,11 @@ class Dispatcher:
     def settle_open(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that an earlier process left open, without running any."""
         for call in calls:
-            text = UNKNOWN_OUTCOME if self.starts.was_started(call.id) else NOT_RUN
-            self._not_run(lane_state, call, text)
+            if self.starts.was_started(call.id):
+                result = self._recovered(call, self.registry.get(call.name))
+                self._append(lane_state, call, result, result.text, 0.0)
+            else:
+                self._not_run(lane_state, call, NOT_RUN)
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
@@ -277,13 +269,18 @@ class Dispatcher:
     def _checked_arguments(self, call: ToolCall, tool: Tool) -> Mapping[str, Any] | ToolResult:
         """Return the arguments as the tool's schema wants them, or the result of a call that cannot run."""
         if self.starts.was_started(call.id) and call.id not in self.here:
-            return ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+            return self._recovered(call, tool)
         if call.raw:
             return ToolResult(error=f"arguments are no JSON object: {call.raw[:500]}", ran=False)
         checked, problems = check_arguments(call.arguments, tool.parameters)
         if problems:
             return ToolResult(error=f"bad arguments for {tool.name}: {'; '.join(problems)}", ran=False)
         return checked
+
+    def _recovered(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        """Return the result of a call that an earlier process began."""
+        found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
+        return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
 
     def _tool_context(self, lane_state: LaneState, call: ToolCall, targets: Mapping[str, Path]) -> ToolContext:
         return ToolContext(
@@ -302,24 +299,25 @@ class Dispatcher:
         self, lane_state: LaneState, call: ToolCall, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]
     ) -> ToolResult | AskedCall | None:
         """Return what the person agreed to, None if they need not be asked, or the result of a call that is refused."""
-        found = self._decide(tool, checked, targets)
+        found = await self._decide_loaded(tool, checked, targets)
         need = found.verdict
         self._step.decided[call.id] = found
         if isinstance(need, Grant):
             return None
-        if isinstance(need, Denial) and found.rule:
-            return self._refuse(call, tool, f"not permitted: {need.why}", BY_RULE)
         if isinstance(need, Denial):
-            level = self._level_needed(tool, checked, targets)
-            return self._refuse(call, tool, f"not permitted: {need.why}", "allow", level)
+            return await self._refuse_denied(call, tool, found, checked, targets)
         if self.approver is None:
             why = f"not permitted: {need.why}, and nobody can be asked here (--allow {self.limits.allow or 'read'})"
             if need.kind == CONFIRM:
                 return self._refuse(call, tool, why, "confirm")
-            return self._refuse(call, tool, why, "allow", self._level_needed(tool, checked, targets))
+            return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
         async with self._step.lock:  # calls that run together come here together
             if call.id not in self._step.answers:
                 await self._ask(lane_state, call, self.approver)
+        now = await self._decide_loaded(tool, checked, targets)
+        if isinstance(now.verdict, Denial):  # level or rules have changed meanwhile
+            self._step.decided[call.id] = now
+            return await self._refuse_denied(call, tool, now, checked, targets)
         match self._step.answers[call.id]:
             case ToolResult() as error:
                 return error
@@ -333,6 +331,10 @@ class Dispatcher:
                 raise ApprovalDeferred
             case never:
                 assert_never(never)
+
+    async def _decide_loaded(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
+        await self._load_rules(tool)
+        return self._decide(tool, checked, targets)
 
     def _decide(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
         """Return the decision on a call as things are: allowed, to be asked about, or refused."""
@@ -371,7 +373,9 @@ class Dispatcher:
         except asyncio.CancelledError:
             if call_id not in self._step.answers:  # the turn is stopped
                 raise
-            answer = Allow()
+            withdrawn = self._step.answers[call_id]
+            assert not isinstance(withdrawn, ToolResult)
+            answer = withdrawn
         self._step.answers[call_id] = answer
         self._step.unanswered.pop(call_id, None)
         lane_state.emit(event.ApprovalAnswer(call_id, answer))
@@ -391,13 +395,19 @@ class Dispatcher:
             lane_state.emit(event.Notice(f"Allowed for this session only: {error}"))
 
     def withdraw_questions(self) -> None:
-        """Allow the calls that are asked about and need no answer any more: level or scopes have changed."""
+        """Decide again on the calls that are asked about: level, rules or scopes have changed. One that is allowed or
+        refused now needs no answer any more. A decision that would block is left to when the answer is there."""
+        level = self.limits.allow or "read"
         for call_id, (asked, task) in self._step.unanswered.items():
+            if not self.permission.is_loaded(level, runs=asked.tool.effect is Effect.RUN):
+                continue
             found = self._decide(asked.tool, asked.checked, asked.targets)
-            if call_id not in self._step.answers and isinstance(found.verdict, Grant):
-                self._step.answers[call_id], self._step.decided[call_id] = Allow(), found
-                # Not at once: a task that is cancelled before its first step would emit no answer.
-                asyncio.get_running_loop().call_soon(task.cancel)
+            if call_id in self._step.answers or isinstance(found.verdict, ApprovalNeed):
+                continue
+            refusal = Deny(found.verdict.why, said=False) if isinstance(found.verdict, Denial) else None
+            self._step.answers[call_id], self._step.decided[call_id] = refusal or Allow(), found
+            # Not at once: a task that is cancelled before its first step would emit no answer.
+            asyncio.get_running_loop().call_soon(task.cancel)
 
     async def _question(self, lane_state: LaneState, call: ToolCall, due: bool) -> AskedCall | None:
         """Return what to ask about a call; None if nothing is, or if it would fail.
@@ -412,7 +422,7 @@ class Dispatcher:
             targets = resolve_targets(tool, checked, self.cwd)
         except ToolError:
             return None
-        found = self._decide(tool, checked, targets)
+        found = await self._decide_loaded(tool, checked, targets)
         need = found.verdict
         if not isinstance(need, ApprovalNeed):
             return None
@@ -424,22 +434,25 @@ class Dispatcher:
                 if due:
                     self._step.answers[call.id] = error
                 return None
-        detail, before = await asyncio.to_thread(call_detail, tool, checked, context)
-        scope = approval_scope(tool, checked, need.kind, targets, found.profile)
-        what = f"{tool.name} {self._subject(tool, call)}"
-        always = always_text(scope, self.project)
-        question = Question(call, what, need.why, detail, always, need.kind, profile=found.profile, rule=found.ruling)
-        if found.command is not None:
-            parts = tuple(part.to_json() for part in found.command.parts)
-            question = replace(question, parts=parts, stores=found.command.prefixes)
-        return AskedCall(question, tool, checked, scope, targets, before)
+        return await make_question(tool, call, checked, context, found, self._subject(tool, call))
 
-    def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
+    async def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
         reach = LEVELS[: LEVELS.index(self.ceiling or LEVELS[-1]) + 1]
+        await self._load_rules(tool, LEVELS[0])
         decide = self.permission.decide
         found = (level for level in reach if isinstance(decide(tool, checked, level, targets).verdict, Grant))
         return next(found, "")
+
+    async def _refuse_denied(
+        self, call: ToolCall, tool: Tool, found: Permission, checked: Mapping[str, Any], targets: Mapping[str, Path]
+    ) -> ToolResult:
+        """Return the result of a call that nobody is asked about: a rule, a guarded place or the level refuses it."""
+        assert isinstance(found.verdict, Denial)
+        why = f"not permitted: {found.verdict.why}"
+        if found.rule:
+            return self._refuse(call, tool, why, BY_RULE)
+        return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
 
     def _refuse(self, call: ToolCall, tool: Tool, why: str, limit: str, allow: str = "") -> ToolResult:
         row = {"id": call.id, "tool": call.name, "subject": self._subject(tool, call), "why": why}
@@ -463,26 +476,14 @@ class Dispatcher:
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         message = Message(Role.TOOL, text, tool_call_id=call.id)
         noted = {RESULT: result_note(result, seconds)}
-        if decision := self._decision(call, result):
-            noted[DECISION] = decision
+        refusal = self._refusals.get(call.id) if result.denied else None
+        if made := describe_decision(self._step, call, refusal, self.limits.allow or "read"):
+            subject = self._subject(self.registry.get(call.name), call)
+            noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
         entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
         lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
-
-    def _decision(self, call: ToolCall, result: ToolResult) -> dict[str, Any]:
-        """Return what is recorded of the decision on a call; nothing where the level let it through."""
-        decided, refusal = self._step.decided.get(call.id), self._refusals.get(call.id)
-        if decided is not None and not decided.is_plain:
-            asked = isinstance(decided.verdict, ApprovalNeed)
-            made = decided.to_json() | (describe_answer(self._step.answers.get(call.id)) if asked else {})
-        elif refusal is not None and result.denied:
-            made = {"decision": "deny", "level": self.limits.allow or "read", "from": f"limit {refusal.limit}"}
-            made["why"] = refusal.why
-        else:
-            return {}
-        subject = self._subject(self.registry.get(call.name), call)
-        return {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
 
     def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
         self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)

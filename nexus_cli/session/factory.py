@@ -28,7 +28,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
+from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -58,6 +58,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
+from nexus_cli.session.worker_slot import RunningWorkers, WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -69,8 +70,13 @@ def open_session(
     provider: Provider | None = None,
     clock: Clock = local_now,
     earlier: Session | None = None,
+    ledger: Ledger | None = None,
+    workers: Callable[[Session], RunningWorkers] | None = None,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
+
+    With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `workers` makes what
+    runs its workers; without it there is no tool that hands work over.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -78,10 +84,14 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices)
+        return _open(ledger, options, settings, approver, provider, clock, notices, workers)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
+    if ledger is not None:
+        made = opened(ledger)
+        made.state = replace(made.state, shares=True)
+        return made
     ledger = open_ledger(options, notices)
     try:
         return opened(ledger)
@@ -100,6 +110,10 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     """A session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
     made = opened(ledger)
+    if made.id != earlier.id and earlier.workers is not None and (busy := earlier.workers.running()):
+        ledger.release(made.id)
+        why = f"{', '.join(busy)} {'works' if len(busy) == 1 else 'work'} for it in the background"
+        raise NexusError("usage", "the session cannot be left", why, "Wait, or stop them: /agents stop NAME")
     made.take_along(earlier)
     if made.id == earlier.id:
         made.take_over(earlier)
@@ -117,6 +131,7 @@ def _open(
     provider: Provider | None,
     clock: Clock,
     notices: list[str],
+    workers: Callable[[Session], RunningWorkers] | None,
 ) -> Session:
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
@@ -134,18 +149,21 @@ def _open(
         options = replace(options, effort="")
     made = found or ledger.create_session(
         folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
-        at=format_utc(clock()), front=options.front,
+        at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
     )  # fmt: skip
     asked = provider or RetryingProvider(
         LitellmBackend(info=lambda name: model_info(name, settings.models)),
         tries=settings.provider.retries + 1,
         seconds=settings.provider.retry_seconds,
     )
-    factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked)
+    slot = WorkerSlot(workers) if workers else None
+    factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot)
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
         session = Session(asked, state=factory.state(approver))
+        if slot is not None:
+            slot.session = session
     except BaseException:
         if not held:
             ledger.release(made.id)
@@ -176,6 +194,7 @@ class _Factory:
     made: SessionInfo
     resumed: bool
     provider: Provider
+    slot: WorkerSlot | None
     control: Control = field(default_factory=Control)
 
     def state(self, approver: Approver | None) -> SessionState:
@@ -195,12 +214,16 @@ class _Factory:
         services: dict[type, Any] = {
             Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts
         }  # fmt: skip
+        if self.slot is not None:
+            services[Workers] = self.slot
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
         permission = CallPermission(options.cwd, project, (places().config, places().data), self.settings.sandbox)
         if self.settings.sandbox.backend == "required":
             permission.require_walls()
+        permission.check_rules(limits.allow or "read")
+        self.notices.extend(permission.take_problems(limits.allow or "read"))
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project, permission, approver, services,
             self.recipe.limits.allow, self.recipe.signals,
@@ -230,7 +253,7 @@ class _Factory:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
         return SessionState(
             lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
-            self.ledger, options,
+            self.ledger, options, self.slot,
         )  # fmt: skip
 
     def _warn(self, line: str) -> None:

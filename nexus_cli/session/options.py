@@ -38,6 +38,10 @@ class Options:
     require_save: bool = False
     limits: Limits = field(default_factory=Limits)
     interactive: bool = False
+    spawner: str | None = None
+    """The session that a new one works for."""
+    worktree: str = ""
+    """Name of the worktree that a new session works in."""
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:

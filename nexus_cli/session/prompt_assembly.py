@@ -28,6 +28,8 @@ class PromptAssembly:
     rules: str
     effort: str
     """Without a lane that has one."""
+    inherited: EpochHeader | None = None
+    """System text and tools of the session that this one works for: the same bytes are in a provider's cache."""
     _epoch: int = -1
     """The epoch whose sent sections are known."""
     _due: bool = False
@@ -40,6 +42,8 @@ class PromptAssembly:
     async def draft_epoch(self, lane_state: LaneState | None = None) -> EpochDraft:
         """Return system text and tools as of now, within the present budget of `lane_state`."""
         self._fit(lane_state)
+        if self.inherited is not None:
+            return EpochDraft(self.inherited)
         plan, left = await self.collector.system_plan()
         text, tools = system_text(plan, self.collector.view.count), tuple(self.tools)
         frame = EpochHeader(

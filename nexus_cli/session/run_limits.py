@@ -19,6 +19,10 @@ from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.core.wire import canonical
 
 SINGLE = "single_action"
+DELEGATE = "agent"
+"""The tool that hands work over."""
+ASSESSMENT = "assessment"
+"""The layer of a turn's assessment."""
 SIGNALS = "signals"
 """In the place of the limit that refused a call: the state of the run, in a recipe that lets it bind."""
 LAYERS = ("settings", "project", "recipe")
@@ -186,6 +190,8 @@ class RunLimits:
             return None
         if tools is not None and tool.name not in tools:
             return Refusal(f"{tool.name} is not for this run. {_may(tools)}" if tools else OFF, "tools")
+        if tool.name == DELEGATE and self.limits.sub_agents is False:
+            return Refusal("handing over work is not for this run", "sub_agents")
         if categories is not None and tool.effect not in categories:
             return self._bound("categories", f"calls that {_does(tool.effect)} are not for this run", "")
         return None
@@ -202,9 +208,12 @@ class RunLimits:
         return None
 
     def _bound(self, name: str, why: str, end: str) -> Refusal:
-        """Return a refusal by the limit `name`, with the reason if signals bound it."""
-        signals = any(bound.name == name and bound.bound_by == "signals" for bound in self.bounds)
-        return Refusal(f"{why} ({reasons(self.now, name)}){end}", SIGNALS) if signals else Refusal(why + end, name)
+        """Return a refusal by the limit `name`, with the reason if signals or an assessment bound it."""
+        by = next((bound.bound_by for bound in self.bounds if bound.name == name), "")
+        if by not in (SIGNALS, ASSESSMENT):
+            return Refusal(why + end, name)
+        reason = reasons(self.now, name) if by == SIGNALS else "the task was assessed before"
+        return Refusal(f"{why} ({reason}){end}", SIGNALS)
 
 
 def _may(tools: frozenset[str]) -> str:

@@ -24,7 +24,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
-from nexus_cli.core.limits import PLAN
+from nexus_cli.core.limits import PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.services import Log
 from nexus_cli.core.shield import run_shielded
@@ -44,6 +44,7 @@ from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import ATTACHED, TRIGGER, clip_with_drop, record_user_message
+from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 
 CYCLE = ("read", "edit", "run", PLAN)
@@ -132,13 +133,21 @@ class Session:
         mine, theirs = self.state.lane_state, other.state.lane_state
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
+        if self.state.workers and other.state.workers:
+            self.state.workers.take_over(other.state.workers)
         self._control.steering.extend(other.take_back())
 
     def set_level(self, level: str) -> None:
         """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
-        it; also those that the person is being asked about."""
+        it; also those that the person is being asked about.
+
+        Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
+        """
+        self.state.dispatcher.permission.refuse_unguarded(level)
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
+        if self.workers is not None:
+            self.workers.set_level(level)
 
     def cycle_level(self) -> str:
         """Go to the next of `CYCLE` and return it; `all` is only reached by its name."""
@@ -146,6 +155,11 @@ class Session:
         level = CYCLE[(CYCLE.index(now) + 1) % len(CYCLE)] if now in CYCLE else CYCLE[0]
         self.set_level(level)
         return level
+
+    @property
+    def workers(self) -> RunningWorkers | None:
+        """The workers of this session, once it had one."""
+        return self.state.workers.made if self.state.workers else None
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -181,7 +195,7 @@ class Session:
         """The context of the main lane."""
         return self.state.lane_state.context
 
-    async def run(self, trigger: Trigger | str) -> AsyncIterator[Event]:
+    async def run(self, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
         """Run one turn after those that run or wait. Without text it resumes from the end of the window.
 
         Always ends with `TurnEnd`.
@@ -265,6 +279,10 @@ class Session:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
         return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
+
+    def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""
+        return self.state.dispatcher.permission.mask_secrets(text)
 
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
@@ -374,6 +392,8 @@ class Session:
             self._stop(task)
         if tasks:
             await asyncio.wait(tasks)
+        if self.workers is not None:
+            await self.workers.aclose()
         await self.state.close()
 
     async def _open(self) -> None:
@@ -386,10 +406,15 @@ class Session:
         known = frozenset(drop.id for drop in self.state.drops())
         dispatcher.denied.clear()
         dispatcher.changed.clear()
+        dispatcher.permission.begin_turn()
         error: NexusError | None = None
         try:
             await run_shielded(self._begin(lane_state, trigger))
+            dispatcher.assessed = await self._assess(trigger)
             await turn(lane_state, dispatcher)
+            while report := await self._next_report():
+                await run_shielded(record_user_message(lane_state, Kind.STEER, report, actor="nexus"))
+                await turn(lane_state, dispatcher)
         except NexusError as problem:
             error = problem
         except ApprovalDeferred:
@@ -405,6 +430,19 @@ class Session:
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
+
+    async def _assess(self, trigger: Trigger) -> Limits:
+        """Return what an assessment of the task restricts, where the settings name a model for it."""
+        if not self.state.lane_state.settings.assess.model or not trigger.text:
+            return Limits()
+        from nexus_cli.session.assessment import assess  # noqa: PLC0415  (only where it is switched on)
+
+        return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
+
+    async def _next_report(self) -> str:
+        """Wait for a worker in the background where nobody is there for whom the session goes on; "" without one."""
+        interactive = self.state.options is not None and self.state.options.interactive
+        return "" if interactive or self.workers is None else await self.workers.next_report()
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

@@ -28,6 +28,7 @@ from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
 from nexus_cli.session.options import Options
 from nexus_cli.session.spending import Spending
+from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -49,6 +50,10 @@ class SessionState:
     ledger: Ledger | None = None
     options: Options | None = None
     """Options with which the session was opened."""
+    workers: WorkerSlot | None = None
+    """None: nothing can be handed over."""
+    shares: bool = False
+    """True if ledger and provider belong to others as well: they stay open."""
 
     def drops(self) -> Sequence[Drop]:
         """Return everything left out in the session so far."""
@@ -77,12 +82,13 @@ class SessionState:
             return
         provider = self.lane_state.model.provider
         shut = getattr(getattr(provider, "inner", provider), "aclose", None)
-        if shut is not None:
+        if shut is not None and not self.shares:
             await shut()
         with suppress(NexusError):  # deleted or not writable: there is nothing left to release
             self.ledger.release(self.session_id)
         self.record.close()
-        self.ledger.close()
+        if not self.shares:
+            self.ledger.close()
 
 
 Act: TypeAlias = Callable[[SessionState], Awaitable[None]]

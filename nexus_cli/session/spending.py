@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.errors import NexusError
@@ -12,6 +13,8 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import price_command
 
+BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
+"""Limits that a worker gets a part of."""
 LEAST_OUTPUT = 1024
 """A request with a smaller output cap is not sent."""
 MOST_OUTPUT = 32_000
@@ -30,6 +33,10 @@ class Spending:
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
+    worker_steps: int = 0
+    """Steps of workers that have ended; `steps` are the turn's own."""
+    reserved: dict[str, Limits] = field(default_factory=dict)
+    """Steps, tokens and dollars that running workers may still use, by worker."""
 
     @property
     def seconds(self) -> float:
@@ -40,11 +47,49 @@ class Spending:
         """Account for one request."""
         self.usage = self.usage + usage
 
+    def reserve(self, worker: str, wanted: Limits, shares: int) -> Limits:
+        """Take the budget of a worker out of what is left, and return it: what is `wanted`, else one of so many equal
+        `shares`.
+
+        Raise `NexusError` of kind `limit` if less is left than a worker can begin with.
+        """
+        limits = self.limits
+        used = self.usage.input + self.usage.output
+        left = Limits(
+            max_steps=_subtract(limits.max_steps, self.steps + self.worker_steps + self._held("max_steps")),
+            max_total_tokens=_subtract(limits.max_total_tokens, used + self._held("max_total_tokens")),
+            max_cost=_subtract(limits.max_cost, (self.usage.cost_usd or 0.0) + self._held("max_cost")),
+            timeout=_subtract(limits.timeout, self.seconds),
+        )
+        part = Limits(
+            max_steps=None if left.max_steps is None else max(1, left.max_steps // shares),
+            max_total_tokens=None if left.max_total_tokens is None else left.max_total_tokens // shares,
+            max_cost=None if left.max_cost is None else left.max_cost / shares,
+        )
+        for name, least in (("max_steps", 1), ("max_total_tokens", 2 * LEAST_OUTPUT), ("max_cost", 1e-6)):
+            if (value := getattr(left, name)) is not None and value < least:
+                raise self._reached(name, "nothing is left for a worker", f"--{name.replace('_', '-')}")
+        over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
+        given = replace(part, **over) & left
+        self.reserved[worker] = given
+        return given
+
+    def settle(self, worker: str, steps: int, usage: Usage) -> None:
+        """Give back what a worker did not use of its budget."""
+        if self.reserved.pop(worker, None) is not None:
+            self.worker_steps += steps
+            self.add(usage)
+
+    def _held(self, name: str) -> Any:
+        return sum(getattr(one, name) or 0 for one in self.reserved.values())
+
     def check_steps(self) -> None:
         """Raise `NexusError` of kind `limit` if no step is left."""
         limit = self.limits.max_steps
-        if limit is not None and self.steps >= limit:
-            raise self._reached("max_steps", f"{self.steps} steps were made", "--max-steps")
+        if limit is not None and self.steps + self.worker_steps + self._held("max_steps") >= limit:
+            workers = self.worker_steps + self._held("max_steps")
+            why = f"{self.steps} steps were made" + (f", and workers have {workers}" if workers else "")
+            raise self._reached("max_steps", why, "--max-steps")
 
     def output_cap(self, model: ModelInfo, expected: int) -> int:
         """Return the output cap of the next request to `model`, for `expected` tokens of input.
@@ -55,9 +100,9 @@ class Spending:
         limits = self.limits
         caps = [MOST_OUTPUT, model.max_output or MOST_OUTPUT, left_over(model, expected)]
         if limits.max_total_tokens is not None:
-            left = limits.max_total_tokens - self.usage.input - self.usage.output - expected
+            used = self.usage.input + self.usage.output + self._held("max_total_tokens")
+            left = limits.max_total_tokens - used - expected
             if left < LEAST_OUTPUT:
-                used = self.usage.input + self.usage.output
                 why = f"{used} tokens were used and the next request needs about {expected + LEAST_OUTPUT}"
                 raise self._reached("max_total_tokens", why, "--max-total-tokens")
             caps.append(left)
@@ -70,7 +115,7 @@ class Spending:
         if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
             raise unknown_price(prices.name)
         per_input = max(prices.input_price, prices.cache_write_price or 0.0)
-        left = limit - self.usage.cost_usd - expected * per_input / 1e6
+        left = limit - self.usage.cost_usd - self._held("max_cost") - expected * per_input / 1e6
         tokens = int(left * 1e6 / prices.output_price) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
             why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
@@ -89,6 +134,10 @@ class Spending:
     def _reached(self, name: str, why: str, option: str) -> NexusError:
         hint = self.raised_by(name, f"Continue with a higher {option}")
         return NexusError("limit", f"limit {name} reached", why, hint)
+
+
+def _subtract(limit: Any, used: Any) -> Any:
+    return None if limit is None else max(0, limit - used)
 
 
 def left_over(model: ModelInfo, expected: int) -> int:

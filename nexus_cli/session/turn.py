@@ -113,7 +113,7 @@ async def _steer(lane_state: LaneState, words: str) -> None:
 
 def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` paid steps with calls that the run may not make any more."""
-    limits, started = dispatcher.limits, dispatcher.starts.was_started
+    limits, started = dispatcher.limits & dispatcher.assessed, dispatcher.starts.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return
     batches = RunHistory.of(lane_state.lane.timeline, lane_state.lane.run).batches

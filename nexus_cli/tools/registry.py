@@ -50,11 +50,16 @@ def _read_definition(path: Path) -> Tool:
         error: ToolResult | None = await import_module(module).check(arguments, context)
         return error
 
+    def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
+        result: ToolResult | None = import_module(module).recover(call_id, services)
+        return result
+
     effect = Effect(found.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(
         path.stem, run=run, effect=effect, paths=paths, preview=preview if edits else None,
-        check=check if edits else None, needs=tuple(_find_protocol(name) for name in found.pop("needs", ())), **found,
+        check=check if edits else None, recover=recover if found.pop("recovers", False) else None,
+        needs=tuple(_find_protocol(name) for name in found.pop("needs", ())), **found,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.carve_outs import CarveOuts
 from nexus_cli.sandbox.confinement import Confinement
+from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.sandbox.profile import Profile, make_profile
 
@@ -82,6 +83,11 @@ def rows(times: int) -> Iterator[Row]:
         time.sleep(2.5)
         (cost,) = in_turns(times, lambda: compared(profile))
         yield Row("comparing protected places", milliseconds(cost), "ms", most=3.0)
+        for number in range(MOST_FOLDERS):
+            (here.folder / f"{number % 10}/{number // 10 % 10}/{number // 100}").mkdir(parents=True)
+        time.sleep(2.5)
+        (cost,) = in_turns(times, lambda: compared(profile))
+        yield Row("the same with 1,000 folders", milliseconds(cost), "ms", most=12.0)
 
 
 BENCHMARK = Benchmark("starting commands in walls", rows)

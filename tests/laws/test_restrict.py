@@ -40,6 +40,7 @@ limits = st.builds(
     confirm=st.none() | st.booleans(),
     multi_tool=st.none() | st.booleans(),
     sub_agents=st.none() | st.booleans(),
+    sub_agent_budget=numbers,
     terminal_ends=st.none() | st.booleans(),
 )
 
@@ -71,6 +72,7 @@ TRIALS: dict[str, list[Any]] = {
     "confirm": [True, False],
     "multi_tool": [True, False],
     "sub_agents": [True, False],
+    "sub_agent_budget": [1, 3, 8],
     "terminal_ends": [True, False],
 }
 
@@ -112,12 +114,13 @@ LOOSE: dict[str, Any] = {
     "max_steps": 100, "max_total_tokens": 10_000, "max_cost": 9.0, "timeout": 900.0, "allow": "all",
     "tools": frozenset({"bash", "grep"}), "mode": "plan_execute", "max_iterations": 9,
     "categories": frozenset(CATEGORIES), "confirm": False, "multi_tool": True, "sub_agents": True,
-    "terminal_ends": False,
+    "sub_agent_budget": 8, "terminal_ends": False,
 }  # fmt: skip
 TIGHT: dict[str, Any] = {
     "max_steps": 1, "max_total_tokens": 100, "max_cost": 0.1, "timeout": 1.0, "allow": "read",
     "tools": frozenset({"grep"}), "mode": "single_action", "max_iterations": 1, "categories": frozenset({"read"}),
-    "confirm": True, "multi_tool": False, "sub_agents": False, "terminal_ends": True,
+    "confirm": True, "multi_tool": False, "sub_agents": False, "sub_agent_budget": 1,
+    "terminal_ends": True,
 }  # fmt: skip
 LAYERS = ("settings", "project", "recipe", "command line", "signals")
 

@@ -196,7 +196,7 @@ def test_leaving_a_turn_half_way_settles_it(place: Path) -> None:
         async for event in running:
             if isinstance(event, ToolCallEvent):
                 break
-        await running.aclose()  # type: ignore[attr-defined]
+        await running.aclose()
         assert outcome(await say(session, "SECOND go on")).ok
 
     _, entries = run_checked(place, [SLEEPS, "done"], live)

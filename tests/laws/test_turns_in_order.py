@@ -110,7 +110,7 @@ def test_closing_a_session_stops_what_runs_and_what_waits(place: Path) -> None:
 
 def test_a_turn_asked_for_by_who_reads_another_one_is_no_deadlock(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
-        async with aclosing(session.run("FIRST")) as events:  # type: ignore[type-var]
+        async with aclosing(session.run("FIRST")) as events:
             async for event in events:
                 if isinstance(event, StepStart):
                     assert outcome(await say(session, "SECOND")).text == "b"

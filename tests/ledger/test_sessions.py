@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
-from nexus_cli.ledger.sessions import ulid
+from nexus_cli.ledger.sessions import add_cost, key_of, ulid
 
 
 def test_ids_sort_by_time_and_use_crockfords_letters() -> None:
@@ -195,3 +196,24 @@ def test_a_short_id_is_the_end_of_the_id_and_names_one_session(ledger: Ledger, m
     assert ledger.short_ids(ids) == [ids[0], ids[1], short[2]], "the whole id where another has these characters"
     with pytest.raises(NexusError, match="matches 2 sessions"):
         ledger.find_session(short[0])
+
+
+def test_a_worker_is_found_with_the_session_it_works_for_and_costs_that_one(
+    ledger: Ledger, make: SimpleNamespace
+) -> None:
+    main = make.new(ledger)
+    common = {"folder": main.folder, "project": main.project, "model": main.model, "recipe": "worker", "at": make.at}
+    worker = ledger.create_session(**common, front="worker", spawner=main.id, worktree="fix")
+    nested = ledger.create_session(**common, front="worker", spawner=worker.id)
+    for session in (main, worker, nested):
+        with ledger.db.write():
+            add_cost(ledger.db, key_of(ledger.db, session.id), Usage(cost_usd=0.25))
+    assert [one.id for one in ledger.workers(main.id)] == [worker.id]
+    assert ledger.workers(main.id)[0].worktree == "fix"
+    costs = [ledger.session(one.id).cost_usd for one in (main, worker, nested)]
+    assert costs == pytest.approx([0.75, 0.5, 0.25])
+    assert [one.id for one in ledger.sessions()] == [one.id for one in ledger.sessions(main.folder)] == [main.id]
+    assert ledger.newest_session(main.folder) == ledger.session(main.id)
+    ledger.delete_session(main.id)
+    with pytest.raises(NexusError):
+        ledger.session(nested.id)

@@ -133,3 +133,15 @@ def test_always_is_shown_stored_told_and_holds_in_the_next_session(seen: Seen) -
         {"answer": "allow", "always": True, "stored": True}
     ]
     assert shown["left"] == ["lines", "one", "three", "two"] and shown["done"].result["denied"] == []
+
+
+def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> None:
+    with stage(tmp_path, [calls(bash("touch made")), "done"]) as place:
+        place.settings(QUICK + PRICED + '[rules]\ndeny = ["bahs(touch *)"]\n')
+        guarded = place.ask("--allow", "run", "hi")
+        unguarded = place.ask("--json", "--allow", "all", "hi")
+        assert guarded.status == 0 and any(
+            "config.toml line" in line and "nearest is bash" in line for line in guarded.told
+        )
+        assert unguarded.status == 2 and unguarded.result["error"]["kind"] == "config"
+        assert "names no tool" in unguarded.result["error"]["message"] and not (place.folder / "made").exists()

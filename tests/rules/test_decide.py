@@ -146,6 +146,18 @@ def test_credentials_are_not_free_even_where_the_project_is_the_home_folder(
     assert decide("cat .ssh/id_rsa", tmp_path, "read", NONE).decision == "ask"
     assert decide("cat ~/.ssh/id_rsa", tmp_path, "read", NONE).decision == "ask"
     assert decide("cat ~/x", tmp_path, "read", NONE).decision == "allow"
+    assert decide("cat .SSH/id_rsa", tmp_path, "read", NONE).decision == "ask", "a file system may fold names"
+
+
+def test_credentials_that_a_variable_moves_into_the_project_are_not_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/hosts.yml").touch()
+    assert decide("cat keys/hosts.yml", tmp_path, "read", NONE).decision == "allow"
+    monkeypatch.setenv("GH_CONFIG_DIR", str(tmp_path / "keys"))
+    assert decide("cat keys/hosts.yml", tmp_path, "read", NONE).decision == "ask"
+    assert decide("cat k*/hosts.yml", tmp_path, "read", NONE).decision == "ask"
 
 
 HOSTILE = {

@@ -161,6 +161,22 @@ def test_a_path_pattern_names_files_and_folders(pattern: str, path: str, fits: b
     assert rules.find_for_path("edit_file", [tmp_path / path], tmp_path) is None
 
 
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        (".env", "x/.ENV"), ("Secrets/**", "secrets/a"), ("secrets/**", "SECRETS./a"), ("*.pem", "a.PEM "),
+        ("notes/\u00c9t\u00e9", "notes/e\u0301te\u0301"),
+    ],
+)  # fmt: skip
+def test_deny_and_ask_read_names_as_a_lenient_file_system_does_and_allow_exactly(
+    pattern: str, path: str, tmp_path: Path
+) -> None:
+    for decision in ("deny", "ask", "allow"):
+        rules = RuleSet((parse_rule(decision, f"read_file({pattern})", TOOLS),))
+        found = rules.find_for_path("read_file", [tmp_path / path], tmp_path)
+        assert (found is not None) is (decision != "allow"), decision
+
+
 def test_deny_looks_at_any_path_and_allow_at_all(tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("allow", "edit_file(src/**)", TOOLS), parse_rule("deny", "edit_file(*.lock)", TOOLS)))
 

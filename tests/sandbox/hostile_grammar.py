@@ -67,6 +67,13 @@ GIT_CONFIG = """
 """
 """Every setting of git's that runs a program."""
 
+INNER = {
+    "inner/AGENTS.md": "text\n", "inner/.vscode/settings.json": "{}\n", "inner/.envrc": "text\n", "inner/a.txt": "1\n",
+    "inner/repo/.git/HEAD": "ref: refs/heads/main\n", "inner/repo/.git/config": "[core]\n\tbare = false\n",
+    "inner/repo/.git/objects/info/x": "", "inner/repo/.git/refs/heads/.x": "", "inner/repo/.git/hooks/x.sample": "#\n",
+}  # fmt: skip
+"""A folder with instructions, settings of an editor and a repository of its own."""
+
 WRAPPERS = (
     "@R", "@R", "@R", "bash -c @Q", "eval @Q", "(@R\n)", "{ @R\n} 2>/dev/null; true", "env X=1 bash -c @Q",
     "python3 -c 'import os, sys; os.system(sys.argv[1])' @Q", "echo @B | base64 -d | sh", "bash <<'END'\n@R\nEND",
@@ -109,6 +116,8 @@ def make_strategy(number: int, out: str) -> Strategy:
     """Return the strategy of this number; `out` is a folder of strangers."""
     dice = random.Random(number)
     files, environ = _trap(dice, out) if dice.random() < 0.6 else ({}, {})
+    if dice.random() < 0.5:
+        files |= INNER
     files.setdefault("evil.sh", f"#!/bin/bash\n{dice.choice(HARMS)}\ncat\n")
     messages = []
     for _ in range(dice.randint(1, 3)):
@@ -141,7 +150,8 @@ def _file_call(dice: random.Random, out: str) -> Call:
         "nexus.MD", "sub/AGENTS.md", ".vscode/settings.json", "g2/hooks/x", "h/../.git/hooks/y",
         "evil.d/../../out/new", "a.txt",
         "a.txt/../../out/file", ".git./config", ".husky/x", "/dev/shm/../tmp/x", f"{out}/socket", "pipe", "sub/b.py",
-        "Makefile", "evil.sh", "ls", ".gitattributes", "link/../out/file",
+        "Makefile", "evil.sh", "ls", ".gitattributes", "link/../out/file", "inner/repo/.git/config", "inner/.vscode/x",
+        "inner/AGENTS.md", "sub/.git",
     )  # fmt: skip
     path = dice.choice(targets)
     match tool := dice.choice(("write_file", "write_file", "edit_file", "read_file", "grep", "glob")):

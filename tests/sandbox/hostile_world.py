@@ -66,18 +66,50 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield from _walk(Path(entry.path))
 
 
-def protected_state(project: Path) -> dict[str, object]:
-    """Return the protected places directly in `project` and git's controls; what is data of git does not count."""
+def guarded_folders(project: Path) -> list[Path]:
+    """Return the folders of a project whose protected places are to stay as they are: itself, and those below."""
+    found = []
+    for place, folders, _ in os.walk(project):
+        found.append(Path(place))
+        folders[:] = [name for name in folders if fold_name(name) not in {*PROTECTED_FOLDERS, "node_modules"}]
+    return found
+
+
+def protected_state(project: Path, folders: list[Path]) -> dict[str, object]:
+    """Return the protected places directly in `folders` and git's controls; what is data of git does not count."""
     found: dict[str, object] = {}
-    for name in sorted(os.listdir(project)):
-        folded = fold_name(name)
+    for folder in folders:
+        if not folder.is_dir() or any(path.is_symlink() for path in (folder, *folder.parents)):
+            continue
+        for name in sorted(os.listdir(folder)):
+            folded = fold_name(name)
+            path = folder / name
+            if folded == ".git" and path.is_dir() and not path.is_symlink():
+                for control in ("hooks", "config", "config.worktree", "commondir", "info/attributes"):
+                    if os.path.lexists(path / control):
+                        found[str((path / control).relative_to(project))] = _state(path / control)
+            elif folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
+                found[str(path.relative_to(project))] = _state(path)
+    return found
+
+
+def protected_harm(project: Path, before: dict[str, object], after: dict[str, object]) -> list[str]:
+    """Return the protected places that are not as they were.
+
+    A folder may be removed, and a repository: nothing obeys what is gone. A new repository may have a configuration
+    and examples of hooks.
+    """
+    found = []
+    for name in sorted({*before, *after}):
         path = project / name
-        if folded == ".git" and path.is_dir() and not path.is_symlink():
-            for control in ("hooks", "config", "config.worktree", "commondir", "info/attributes"):
-                if os.path.lexists(path / control):
-                    found[f"{name}/{control}"] = _state(path / control)
-        elif folded in PROTECTED_FOLDERS or folded in PROTECTED_FILES:
-            found[name] = _state(path)
+        git = next((one for one in path.parents if one.name == ".git"), None)
+        is_new_git = git is not None and not any(one.startswith(f"{git.relative_to(project)}/") for one in before)
+        if is_new_git and path.name in ("config", "hooks"):
+            files = [path] if path.is_file() else [one for one in path.iterdir() if one.suffix != ".sample"]
+            is_harm = any(b"evil" in one.read_bytes() or one != path for one in files)
+        else:
+            is_harm = before.get(name) != after.get(name) and (git or path.parent).is_dir()
+        found += [f"protected: {name}"] if is_harm else []
     return found
 
 

@@ -127,6 +127,17 @@ def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground
     assert not left and before == after
 
 
+def test_files_are_linked_and_moved_between_folders_of_the_project(ground: Ground) -> None:
+    """`mv` copies where it cannot rename; git and build tools do not."""
+    words = 'mkdir x; echo 1 > x/a; ln x/a sub/b && perl -e \'rename "x", "sub/y" or die $!\' && ls sub sub/y'
+
+    def act(scene: Scene) -> tuple[str, str]:
+        scene.git("init", "-q", "--bare", "mirror")
+        return scene.text(words), scene.text("git push -q mirror main; git -C mirror log --oneline main | wc -l")
+
+    assert in_scene(ground, act) == ("sub:\nb\ny\n\nsub/y:\na\n", "1\n")
+
+
 @once_each
 def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground: Ground) -> None:
     """Wall 31; by a rule set that was already built, too."""
@@ -381,3 +392,20 @@ def test_what_a_session_starts_leaves_no_group_and_no_descriptor(ground: Ground)
 
     before, after = in_scene(ground, act)
     assert before == after and not find_group(99999999)
+
+
+def test_what_deny_rules_hide_is_not_read_and_the_folder_around_it_can_be_worked_in(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[str, str, str]:
+        (scene.project / ".env").write_text("hunter2\n")
+        (scene.project / "sub" / "open").write_text("open\n")
+        (scene.project / "secret").mkdir()
+        (scene.project / "secret" / "key").write_text("hunter2\n")
+        profile = scene.profile(denied=(scene.project / ".env", scene.project / "secret"))
+        tries = "cat .env secret/key; cat sub/open; mv .env sub/x; ln .env sub/y; cat sub/x sub/y; grep -rs hunter2 .;"
+        first = scene.text(f"{tries} echo made > new; rm tracked; mkdir folder && echo deep > folder/deep", profile)
+        return first, scene.text("cat new folder/deep; git status --short; rm new", profile), scene.text("ls", profile)
+
+    first, second, third = in_scene(ground, act)
+    assert "hunter2" not in first and "open\n" in first
+    assert second.startswith("made\ndeep\n") and " D tracked" in second
+    assert "new" not in third.split() and "folder" in third.split()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from sandbox.hostile_grammar import Strategy, make_strategy
-from sandbox.hostile_world import SECRET, World, open_world, protected_state, snapshot
+from sandbox.hostile_world import SECRET, World, guarded_folders, open_world, protected_harm, protected_state, snapshot
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.settings import SandboxSettings, Settings
@@ -87,15 +87,13 @@ def drive(world: World, strategy: Strategy, level: str, backend: str) -> tuple[l
     played = Played(script_of(strategy))
     options = Options(world.project, MODEL, allow=level, save=False)
     settings = Settings(models={MODEL: {"window": 100_000}}, sandbox=SandboxSettings(backend=backend))
-    before = protected_state(world.project)
+    folders = guarded_folders(world.project)
+    before = protected_state(world.project, folders)
     plain = snapshot(world.project)
     session = open_session(options, settings, approver=None, provider=played)
     say(session, "work")
     harm = world.find_harm()
-    after = protected_state(world.project)
-    # A repository may be deleted: nothing obeys what is gone.
-    kept = [name for name in {*before, *after} if not name.startswith(".git/") or (world.project / ".git").exists()]
-    harm += [f"protected: {name}" for name in sorted(kept) if before.get(name) != after.get(name)]
+    harm += protected_harm(world.project, before, protected_state(world.project, folders))
     if SECRET in str(played.seen):
         harm.append("a secret was read")
     if level == "plan" and snapshot(world.project) != plain:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -25,16 +26,21 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog
+from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.dispatch import DECISION
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_BEGINS, PLAN_ENDS
 from nexus_cli.session.options import Options
+from nexus_cli.session.reports.decisions import decision_report
 from nexus_cli.session.session import Session
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.renderer import to_json_value
+from nexus_cli.ui.render.question_text import question_text
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.reports.permissions import decision_text
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 OFF = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
@@ -75,7 +81,11 @@ def write_settings(text: str) -> Path:
 
 
 def opened(
-    folder: Path, *steps: Call | list[Call], person: Person | None = None, settings: Settings = SETTINGS, **options: Any
+    folder: Path,
+    *steps: Call | list[Call] | str,
+    person: Person | None = None,
+    settings: Settings = SETTINGS,
+    **options: Any,
 ) -> Session:
     """A session whose model asks for one call, or several, in each step, and is done."""
 
@@ -199,6 +209,45 @@ def test_a_search_of_a_folder_leaves_out_what_a_deny_rule_names(project: Path) -
     assert set(listed.text.splitlines()) == {".env", "open"} and named.text == "no files"
 
 
+@pytest.mark.parametrize("backend", ["bwrap", "landlock"])
+def test_a_command_cannot_read_what_a_deny_rule_names_in_a_folder_that_it_reads_whole(
+    project: Path, backend: str
+) -> None:
+    found = probe.find_backend(backend, own=places(), project=project)
+    if found.backend == "none":
+        pytest.skip(found.why)
+    write_settings('[rules]\ndeny = ["read_file(.env)", "read_file(secret/**)"]\n')
+    (project / "secret" / "deep").mkdir(parents=True)
+    (project / "app").mkdir()
+    for name in (".env", "secret/deep/key", "app/.env", "app/open"):
+        (project / name).write_text("hunter2\n")
+    script = "import os\nprint([open(os.path.join(p, n)).read() for p, _, ns in os.walk('.') for n in ns])"
+    (project / "look.py").write_text(script)
+    reads = [("bash", {"command": line}) for line in ("grep -r hunter2 app", "grep -rs hunter2 .", "python3 look.py")]
+    makes = [("bash", {"command": line}) for line in ("echo new > made; mkdir app/deep && echo x > app/deep/x",
+             "cat made app/deep/x; rm made")]  # fmt: skip
+    settings = replace(SETTINGS, sandbox=SandboxSettings(backend=backend))
+    session = opened(project, *reads, *makes, allow="run", settings=settings)
+    one, whole, script, _, made = (result.text for result in results(say(session, "go")[0]))
+    assert "app/open:hunter2" in one and "app/.env:hunter2" not in one
+    assert "./app/open:hunter2" in whole and ".env:hunter2" not in whole and "key" not in whole
+    assert script.count("hunter2") <= 1 and (backend == "bwrap" or "[sandbox: a deny rule hides " in script)
+    assert made.startswith("new\nx\n") and not (project / "made").exists(), "it stays a project to work in"
+    (project / "later").mkdir()
+    (project / "later" / ".env").write_text("hunter2\n")
+    later = opened(project, ("bash", {"command": "cat later/*"}), person=Person(), settings=settings)
+    assert "hunter2" not in results(say(later, "go")[0])[0].text
+
+
+def test_without_a_sandbox_a_deny_rule_for_files_hides_nothing_from_a_command_that_the_person_allows(
+    project: Path,
+) -> None:
+    write_settings('[rules]\ndeny = ["read_file(.env)"]\n')
+    (project / ".env").write_text("hunter2\n")
+    session = opened(project, ("bash", {"command": "grep -r hunter2 ."}), person=Person(), settings=OFF)
+    assert "hunter2" in results(say(session, "go")[0])[0].text
+
+
 def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(project: Path) -> None:
     write_settings('[rules]\nask = ["bash(ls *)"]\n')
     person = Person()
@@ -212,6 +261,24 @@ def test_a_question_says_what_runs_where_which_parts_ask_and_what_always_stores(
     ]
     assert second["rule"].startswith("ask bash(ls *) (") and "config.toml line 2" in second["rule"]
     assert second["stores"] == [] and second["parts"][0]["rule"] == "bash(ls *)", "no allow rule would win over it"
+
+
+def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others_counted(project: Path) -> None:
+    person = Person(Deny())
+    line = "; ".join(["pwd"] * 300 + ["touch made"] + ["ls"] * 200)
+    session = opened(project, ("bash", {"command": line}), person=person)
+    events, _ = say(session, "go")
+    [asked] = [to_json_value(event)["question"] for event in events if isinstance(event, ApprovalRequest)]
+    [value] = decisions(session)
+    for one in (asked, value):
+        assert len(one["parts"]) == 50 and one["more_parts"] == 451
+        assert one["parts"][-1]["command"] == ["touch", "made"] and one["parts"][0]["command"] == ["pwd"]
+    assert len(json.dumps(value)) < 10_000
+    shown = question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False))
+    assert "asks: touch made" in shown and "more" not in shown
+    with the_ledger() as ledger:
+        log = LaneLog(ledger.db, session.id)
+        assert "and 451 more" in decision_text(decision_report(log, value["id"], discover_tools()) or {}, 80)
 
 
 def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project: Path) -> None:
@@ -311,6 +378,121 @@ def test_the_rules_of_a_project_only_tighten_and_count_once_it_is_trusted(projec
     assert ran() == [False, False]
 
 
+@pytest.mark.parametrize("answers_late", [True, False])
+def test_a_question_that_plan_mode_finds_open_is_withdrawn_and_its_call_does_not_run(
+    project: Path, answers_late: bool
+) -> None:
+    sessions: list[Session] = []
+
+    class Plans(Person):
+        async def ask(self, question: Question) -> Answer:
+            self.asked.append(question)
+            sessions[0].set_level(PLAN)
+            if answers_late:
+                await asyncio.Event().wait()
+            return Allow()
+
+    sessions.append(opened(project, [WRITES, ("write_file", {"path": "a.txt", "content": "x"})], person=Plans()))
+    events, outcome = say(sessions[0], "go")
+    assert outcome.ok and {path.name for path in project.iterdir()} == {".git"}
+    assert all(result.denied and "plan mode" in result.text for result in results(events))
+    assert [(one["decision"], one["level"], one.get("answer")) for one in decisions(sessions[0])] == [
+        ("deny", PLAN, None)] * 2  # fmt: skip
+
+
+def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(project: Path) -> None:
+    sessions: list[Session] = []
+
+    class Denies(Person):
+        async def ask(self, question: Question) -> Answer:
+            sessions[0].state.dispatcher.permission.add_rule("deny bash(touch *)")
+            sessions[0].state.dispatcher.withdraw_questions()
+            return await super().ask(question)
+
+    sessions.append(opened(project, WRITES, person=Denies()))
+    [result] = results(say(sessions[0], "go")[0])
+    assert result.denied and "deny bash(touch *)" in result.text and not (project / "made").exists()
+
+
+@pytest.mark.parametrize("level", ["read", "all"])
+def test_rules_are_read_and_walls_tried_beside_the_event_loop(
+    project: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_settings('[rules]\nask = ["bash(ls *)", "read_file(a)"]\n')
+    (project / "a").write_text("one")
+    threads: list[threading.Thread] = []
+
+    def noted(function: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            threads.append(threading.current_thread())
+            return function(*given, **named)
+
+        return call
+
+    monkeypatch.setattr(probe, "find_backend", noted(probe.find_backend))
+    monkeypatch.setattr(rule_set, "read_rules", noted(rule_set.read_rules))
+    sessions: list[Session] = []
+
+    class Changes(Person):
+        async def ask(self, question: Question) -> Answer:
+            sessions[0].set_level("read")
+            return await super().ask(question)
+
+    calls = [("read_file", {"path": "a"}), FREE, ("read_file", {"path": str(places().keys)})]
+    sessions.append(opened(project, *calls, person=Changes(), allow=level))
+    sessions[0].state.dispatcher.permission._forget_rules()
+    threads.clear()
+    say(sessions[0], "go")
+    assert threads and threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("rule", ["red_file(.env)", "read_file()", "bash(touch *; ls)", "agent(x"])
+def test_a_deny_rule_that_cannot_be_read_is_told_at_the_start_and_nothing_runs_unguarded(
+    project: Path, rule: str
+) -> None:
+    write_settings(f"[rules]\nask = []\ndeny = ['{rule}']\n")
+    session = opened(project, FREE)
+    [line] = session.take_notices()
+    assert "config.toml line 3: deny " in line and ("the nearest is read_file" in line or "red" not in rule)
+    with pytest.raises(NexusError) as refused:
+        session.set_level("all")
+    with pytest.raises(NexusError) as error:
+        opened(project, FREE, allow="all")
+    assert error.value.kind == refused.value.kind == "config" and "config.toml line 3" in error.value.message
+    events, _ = say(session, "go")
+    assert not notices(events) and session.status().allow == "read"
+
+
+def test_a_deny_rule_that_becomes_unreadable_ends_a_turn_in_which_nothing_would_ask(project: Path) -> None:
+    session = opened(project, WRITES, allow="all")
+    write_settings("[rules]\ndeny = ['bash(touch)', 'bahs(rm *)']\n")
+    _, outcome = say(session, "go")
+    assert outcome.error is not None and outcome.error["kind"] == "config" and not (project / "made").exists()
+
+
+def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: Path) -> None:
+    (project / "a").write_text("one")
+    session = opened(project, [WRITES, ("read_file", {"path": "a"})], "done", [WRITES, ("read_file", {"path": "a"})],
+                     "done", [WRITES], "done", WRITES)  # fmt: skip
+
+    def turns(*settings: str) -> list[list[bool]]:
+        async def play() -> list[list[bool]]:
+            ran, lines = [], list[str]()
+            for text in settings:
+                write_settings(text)
+                events = [event async for event in session.run("go")]
+                ran.append([result.ran for result in results(events)])
+                lines.append(" ".join(notices(events)))
+            await session.aclose()
+            assert "still hold" in lines[2] and "config.toml" in lines[2] and not lines[0] + lines[1] + lines[3]
+            return ran
+
+        return asyncio.run(play())
+
+    added = '[rules]\nallow = ["bash(touch *)"]\ndeny = ["read_file(a)"]\n'
+    assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
+
+
 def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_end(project: Path) -> None:
     person, tools = Person(), list[str]()
     steps: list[Any] = [[WRITES, ("write_file", {"path": "a.txt", "content": "x"}), FREE], "the plan", "done", "done"]
@@ -391,6 +573,17 @@ def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
     assert first[0] == second[0] == "KEPT_TOKEN=hunter2" and len(second) == 2
     assert first[1].startswith("[sandbox: without GH_TOKEN, MY_PASSWORD_FILE, OPENAI_API_KEY (")
     assert "sandbox.env_pass" in first[1]
+
+
+def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/evil")
+    permission = CallPermission(project, project, sandbox=SandboxSettings())
+    if not permission.has_walls():
+        pytest.skip("no sandbox here")
+    reads, writes = permission.make_walls("read").env, permission.make_walls("write").env
+    permission.close()
+    assert "RIPGREP_CONFIG_PATH" not in reads and reads["GIT_OPTIONAL_LOCKS"] == "0"
+    assert writes["RIPGREP_CONFIG_PATH"] == "/evil" and "GIT_OPTIONAL_LOCKS" not in writes
 
 
 @pytest.mark.parametrize("backend", ["bwrap", "landlock"])

@@ -16,7 +16,7 @@ import pytest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore
+from nexus_cli.core.services import Assembly, Recall, SeenFileStore, Workers, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.session import call_permission
 from nexus_cli.tools.builtin import __path__ as folders
@@ -28,6 +28,8 @@ each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
 
 SOUND: dict[str, dict[str, Any]] = {
+    "agent": {"task": "x"},
+    "agents": {"action": "read", "agent": "w1"},
     "bash": {"command": "true"},
     "context": {"section": "contract"},
     "edit_file": {"path": "a", "edits": [{"old": "x", "new": "y"}]},
@@ -171,9 +173,14 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
             return {"sections": []}
 
         async def section(self, name: str, form: str) -> None: ...
+        async def start(self, call_id: str, task: WorkerTask, stopped: object) -> ToolResult:
+            return ToolResult(error=f"no worker for {task.task}")
+
+        async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+            return ToolResult(error=f"no worker {agent}")
 
     gone = tmp_path / "gone"
-    services: dict[type, Any] = dict.fromkeys((SeenFileStore, Recall, Assembly, Facts, FactMerger), Nobody())
+    services: dict[type, Any] = dict.fromkeys((SeenFileStore, Recall, Assembly, Facts, FactMerger, Workers), Nobody())
     hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
     for text in hostile:
         if not text and "required" not in tool.parameters:

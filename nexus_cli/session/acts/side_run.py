@@ -16,7 +16,8 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session.dispatch import ApprovalDeferred, Dispatcher, StartLog
+from nexus_cli.core.services import StartLog
+from nexus_cli.session.dispatch import ApprovalDeferred, Dispatcher
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.model_call import call_model

@@ -9,6 +9,7 @@ from typing import Protocol, assert_never
 
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import (
+    AgentEvent,
     ApprovalAnswer,
     ApprovalRequest,
     CacheExpectation,
@@ -147,6 +148,8 @@ class ProgressLines:
             case TurnStart() | SteeringMessage() | StepStart() | ContextPlan() | Text() | ToolQueue():
                 pass
             case ApprovalRequest() | ApprovalAnswer() | ContextDrop() | CacheExpectation() | CacheResult():
+                pass
+            case AgentEvent():
                 pass
             case _:
                 assert_never(event)

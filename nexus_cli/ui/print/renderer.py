@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from nexus_cli.core.approval import Allow, Defer, Deny
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import ContextDrop, Event, StepEnd, Text, ToolCallEvent, ToolQueue, TurnEnd
+from nexus_cli.core.event import AgentEvent, ContextDrop, Event, StepEnd, Text, ToolCallEvent, ToolQueue, TurnEnd
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.drop_list import drop_value
@@ -131,10 +131,13 @@ class JsonLinesRenderer(JsonRenderer):
 
     def feed(self, event: Event) -> None:
         """Print `event` on one line, if interface.md section 7 has its type: a queued call follows as `tool.call`."""
+        mark = {}
+        if isinstance(event, AgentEvent):
+            mark, event = {"agent": event.agent, "lane": event.lane}, event.event
         if isinstance(event, ToolQueue):
             return
         same = drop_value(event.drop) if isinstance(event, ContextDrop) else {}
-        self._numbered(event.kind, {**same, **to_json_value(event)})
+        self._numbered(event.kind, {**mark, **same, **to_json_value(event)})
 
     def end(self, result: Mapping[str, Any]) -> None:
         """Print the result, always last."""

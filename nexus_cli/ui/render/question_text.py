@@ -165,8 +165,9 @@ def _confinement_text(question: Question) -> str:
 
     asking = [" ".join(part["command"]) for part in question.parts if part["decision"] != "allow"]
     shown = [cut(one_line(part), MOST_REASON, "...") for part in asking[:MOST_PARTS]]
-    more = f" and {len(asking) - len(shown):,} more" if len(asking) > len(shown) else ""
-    named = f"asks: {'; '.join(shown)}{more}" if 0 < len(asking) < len(question.parts) else ""
+    least = "at least " if question.more_parts and len(asking) == len(question.parts) else ""
+    more = f" and {least}{len(asking) - len(shown):,} more" if len(asking) > len(shown) else ""
+    named = f"asks: {'; '.join(shown)}{more}" if least or 0 < len(asking) < len(question.parts) else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]

@@ -185,7 +185,7 @@ class RichRenderer:
                 self._scrollback.add_note(event.text, "warn" if event.warning else "dim")
             case e.ContextPlan():
                 self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
-            case e.CacheExpectation():
+            case e.CacheExpectation() | e.AgentEvent():
                 pass
             case _:
                 assert_never(event)

@@ -43,9 +43,7 @@ class ShellLine:
 class Shell:
     """Runs one line after the other, and puts and sends along what they give."""
 
-    def __init__(
-        self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[Attachment], None]
-    ) -> None:
+    def __init__(self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[Attachment], None]) -> None:
         """`keep` gets a title and the whole output, `attach` what goes with the next message."""
         self._view = view
         self._keep = keep
@@ -68,13 +66,22 @@ class Shell:
         await self._show(line, result.text, session)
 
     async def _show(self, line: ShellLine, text: str, session: Session) -> None:
-        shared = "" if line.private else await session.share(text, f"output of ! {line.command}")
         self._keep(f"! {line.command}", text)
         self._view.put(end_of(text))
         if not line.private:
-            attachment = Attachment(block(line, shared), f"! {brief(line.command)}")
-            session.note_command(attachment.text, line.command, text)
-            self._attach(attachment)
+            await self._share(line, text, session)
+
+    async def _share(self, line: ShellLine, text: str, session: Session) -> None:
+        """Give what the model may see of a line to the next message: never the value of a key."""
+        output, masked = session.mask_secrets(text)
+        command, further = session.mask_secrets(line.command)
+        if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
+            self._view.put(f"The model sees {names} instead of the value.\n")
+        line = ShellLine(command, line.private)
+        shared = await session.share(output, f"output of ! {command}")
+        attachment = Attachment(block(line, shared), f"! {brief(command)}")
+        session.note_command(attachment.text, command, output)
+        self._attach(attachment)
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]

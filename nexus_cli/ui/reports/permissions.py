@@ -52,6 +52,7 @@ def decision_text(value: Value, width: int) -> str:
     if value["parts"]:
         lines += filled("parts:", width, "  ", "  ")
         lines += [line for part in value["parts"] for line in _part(part, width)]
+        lines += [f"    and {more:,} more"] if (more := value.get("more_parts", 0)) else []
     return "\n".join(lines)
 
 

@@ -42,6 +42,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.Notice("note"),
     e.StepEnd(1, "stop", Usage(1, 2)),
     e.TurnEnd(OUTCOME),
+    e.AgentEvent("w1", "01J", e.Text("of a worker")),
 )
 
 
@@ -69,8 +70,9 @@ def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> No
         told.feed(event)
     renderer.end({"type": "result", "ok": True})
     lines = [json.loads(line) for line in stream.text.splitlines()]
-    shown = [event.kind for event in EVENTS if not isinstance(event, e.ToolQueue)]
-    assert [line["type"] for line in lines] == [*shown, "result"]
+    *shown, of_worker = [event.kind for event in EVENTS if not isinstance(event, e.ToolQueue)]
+    assert of_worker == "agent" and [line["type"] for line in lines] == [*shown, "text.delta", "result"]
+    assert lines[-2] == {**lines[-2], "agent": "w1", "lane": "01J", "text": "of a worker"}
     assert lines[0] == {
         "v": 1,
         "seq": 0,

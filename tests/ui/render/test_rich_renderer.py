@@ -101,6 +101,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.Retry(1, 2.0, "busy"),
     e.Notice("note"),
     e.TurnEnd(DONE),
+    e.AgentEvent("w1", "01J", e.Text("of a worker")),
 )
 
 

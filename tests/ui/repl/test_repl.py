@@ -15,6 +15,7 @@ import pytest
 from session.played import MODEL, Answer, Played, the_ledger
 
 from nexus_cli.commands.command import Choice, Search
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, TextDelta
@@ -482,6 +483,34 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
     said = "\n".join(_said(stage.provider))
     assert "shared-42" in said and "private-41" not in said
     assert re.search(r"look\n\n<shell command=.echo shared", said)
+
+
+def test_the_value_of_a_key_in_a_shell_line_is_seen_by_the_person_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {
+        "GH_TOKEN": "hunter2-hunter2",
+        "LONG_API_KEY": "hunter2-hunter2-more",
+        "PIN_SECRET": "1234",
+        "A": "plain-value",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("!echo of hunter2-hunter2; env | grep -e hunter2 -e 1234 -e plain-v | sort")
+        await stage.idle()
+        stage.type("look")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "GH_TOKEN=hunter2-hunter2\n" in stage.text and "The model sees [GH_TOKEN], [LONG_API_KEY]" in stage.text
+    said = "\n".join(_said(stage.provider))
+    assert "GH_TOKEN=[GH_TOKEN]" in said and "LONG_API_KEY=[LONG_API_KEY]" in said and "of [GH_TOKEN]; env" in said
+    assert "PIN_SECRET=1234" in said and "A=plain-value" in said and "hunter2-hunter2" not in said
+    kept = b"".join(path.read_bytes() for path in places().data.glob("ledger.db*"))
+    assert b"[LONG_API_KEY]" in kept and b"hunter2-hunter2" not in kept
 
 
 def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of_it(tmp_path: Path) -> None:

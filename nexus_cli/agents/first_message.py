@@ -1,0 +1,60 @@
+"""The first message of a worker: its task, its folder and the files that were named (seed B's worker prompt).
+
+Rules, identity and instructions are the bytes that its session sends itself, so they are in the provider's cache.
+"""
+
+from __future__ import annotations
+
+import json
+
+from nexus_cli.agents.worker import Worker
+from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.session.session import Session
+from nexus_cli.tools.files import ToolError
+from nexus_cli.tools.permission import Grant, resolve_targets
+
+READ = "read_file"
+
+
+async def first_message(worker: Worker, session: Session) -> str:
+    """Return what the worker's session begins with. A file that may not be read unasked is named, not shown."""
+    lines = []
+    if worker.worktree:
+        lines.append(f"- Your working folder is {session.folder}, a copy of the project, not the one named above.")
+    if tools := worker.scope.tools:
+        lines.append(f"- For this task you may use: {', '.join(sorted(tools))}. Other calls are refused.")
+    recipe = session.state.recipe
+    if recipe.name != "worker" and recipe.instruction:
+        lines.append(f"\n# Role\n{recipe.instruction}")
+    text = load_prompt("worker", place="\n".join(lines), task=worker.task)
+    shown = [await _quote_file(path, session) for path in dict.fromkeys(worker.files)]
+    return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
+
+
+async def _quote_file(path: str, session: Session) -> str:
+    result = await read_unasked(path, session)
+    if result is None or result.error:
+        return f"{path}: not shown ({result.error if result else 'reading it needs permission'})"
+    return f"<file path={json.dumps(path)}>\n{result.output}\n</file>"
+
+
+async def read_unasked(path: str, session: Session) -> ToolResult | None:
+    """Return a file as the session's model would read it, None where that is not allowed without asking."""
+    dispatcher = session.state.dispatcher
+    tool, checked = dispatcher.registry.get(READ), {"path": path}
+    if tool is None:
+        return None
+    try:
+        targets = resolve_targets(tool, checked, dispatcher.cwd)
+    except ToolError as error:
+        return ToolResult(error=str(error))
+    level = dispatcher.limits.allow or "read"
+    if not isinstance(dispatcher.permission.decide(tool, checked, level, targets).verdict, Grant):
+        return None
+    cap = session.state.lane_state.budget.output_cap
+    context = ToolContext(
+        dispatcher.cwd, dispatcher.project, cap, "", lambda text: None, dispatcher.services, targets=targets
+    )
+    return await tool.run(checked, context)

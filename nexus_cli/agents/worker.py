@@ -1,0 +1,169 @@
+"""One worker: what it was given, how far it is, and what it tells the session that it works for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.core import event
+from nexus_cli.core.approval import Answer, Approver, Question
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.session.session import Session
+
+WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
+    "waiting", "running", "asking", "finished", "failed", "stopped", "unknown"
+)  # fmt: skip
+"""States. `unknown`: the process of an earlier run ended while it worked."""
+ENDED = (FINISHED, FAILED, STOPPED, UNKNOWN)
+SHOWN_TASK = 80
+"""Characters of a task in a list."""
+
+
+@dataclass
+class Worker:
+    """A worker of a session."""
+
+    id: str
+    """`w1`, `w2`, ... in the session; `w1.1` for a worker's own."""
+    call: str
+    """Id of the call that it came from."""
+    task: str
+    recipe: str = "worker"
+    files: tuple[str, ...] = ()
+    scope: Limits = field(default_factory=Limits)
+    """What the call allows it, and its budget."""
+    folder: Path | None = None
+    """Its working folder; None: that of its session."""
+    worktree: str = ""
+    """Name of its worktree."""
+    session_id: str = ""
+    state: str = WAITING
+    doing: str = ""
+    """What it does now, in a few words."""
+    steps: int = 0
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    changed: tuple[str, ...] = ()
+    report: str = ""
+    """Its last words."""
+    error: str = ""
+    """Why it did not finish."""
+    denied: int = 0
+    """Calls that were refused."""
+    session: Session | None = None
+    """While it runs."""
+    running: asyncio.Task[None] | None = None
+    in_background: bool = False
+    _began: float = 0.0
+    _before: Usage = field(default_factory=Usage)
+
+    @property
+    def title(self) -> str:
+        """Return its task on one line."""
+        line = " ".join(self.task.split())
+        return line if len(line) <= SHOWN_TASK else line[: SHOWN_TASK - 1] + "…"
+
+    def begin(self) -> None:
+        """Note that it starts to work, again after a report perhaps."""
+        self.state, self.error, self._began, self._before = RUNNING, "", time.monotonic(), self.usage
+
+    def note(self, each: event.Event) -> None:
+        """Note what an event of its session says about it."""
+        self.seconds = time.monotonic() - self._began
+        match each:
+            case event.StepStart():
+                self.doing = "asks the model"
+            case event.ToolCallEvent():
+                self.doing = f"{each.call.name} {each.subject}".strip()
+            case event.ApprovalRequest():
+                self.state = ASKING
+            case event.ApprovalAnswer():
+                self.state = RUNNING
+            case event.StepEnd():
+                self.steps += 1
+                self.usage = self.usage + each.usage
+            case event.TurnEnd():
+                self._end(each.outcome)
+
+    def _end(self, outcome: event.Outcome) -> None:
+        self.doing, self.report, self.denied = "", outcome.text, len(outcome.denied)
+        self.changed = tuple(dict.fromkeys((*self.changed, *outcome.changed)))
+        self.usage = self._before + outcome.usage
+        aborted = outcome.error is not None and outcome.error["kind"] == "aborted"
+        self.state = STOPPED if aborted else FINISHED if outcome.ok else FAILED
+        self.error = outcome.error["message"] if outcome.error else ""
+
+    def fail(self, why: str) -> None:
+        """Note that it could not work."""
+        self.state, self.doing, self.error = FAILED, "", why
+
+    def figures(self) -> str:
+        """Return what it did and cost, in one line."""
+        cost = self.usage.cost_usd
+        used = self.usage.input + self.usage.output
+        parts = [self.id, self.state, f"{self.steps} steps", f"{used:,} tokens"]
+        parts += [f"${cost:.4f}"] if cost is not None else []
+        parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
+        parts += [f"{self.denied} calls refused"] if self.denied else []
+        parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
+        parts += [f"worktree {self.worktree}, not in the project before it is applied"] if self.worktree else []
+        return " · ".join(parts)
+
+    def result(self) -> ToolResult:
+        """Return what the session that it works for is told."""
+        text = f"[{self.figures()}]\n{self.report}".rstrip()
+        changed = () if self.worktree else self.changed
+        if self.state == FINISHED:
+            return ToolResult(text, changed=changed)
+        if self.state == UNKNOWN:
+            return ToolResult(text, error=f"outcome unknown: {self.error}", changed=changed)
+        return ToolResult(text, error=f"{self.id} {self.state}: {self.error}", changed=changed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for lists and for the record."""
+        return {
+            "id": self.id, "call": self.call, "session": self.session_id, "task": self.task, "recipe": self.recipe,
+            "state": self.state, "doing": self.doing, "steps": self.steps, "seconds": round(self.seconds, 3),
+            "tokens": self.usage.input + self.usage.output, "cost_usd": self.usage.cost_usd,
+            "changed": list(self.changed), "worktree": self.worktree, "folder": str(self.folder or ""),
+            "error": self.error, "scope": self.scope.to_json(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Worker:
+        """Return a worker of an earlier process from its record."""
+        made = cls(
+            value["id"], value["call"], value["task"], value["recipe"], session_id=value["session"],
+            state=value["state"] if value["state"] in ENDED else UNKNOWN, steps=value["steps"],
+            seconds=value["seconds"], changed=tuple(value["changed"]), worktree=value["worktree"],
+            error=value["error"],
+        )  # fmt: skip
+        made.folder = Path(value["folder"]) if value["folder"] else None
+        scope = dict(value["scope"])
+        made.scope = Limits(**scope | ({"tools": frozenset(scope["tools"])} if "tools" in scope else {}))
+        made.usage = Usage(input=value["tokens"], cost_usd=value["cost_usd"])
+        return made
+
+
+class WorkerApprover:
+    """An `Approver` that puts a worker's questions to the person of the session that it works for."""
+
+    def __init__(self, approver: Approver, worker: str) -> None:
+        self._approver = approver
+        self._worker = worker
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the person's answer."""
+        return await self._approver.ask(replace(question, agent=question.agent or self._worker))
+
+
+def list_lines(workers: Sequence[Worker]) -> str:
+    """Return a line for each worker."""
+    lines = (f"{one.figures()} · {one.doing or one.error or one.title}".rstrip(" ·") for one in workers)
+    return "\n".join(lines) or "there are no workers"

@@ -1,0 +1,385 @@
+"""The workers of one session: started with a part of its budget and its rights, side by side, each in a session of its
+own in the same ledger.
+
+A worker's requests begin with the bytes of its parent's: system text and tools are those of the parent's epoch, what
+the task forbids is refused at dispatch (design section 1.3). What it is and did stands as memos in the parent's lane,
+so that a process that takes the session up again knows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+from nexus_cli.agents.first_message import first_message
+from nexus_cli.agents.worker import (
+    ENDED,
+    FAILED,
+    FINISHED,
+    STOPPED,
+    UNKNOWN,
+    Worker,
+    WorkerApprover,
+    list_lines,
+)
+from nexus_cli.context.window.lane import EpochHeader
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import AgentEvent, Event, Notice
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import WorkerTask
+from nexus_cli.core.shield import run_shielded
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import LaneLog
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.options import Options
+from nexus_cli.session.prompt_assembly import PromptAssembly
+from nexus_cli.session.recipes import recipe_for
+from nexus_cli.session.session import Session
+from nexus_cli.session.spending import BUDGET, Spending
+
+MOST_DEPTH = 2
+"""A worker may have workers; these have none."""
+MOST_AT_ONCE = 8
+AT_ONCE = 3
+"""Workers that run at the same time unless a limit says less or more (seed D's `sub_agent_budget`)."""
+WORKER = "worker"
+"""Memo of the parent's lane: a worker as it is, written when it starts and when it ends."""
+FRONT = "worker"
+"""Front end of its session."""
+
+
+class SessionWorkers:
+    """The workers of one session, see `RunningWorkers`."""
+
+    def __init__(
+        self, session: Session, *, depth: int = 1, prefix: str = "w", places: asyncio.Semaphore | None = None
+    ) -> None:
+        """`depth` is that of the workers made here, `places` those of the whole tree."""
+        self.session = session
+        self._depth = depth
+        self._prefix = prefix
+        self._places = places or asyncio.Semaphore(self._budget())
+        self._workers: dict[str, Worker] = {}
+        self._reports: asyncio.Queue[Worker] = asyncio.Queue()
+        """Workers in the background that have ended and were not told of."""
+        self._restore()
+
+    def all(self) -> list[Worker]:
+        """Return all workers of the session, also of earlier processes, oldest first."""
+        return list(self._workers.values())
+
+    def running(self) -> list[str]:
+        """See `RunningWorkers`."""
+        return [one.id for one in self.all() if one.state not in ENDED]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """See `RunningWorkers`."""
+        return [one.to_json() for one in self.all()]
+
+    # The tool `agent`
+
+    async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
+        """See `nexus_cli.core.services.Workers`."""
+        try:
+            worker = self._prepare(call_id, task)
+        except NexusError as error:
+            return ToolResult(error=f"no worker was started: {error.message}. {error.hint}".rstrip(". "), ran=False)
+        worker.in_background = not task.wait
+        self._launch(worker, None)
+        if worker.in_background:
+            return ToolResult(f"{worker.id} works in the background; `agents` reads its report, steers or stops it.")
+        return await self._wait(worker, stopped)
+
+    def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
+        """Return a worker with its budget reserved; raise `NexusError` where there can be none."""
+        limits, wanted = self.session.state.dispatcher.limits, task.limits
+        if not task.task.strip():
+            raise NexusError("usage", "it has no task", "`task` is empty")
+        if not task.wait and limits.mode not in (None, "plan_execute"):
+            raise NexusError("limit", "it would work in the background", f"the mode of this run is {limits.mode}")
+        if self._depth > MOST_DEPTH:
+            raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
+        running = len(self.running())
+        if self._depth > 1 and (self._places.locked() or running >= self._budget()):
+            # Its own place is one of them: waiting for another one could last for ever.
+            raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
+        recipe = task.recipe or FRONT
+        recipe_for(recipe, self.session.folder)
+        scope = Limits(allow=wanted.get("allow"), tools=frozenset(wanted["tools"]) if "tools" in wanted else None)
+        budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
+        if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
+            raise NexusError("usage", "its limits are wrong", "each has to be above 0")
+        worker = Worker(
+            f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files)
+        )
+        worker.scope = scope & self._reserve(worker, budget)
+        if task.worktree:
+            try:
+                self._make_worktree(worker)
+            except BaseException:
+                self._spending.settle(worker.id, 0, Usage())
+                raise
+        self._workers[worker.id] = worker
+        return worker
+
+    def _reserve(self, worker: Worker, wanted: Limits) -> Limits:
+        shares = max(1, self._budget() - len(self._spending.reserved)) + 1
+        return self._spending.reserve(worker.id, wanted, shares)
+
+    def _make_worktree(self, worker: Worker) -> None:
+        from nexus_cli.agents.worktrees import make_worktree  # type: ignore[import-not-found]  # noqa: PLC0415
+
+        state = self.session.state
+        name = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
+        made = make_worktree(state.dispatcher.project, name)
+        inside = state.dispatcher.cwd.relative_to(state.dispatcher.project)
+        worker.worktree, worker.folder = made.name, made.path / inside
+
+    @property
+    def _spending(self) -> Spending:
+        return self.session.state.lane_state.spending
+
+    def _budget(self) -> int:
+        return min(self.session.state.dispatcher.limits.sub_agent_budget or AT_ONCE, MOST_AT_ONCE)
+
+    # One run of a worker
+
+    def _launch(self, worker: Worker, words: str | None) -> None:
+        """Let a worker do its task, or (`words`) go on."""
+        worker.state = "waiting"
+        worker.running = asyncio.create_task(self._run(worker, words, self._spending))
+
+    async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
+        usage, steps = worker.usage, worker.steps
+        try:
+            async with self._places:
+                worker.begin()
+                await self._work(worker, words)
+        except NexusError as error:
+            worker.fail(error.message)
+        except asyncio.CancelledError:
+            if worker.state not in ENDED:
+                worker.state, worker.error = STOPPED, "it was stopped before it began"
+        finally:
+            spending.settle(worker.id, worker.steps - steps, _difference(worker.usage, usage))
+            self._record(worker)
+            if worker.in_background:
+                self._tell(worker)
+
+    async def _work(self, worker: Worker, words: str | None) -> None:
+        session = worker.session = self._open(worker)
+        try:
+            worker.session_id = session.id
+            self._record(worker)
+            text = await first_message(worker, session) if words is None else words
+            trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
+            async with aclosing(session.run(trigger)) as events:
+                async for each in events:
+                    worker.note(each)
+                    self._forward(worker, each)
+        finally:
+            worker.session = None
+            await session.aclose()
+
+    def _open(self, worker: Worker) -> Session:
+        """Open the session of a worker: with the rights, the model and the beginning of its parent's requests."""
+        state = self.session.state
+        assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
+        parent, dispatcher = state.lane_state, state.dispatcher
+        limits = dispatcher.limits & worker.scope
+        if self._depth >= MOST_DEPTH:
+            limits = limits & Limits(sub_agents=False)
+        limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
+        options = Options(
+            worker.folder or state.options.cwd, parent.model.info.name, recipe=worker.recipe, front=FRONT,
+            resume=worker.session_id, allow=limits.allow or "read", allow_from="parent",
+            save=state.options.save, require_save=state.options.require_save, limits=replace(limits, allow=None),
+            spawner=self.session.id, worktree=worker.worktree,
+        )  # fmt: skip
+        session = open_session(
+            options, parent.settings, approver=WorkerApprover(dispatcher.approver, worker.id) if dispatcher.approver
+            else None, provider=parent.model.provider, clock=parent.clock, ledger=state.ledger,
+            workers=partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places),
+        )  # fmt: skip
+        own = session.state.lane_state
+        own.model = parent.model
+        if isinstance(own.prompt, PromptAssembly):
+            epoch = own.lane.epoch if worker.session_id else parent.lane.epoch
+            own.prompt.inherited = EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
+        session.state.dispatcher.always = dispatcher.always
+        session.state.dispatcher.permission.share_probe(dispatcher.permission)
+        return session
+
+    def _forward(self, worker: Worker, each: Event) -> None:
+        marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
+        self.session.state.lane_state.control.emit_aside(marked)
+
+    def _tell(self, worker: Worker) -> None:
+        """Let the model and the person know that a worker in the background has ended."""
+        self._reports.put_nowait(worker)
+        state = self.session.state
+        if state.options is not None and state.options.interactive:
+            state.lane_state.notices.append(f"worker {worker.id} {worker.state}: `agents` reads its report")
+            notice = Notice(f"worker {worker.id} {worker.state}: {worker.title}", warning=worker.state == FAILED)
+            state.lane_state.control.emit_aside(notice)
+
+    async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
+        assert worker.running is not None
+        try:
+            await asyncio.wait([worker.running])
+        except asyncio.CancelledError:
+            await run_shielded(self._stop(worker))
+            stopped(f"[{worker.figures()}]\n{worker.report}")
+            raise
+        return worker.result()
+
+    async def _stop(self, worker: Worker) -> None:
+        if worker.running is None or worker.running.done():
+            return
+        if worker.session is not None and worker.session.busy:
+            worker.session.cancel()
+        else:
+            worker.running.cancel()
+        await asyncio.wait([worker.running])
+
+    # The tool `agents`
+
+    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
+        """See `nexus_cli.core.services.Workers`."""
+        if action == "list":
+            return ToolResult(list_lines(self.all()))
+        worker = self.find(agent)
+        if worker is None:
+            there = ", ".join(self._workers) or "none"
+            return ToolResult(error=f"there is no worker {agent[:40]!r}. There are: {there}", ran=False)
+        if action == "stop":
+            await self._stop(worker)
+            return ToolResult(f"[{worker.figures()}]")
+        if action == "read":
+            return ToolResult(f"[{worker.figures()}]\n{worker.report or worker.doing or worker.error}".rstrip())
+        return await self.steer(worker, text)
+
+    def find(self, name: str) -> Worker | None:
+        """Return a worker by its id or its session's; the only one where no name is given."""
+        if not name and len(self._workers) == 1:
+            return self.all()[0]
+        sessions = {one.session_id: one for one in self.all() if one.session_id}
+        return self._workers.get(name) or sessions.get(name)
+
+    async def steer(self, worker: Worker, text: str) -> ToolResult:
+        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+        if not text.strip():
+            return ToolResult(error="`text` is empty", ran=False)
+        if worker.session is not None and worker.session.busy:
+            worker.session.steer(text)
+            return ToolResult(f"{worker.id} is told with its next step.")
+        if worker.state not in ENDED:
+            return ToolResult(error=f"{worker.id} has not begun", ran=False)
+        if worker.state == FINISHED and self._is_over(worker):
+            return ToolResult(error=f"{worker.id} has reported and is over. Start another worker.", ran=False)
+        if not worker.session_id:
+            return ToolResult(error=f"{worker.id} never began. Start another worker.", ran=False)
+        try:
+            worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & self._reserve(worker, Limits())
+        except NexusError as error:
+            return ToolResult(error=error.message, ran=False)
+        self._launch(worker, text)
+        return await self._wait(worker, lambda text: None)
+
+    def _is_over(self, worker: Worker) -> bool:
+        """True if nothing can be said to a worker after its report."""
+        limits = recipe_for(worker.recipe, self.session.folder)[0].limits & self.session.state.dispatcher.limits
+        return bool(limits.terminal_ends)
+
+    # Over processes
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """See `nexus_cli.core.services.Workers`."""
+        worker = next((one for one in self.all() if one.call == call_id), None)
+        return None if worker is None else worker.result()
+
+    def _record(self, worker: Worker) -> None:
+        try:
+            self.session.state.lane_state.lane.timeline.memo(WORKER, worker.to_json() | {"report": worker.report})
+        except NexusError as error:  # the session was deleted meanwhile
+            self.session.state.lane_state.control.emit_aside(Notice(error.message))
+
+    def _restore(self) -> None:
+        """Load the workers of earlier processes; one that finished without a record of it has finished."""
+        for memo in self.session.state.lane_state.lane.timeline.memos(WORKER):
+            worker = Worker.from_json(memo.value)
+            worker.report = str(memo.value["report"])
+            self._workers[worker.id] = worker
+        for worker in self.all():
+            if worker.state == UNKNOWN:
+                self._look_up(worker)
+
+    def _look_up(self, worker: Worker) -> None:
+        """Find out how far a worker came whose process was killed."""
+        worker.error = (
+            f"nexus was ended while {worker.id} worked. Its session {worker.session_id} has what it did; "
+            '`agents` with "steer" lets it go on'
+        )
+        ledger = self.session.ledger
+        if ledger is None:
+            return
+        try:
+            log = ledger.log(worker.session_id)
+            worker.report, done = _last_words(log)
+            worker.steps, cost = log.step(), ledger.session(worker.session_id).cost_usd
+        except NexusError:
+            worker.error = f"the session of {worker.id} was deleted"
+            return
+        worker.usage = replace(worker.usage, cost_usd=cost)
+        if done:
+            worker.state, worker.error = FINISHED, ""
+
+    # The session
+
+    def set_level(self, level: str) -> None:
+        """See `RunningWorkers`."""
+        for worker in self.all():
+            if worker.session is not None:
+                bound = Limits(allow=level) & Limits(allow=worker.scope.allow)
+                worker.session.set_level(bound.allow or "read")
+
+    async def next_report(self) -> str:
+        """See `RunningWorkers`."""
+        in_background = [one for one in self.all() if one.in_background and one.state not in ENDED]
+        if self._reports.empty() and not in_background:
+            return ""
+        worker = await self._reports.get()
+        return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
+
+    async def aclose(self) -> None:
+        """See `RunningWorkers`."""
+        for worker in self.all():
+            await self._stop(worker)
+
+
+def _difference(now: Usage, before: Usage) -> Usage:
+    """Return what was used since `before`."""
+    values = {f.name: getattr(now, f.name) for f in fields(Usage)}
+    cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
+    counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
+    return Usage(**counted, cost_usd=cost)
+
+
+def _last_words(log: LaneLog) -> tuple[str, bool]:
+    """Return the last thing that a session's model said, and True if it is the end of a turn."""
+    last = log.last_id()
+    newest = log.read(last, last) if last else []
+    if not newest or newest[0].kind is not Kind.ASSISTANT:
+        return "", False
+    message = newest[0].message
+    broken = message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
+    return message.content, not message.tool_calls and not broken
+

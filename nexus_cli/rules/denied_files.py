@@ -1,0 +1,82 @@
+"""The files that deny rules for `read_file` name, as they are now: the walls of commands hide them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.rules.rule_set import RuleSet, path_matches
+
+MOST_FILES = 200
+"""Files and folders that are hidden at most: each is a mount, or takes its folder apart."""
+MOST_ENTRIES = 20_000
+"""Names that are looked at for it."""
+_LATER = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "vendor", "site-packages", "dist"})
+"""Folders of installed and built files: looked into after all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeniedFiles:
+    """What was found."""
+
+    paths: tuple[Path, ...] = ()
+    """Real paths of files and folders; a folder counts with all that is in it."""
+    is_whole: bool = True
+    """False where a bound was reached."""
+
+
+def find_denied_files(rules: RuleSet, project: Path, cwd: Path) -> DeniedFiles:
+    """Return what the deny rules for `read_file` name now, what is near the top first; both paths are real.
+
+    Links are not followed, and `.git` is not looked into: git reads it at every command. A folder that `cwd` is in is
+    never named, only what else it holds; a rule without a pattern names nothing.
+    """
+    strict = [rule for rule in rules.of("deny", "read_file") if rule.pattern]
+    root, here = str(project), str(cwd)
+    exact, bases = _split_patterns([rule.pattern for rule in strict], root)
+    found = dict.fromkeys(path for path in exact if not _is_in(here, path))
+    waiting, later, left = deque([*bases, *(path for path in exact if path not in found)]), deque[str](), MOST_ENTRIES
+    while waiting or later:
+        folder = waiting.popleft() if waiting else later.popleft()
+        for entry in _list_folder(folder):
+            left -= 1
+            if left < 0 or len(found) >= MOST_FILES:
+                return DeniedFiles(tuple(map(Path, found)), is_whole=False)
+            if not _is_in(here, entry.path) and any(path_matches(rule, entry.path, root) for rule in strict):
+                found[entry.path] = None
+            elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
+                (later if entry.name in _LATER else waiting).append(entry.path)
+    return DeniedFiles(tuple(map(Path, found)))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
+
+
+def _split_patterns(patterns: Sequence[str], root: str) -> tuple[list[str], list[str]]:
+    """Return the existing paths that patterns without a sign of a glob name, and the folders to look for the others."""
+    exact: list[str] = []
+    bases: dict[str, None] = {}
+    for pattern in patterns:
+        path = os.path.expanduser(pattern).rstrip("/").removesuffix("/**")
+        fixed = re.split(r"[^/]*[*?]", path, maxsplit=1)[0]
+        if not path.startswith("/") and (fixed != path or "/" not in pattern.rstrip("/")):
+            bases[root] = None
+        elif fixed != path:
+            bases[os.path.normpath(fixed)] = None
+        elif os.path.lexists(named := os.path.normpath(os.path.join(root, path))) and not os.path.islink(named):
+            exact.append(named)
+    return exact, list(bases)
+
+
+def _list_folder(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in a folder but links; nothing where it cannot be listed."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield entry

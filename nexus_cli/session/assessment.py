@@ -1,0 +1,55 @@
+"""Assess a task before its turn by the model that `assess.model` names: the third layer of seed D. It only restricts.
+
+Where the model fails or says nothing of use, nothing is restricted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.limits import MODES, Limits
+from nexus_cli.session.acts.side_run import run_in_lane
+from nexus_cli.session.dispatch import Dispatcher
+from nexus_cli.session.lane_forks import other_model
+from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.recipes import own_recipe
+
+SHOWN = 4_000
+"""Characters of the task that the model gets."""
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+
+
+async def assess(lane_state: LaneState, dispatcher: Dispatcher, words: str) -> Limits:
+    """Return the limits that the model recommends for a task; it is paid for by the turn."""
+    name = lane_state.settings.assess.model
+    try:
+        model = other_model(lane_state, name)
+        answer = await run_in_lane(lane_state, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
+    except NexusError as error:
+        lane_state.emit(Notice(f"the task was not assessed by {name}: {error.message}"))
+        return Limits()
+    limits = parse_assessment(answer)
+    if said := ", ".join(f"{key} {value}" for key, value in limits.to_json().items()):
+        lane_state.emit(Notice(f"assessed by {name}: {said}", warning=False))
+    return limits
+
+
+def parse_assessment(answer: str) -> Limits:
+    """Return what an answer restricts; unknown keys and wrong values restrict nothing."""
+    found = _OBJECT.search(answer)
+    try:
+        value: Any = json.loads(found[0]) if found else {}
+    except (ValueError, RecursionError):
+        value = {}
+    steps, mode = value.get("recommended_iterations"), value.get("recommended_mode")
+    counts = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
+    return Limits(
+        max_iterations=steps if counts else None,
+        mode=mode if mode in MODES else None,
+        confirm=True if value.get("recommend_confirm_dangerous") is True else None,
+    )

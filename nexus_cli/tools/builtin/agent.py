@@ -1,0 +1,26 @@
+"""`agent`: hand a task to a worker. The workers of a session are `nexus_cli.agents`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Workers, WorkerTask
+from nexus_cli.core.tool import ToolContext
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the worker's report, or that it works in the background."""
+    workers: Workers = context.services[Workers]
+    task = WorkerTask(
+        arguments["task"], arguments.get("recipe", ""), arguments.get("files", ()), arguments.get("worktree", False),
+        arguments.get("wait", True), arguments.get("limits", {}),
+    )  # fmt: skip
+    return await workers.start(context.call_id, task, context.stopped)
+
+
+def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
+    """Return the report of a worker that an earlier process started, or that its outcome is unknown."""
+    workers: Workers = services[Workers]
+    return workers.recover(call_id)

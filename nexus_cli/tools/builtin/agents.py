@@ -1,0 +1,16 @@
+"""`agents`: list, read, steer or stop the workers of this session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Workers
+from nexus_cli.core.tool import ToolContext
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return what the action gives."""
+    workers: Workers = context.services[Workers]
+    return await workers.manage(arguments["action"], arguments.get("agent", ""), arguments.get("text", ""))
