@@ -96,8 +96,8 @@ def in_a_stream(root: Path) -> dict[signal.Signals, dict[str, Any]]:
 
 def at_random(root: Path) -> list[tuple[Done, bool]]:
     """Kills at moments from the first import to the end of a turn of several steps."""
-    moments = random.Random(7).choices(range(20, 2600), k=4)
-    kinds = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    moments = random.Random(7).choices(range(20, 2600), k=6)
+    kinds = [signal.SIGKILL, signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP]
     step = calls(("bash", {"command": "echo one; echo two"}), ("write_file", {"path": "a.txt", "content": "x\n" * 500}))
     script = {"rules": [{"when": {"contains": "hi"}, "then": step}, {"when": {"contains": "two"}, "then": step}]}
 

@@ -14,7 +14,7 @@ def screen(scenario: str, *arguments: str, columns: int = 80, **environ: str) ->
     env = {**os.environ, "NEXUS_MODEL": "m", "TERM": "xterm-256color", **environ}
     words, home = (scenario, "ask", "hi", *arguments), Path(env["HOME"])
     with TerminalRun(*words, env=env, cwd=home, code=RUN_ENGINE, kind="light", columns=columns) as child:
-        text = child.finish()
+        text: str = child.finish()
     assert child.exitstatus == 0
     return text
 
