@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.agents.first_message import first_message
 from nexus_cli.agents.worker import (
@@ -44,6 +44,9 @@ from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.session.spending import BUDGET, Spending
+
+if TYPE_CHECKING:
+    from nexus_cli.agents.worktrees import WorktreeStay
 
 MOST_DEPTH = 2
 """A worker may have workers; these have none."""
@@ -122,11 +125,7 @@ class SessionWorkers:
         )
         worker.scope = scope & self._reserve(worker, budget)
         if task.worktree:
-            try:
-                self._make_worktree(worker)
-            except BaseException:
-                self._spending.settle(worker.id, 0, Usage())
-                raise
+            worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
         self._workers[worker.id] = worker
         return worker
 
@@ -134,14 +133,15 @@ class SessionWorkers:
         shares = max(1, self._budget() - len(self._spending.reserved)) + 1
         return self._spending.reserve(worker.id, wanted, shares)
 
-    def _make_worktree(self, worker: Worker) -> None:
-        from nexus_cli.agents.worktrees import make_worktree  # type: ignore[import-not-found]  # noqa: PLC0415
+    async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
+        """Let a worker work in its worktree, made of the project of this session as it is; until the end of `stays`
+        nobody removes it."""
+        from nexus_cli.agents.worktrees import enter_worktree  # noqa: PLC0415
 
-        state = self.session.state
-        name = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
-        made = make_worktree(state.dispatcher.project, name)
-        inside = state.dispatcher.cwd.relative_to(state.dispatcher.project)
-        worker.worktree, worker.folder = made.name, made.path / inside
+        dispatcher = self.session.state.dispatcher
+        stays.append(stay := await asyncio.to_thread(enter_worktree, dispatcher.project, worker.worktree))
+        inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
+        worker.folder = inside if inside.is_dir() else stay.record.folder
 
     @property
     def _spending(self) -> Spending:
@@ -175,6 +175,18 @@ class SessionWorkers:
                 self._tell(worker)
 
     async def _work(self, worker: Worker, words: str | None) -> None:
+        if not worker.worktree:
+            await self._work_in_session(worker, words)
+            return
+        stays: list[WorktreeStay] = []
+        try:
+            await run_shielded(self._enter_worktree(worker, stays))
+            await self._work_in_session(worker, words)
+        finally:
+            for stay in stays:
+                await run_shielded(asyncio.to_thread(stay.leave))
+
+    async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)
         try:
             worker.session_id = session.id

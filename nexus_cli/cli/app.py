@@ -35,6 +35,7 @@ from nexus_cli.cli.command_options import (
     Resume,
     SharedOptions,
     Verbose,
+    WorktreeName,
 )
 from nexus_cli.cli.signal_result import json_form, plain_words
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
@@ -48,6 +49,7 @@ COMMANDS = {
     "drops": "List everything left out of requests, and how to get it back.",
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
     "sessions": "List, show, search, export, fork, rename and delete sessions.",
+    "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
     "config": "Show and change the settings.",
     "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
     "why": "Explain a decision on a tool call: the rule or level, where it comes from, the profile.",
@@ -113,6 +115,7 @@ def root(
     recipe: RecipeName = "",
     no_tools: NoTools = False,
     allow: Allow = "",
+    worktree: WorktreeName = "",
     no_save: NoSave = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -126,7 +129,7 @@ def root(
         sys.stdout.write(f"nexus {__version__}\n")
         raise typer.Exit(0)
     shared = SharedOptions(
-        model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet
+        model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree
     )
     if context.invoked_subcommand == "ask":
         context.obj = shared

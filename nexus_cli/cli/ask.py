@@ -29,8 +29,10 @@ from nexus_cli.cli.command_options import (
     Resume,
     SharedOptions,
     Verbose,
+    WorktreeName,
 )
 from nexus_cli.cli.process import block_imports_from
+from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.attachment import Part, Trigger
@@ -54,6 +56,7 @@ def ask(
     recipe: RecipeName = "",
     no_tools: NoTools = False,
     allow: Allow = "",
+    worktree: WorktreeName = "",
     no_save: NoSave = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -88,7 +91,7 @@ def ask(
             why = "it must be above 0"
             raise NexusError("usage", f"wrong value for {name}: {value:g}", why, "See nexus ask --help")
     shared = SharedOptions(
-        model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet
+        model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree
     )
     options = AskOptions(
         tuple(prompt or ()),
@@ -106,25 +109,26 @@ def ask(
 def run_ask(options: AskOptions) -> int:
     """Run one turn and return the exit status. Raises `NexusError` for what fails before there is a session."""
     options.check()
-    run = _prepare(options)
-    from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (the engine, once there is something to do)
-
-    return run_turn(run)
-
-
-def _prepare(options: AskOptions) -> PreparedTurn:
-    folder = options.shared.folder
-    block_imports_from(str(folder))
-    resumes = bool(options.shared.resume or options.shared.newest)
-    prompt = PromptReader(options.words, options.files, resumes=resumes)
+    shared = options.shared
+    block_imports_from(str(shared.folder))
+    prompt = PromptReader(options.words, options.files, resumes=bool(shared.resume or shared.newest))
     prompt.check()
-    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
-    chosen = choose_model(options.shared.model, os.environ, settings, resumes=resumes)
+    with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
+        run = _prepare(options, prompt, work)
+        from nexus_cli.cli.run_turn import run_turn  # noqa: PLC0415  (the engine, once there is something to do)
+
+        return run_turn(run)
+
+
+def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:
+    shared = options.shared
+    settings = load_settings_in(project_root(work.path), places(), defaults_dir(), os.environ).settings
+    chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
     trigger, notices = prompt.read()
-    if not options.shared.quiet:
-        for line in filter(None, (chosen.announce, *notices)):
+    if not shared.quiet:
+        for line in filter(None, (chosen.announce, *work.notices, *notices)):
             write_stderr_line(f"nexus: {line}")
-    return PreparedTurn(options, settings, folder, chosen.model, trigger)
+    return PreparedTurn(options, settings, work, chosen.model, trigger)
 
 
 class PromptReader:

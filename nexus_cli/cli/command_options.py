@@ -14,6 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits
 
 if TYPE_CHECKING:
+    from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
 
@@ -72,6 +73,15 @@ Allow = Annotated[
         help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
     ),
 ]
+WorktreeName = Annotated[
+    str,
+    _text_option(
+        "--worktree",
+        "-w",
+        metavar="NAME",
+        help="Work in a git worktree of this name, made of the project as it is now; nexus worktree lists them.",
+    ),
+]
 NoSave = Annotated[bool, typer.Option("--no-save", help="Do not save the session.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
@@ -99,6 +109,7 @@ class SharedOptions:
     no_save: bool = False
     verbose: bool = False
     quiet: bool = False
+    worktree: str = ""
 
     def over(self, earlier: SharedOptions | None) -> SharedOptions:
         """Return these options, and where one was not given, that of `earlier` (before the command)."""
@@ -157,7 +168,7 @@ class PreparedTurn:
 
     options: AskOptions
     settings: Settings
-    folder: Path
+    work: WorkFolder
     model: str
     trigger: Trigger
 

@@ -16,6 +16,7 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact
 from nexus_cli.session.acts.memory import SLOTS, Consolidation, check_facts, consolidation
@@ -38,7 +39,7 @@ def consolidate(model: str = "") -> dict[str, Any]:
     folder = working_folder()
     process.block_imports_from(str(folder))
     with open_facts(folder) as known:
-        check_facts(known.ledger.facts.list_facts(str(project_root(folder)), SLOTS))
+        check_facts(known.ledger.facts.list_facts(str(project_identity(folder)), SLOTS))
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)

@@ -10,7 +10,8 @@ import typer
 from nexus_cli.cli.command_options import Json, Model, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import places
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memory import MemorySlot
@@ -115,7 +116,7 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
 
 
 def _root() -> str:
-    return str(project_root(working_folder()))
+    return str(project_identity(working_folder()))
 
 
 def _now() -> str:

@@ -14,7 +14,7 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.edit_rules import add_rule, remove_rule
-from nexus_cli.rules.rule_set import RuleSet, read_rules
+from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules, with_tilde
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -54,12 +54,21 @@ def list_rules(json: Json = False) -> int:
         rows = [rule.to_json() for rule in listed]
         print_json({"version": 1, "rules": rows, "problems": list(rules.problems)})
     elif listed:
-        width = max(len(rule.text) for rule in listed)
-        print_text("\n".join(f"{rule.decision:<5}  {rule.text:<{width}}  {rule.origin}" for rule in listed))
+        table = [(rule.decision, rule.text, _extent(rule), rule.origin) for rule in listed]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)][:-1]
+        lines = ("  ".join(map(str.ljust, line, [*widths, 0])) for line in table)
+        print_text("\n".join(lines))
     elif not rules.problems:
         print_text("No rules. nexus rules add allow 'bash(npm test *)' adds one.")
     _refuse_problems(rules)
     return 0
+
+
+def _extent(rule: PermissionRule) -> str:
+    """Return where a rule holds."""
+    if rule.folder:
+        return with_tilde(rule.folder)
+    return "everywhere" if rule.file == str(places().settings) else "this project"
 
 
 @app.command("test")
@@ -107,10 +116,13 @@ def decision_text(value: CommandDecision) -> str:
 
 
 @app.command("add")
-def add(rule: Words) -> int:
+def add(
+    rule: Words, here: Annotated[bool, typer.Option("--here", help="For this project only, not for all.")] = False
+) -> int:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     typed = " ".join(rule)
-    done = "was added" if add_rule(typed, tuple(discover_tools())) else "is there already"
+    folder = os.path.realpath(project_root(working_folder())) if here else ""
+    done = "was added" if add_rule(typed, tuple(discover_tools()), folder) else "is there already"
     write_stderr_line(f"nexus: {typed} {done}.")
     return 0
 

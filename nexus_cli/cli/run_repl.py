@@ -26,6 +26,7 @@ from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import close_loop, format_resume_line, make_workers, session_options
+from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -62,18 +63,18 @@ def run_repl(shared: SharedOptions) -> int:
     shared.check()
     picks = shared.resume == PICK
     shared = replace(shared, resume="") if picks else shared
-    folder = shared.folder
-    process.block_imports_from(str(folder))
+    process.block_imports_from(str(shared.folder))
     if not os.isatty(1):
         raise NexusError("usage", "no terminal", "stdout is not a terminal", "Use nexus ask")
-    settings = _load_settings(shared)
-    chosen = _choose_model(shared, settings)
-    if chosen.announce and not shared.quiet:
-        write_stderr_line(f"nexus: {chosen.announce}")
-    if os.isatty(0) and chosen.model and not shared.no_save:
-        offer_login(chosen.model, os.environ, QuietStream(Stream(2)), read_hidden_line)
-    options = session_options(shared, settings, folder, chosen.model, front="chat", interactive=True)
-    return _ReplRun(shared, options, settings, "/resume" if picks else "").run()
+    with open_work_folder(shared.folder, shared.worktree, quiet=shared.quiet) as work:
+        settings = _load_settings(shared, work.path)
+        chosen = _choose_model(shared, settings)
+        if chosen.announce and not shared.quiet:
+            write_stderr_line(f"nexus: {chosen.announce}")
+        if os.isatty(0) and chosen.model and not shared.no_save:
+            offer_login(chosen.model, os.environ, QuietStream(Stream(2)), read_hidden_line)
+        options = session_options(shared, settings, work, chosen.model, front="chat", interactive=True)
+        return _ReplRun(shared, options, settings, work, "/resume" if picks else "").run()
 
 
 def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
@@ -89,9 +90,9 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
     return choose_model(shared.model, os.environ, settings, resumes=resumes)
 
 
-def _load_settings(shared: SharedOptions) -> Settings:
+def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
     found = places()
-    here = project_root(shared.folder)
+    here = project_root(folder)
     loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
         FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).run()
@@ -117,9 +118,12 @@ class StderrLines(io.TextIOBase):
 class _ReplRun:
     """One run of the REPL."""
 
-    def __init__(self, shared: SharedOptions, options: Options, settings: Settings, first: str = "") -> None:
+    def __init__(
+        self, shared: SharedOptions, options: Options, settings: Settings, work: WorkFolder, first: str = ""
+    ) -> None:
         """`first` is a slash command that runs first."""
         self._shared = shared
+        self._work = work
         self._first = first
         self._options = options
         self._settings = settings
@@ -203,6 +207,7 @@ class _ReplRun:
             interrupt.uninstall()
             resume = self._resume_line() if _has_entries(repl.session) else ""
             await repl.session.aclose()
+            self._work.leave()
             if resume:
                 write_stderr_line(resume)
         return interrupt.status if interrupt.signal else status
@@ -226,17 +231,17 @@ class _ReplRun:
     def _greet(self, repl: Repl) -> None:
         session = repl.session
         if not self._shared.quiet:
-            where = str(self._options.cwd).replace(str(Path.home()), "~", 1)
+            where = self._work.describe().replace(str(Path.home()), "~", 1)
             keys = "" if self._dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
-        for notice in session.take_notices():
+        for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
         if self._options.resume or self._options.newest:
             repl.show_conversation()
 
     def _resume_line(self) -> str:
         session = self._repl.session
-        return format_resume_line(session, "nexus", self._shared.directory) if session.ledger is not None else ""
+        return format_resume_line(session, "nexus", self._shared) if session.ledger is not None else ""
 
     def _reset_terminal(self, error: NexusError) -> None:
         """Give the terminal back as it was at the start. Called in the watchdog's thread."""

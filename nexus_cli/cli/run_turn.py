@@ -32,9 +32,8 @@ from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRe
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
+    from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.ui.print.terminal_turn import TerminalTurn
 
@@ -89,7 +88,7 @@ class _Turn:
             )  # fmt: skip
         self._session = open_session(
             session_options(
-                options.shared, run.settings, run.folder, run.model, require_save=options.require_save,
+                options.shared, run.settings, run.work, run.model, require_save=options.require_save,
                 limits=options.limits, interactive=interactive,
             ),
             run.settings,
@@ -111,7 +110,7 @@ class _Turn:
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
             theme = choose_theme(self._run.settings.ui.theme, os.environ, err.colour)
-            self._live = TerminalTurn(out, err, theme, text=text, thinking=verbose, folder=self._run.folder)
+            self._live = TerminalTurn(out, err, theme, text=text, thinking=verbose, folder=self._run.work.path)
             out, err, self._notices = self._live.out, self._live.err, self._live.notices
         self._remarks = ProgressLines(self._notices, verbose=verbose, quiet=quiet, live=self._live is not None)
         if options.stream_json:
@@ -143,6 +142,7 @@ class _Turn:
             status = 1
         finally:
             close_loop(loop)
+        self._run.work.leave()
         if status and (resume := self._resume_line()):
             self._remarks.last(resume)
         return status
@@ -250,7 +250,7 @@ class _Turn:
             self._explain(event)
 
     def _resume_line(self) -> str:
-        return format_resume_line(self._session, "nexus ask", self._run.options.shared.directory)
+        return format_resume_line(self._session, "nexus ask", self._run.options.shared)
 
 
 def make_workers(session: Session) -> RunningWorkers:
@@ -260,17 +260,19 @@ def make_workers(session: Session) -> RunningWorkers:
     return SessionWorkers(session)
 
 
-def session_options(shared: SharedOptions, settings: Settings, folder: Path, model: str, **more: Any) -> Options:
+def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:
     """Return the options of the session that the command line asks for."""
     return Options(
-        cwd=folder, model=model, effort=shared.effort or settings.effort, recipe=shared.recipe, resume=shared.resume,
-        newest=shared.newest, allow=shared.allow or None, no_tools=shared.no_tools, save=not shared.no_save, **more,
+        cwd=work.path, worktree=work.worktree, model=model, effort=shared.effort or settings.effort,
+        recipe=shared.recipe, resume=shared.resume, newest=shared.newest, allow=shared.allow or None,
+        no_tools=shared.no_tools, save=not shared.no_save, **more,
     )  # fmt: skip
 
 
-def format_resume_line(session: Session, command: str, directory: str) -> str:
-    """Return the line that says how `command` resumes `session` in `directory`; "" if it was not saved."""
-    place = f" -C {_quote_word(directory)}" if directory else ""
+def format_resume_line(session: Session, command: str, shared: SharedOptions) -> str:
+    """Return the line that says how `command` resumes `session` in the same place; "" if it was not saved."""
+    place = f" -C {_quote_word(shared.directory)}" if shared.directory else ""
+    place += f" -w {shared.worktree}" if shared.worktree else ""
     return f"Resume with: {command}{place} -r {session.id}" if session.saved else ""
 
 

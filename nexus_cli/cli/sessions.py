@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json, working_folder
+from nexus_cli.cli.command_options import MAX_INT, Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -34,10 +35,19 @@ def list_sessions(
     limit: Annotated[
         int, typer.Option(min=1, max=MAX_INT, metavar="N", help="Show at most this many, newest first.")
     ] = LISTED,
+    worktree: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Those of this project in the worktree of this name.", callback=refuse_empty),
+    ] = "",
     json: Json = False,
 ) -> int:
     """List the sessions of this folder, the newest first. Runs of nexus ask are kept apart."""
-    value = reports.list_sessions(open_ledger(), None if everywhere else str(working_folder()), limit)
+    folder = working_folder()
+    if worktree:
+        project = None if everywhere else str(project_identity(folder))
+        value = reports.list_in_worktree(open_ledger(), project, worktree, limit)
+    else:
+        value = reports.list_sessions(open_ledger(), None if everywhere else str(folder), limit)
     print_report(value, sessions_text, json=json, whole=True)
     if limit == LISTED and not json and not os.isatty(1) and (more := describe_more_sessions(value)):
         write_stderr_line(f"nexus: {more}")

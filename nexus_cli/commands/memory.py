@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
@@ -38,7 +38,7 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     forget ID... removes facts and their texts from memory (sessions that contain them keep them until you delete them:
     they are named), search WORDS shows the saved ones that match.
     """
-    ledger, root, here = require_ledger(context), str(project_root(context.session.folder)), context.session.id
+    ledger, root, here = require_ledger(context), str(project_identity(context.session.folder)), context.session.id
     first, _, text = rest.partition(" ")
     act = first.casefold()
     if act in CHANGES and ledger.path is None:
@@ -112,7 +112,7 @@ def _one_edit(word: str, slot: str) -> bool:
 def _complete_memory(context: CommandContext) -> Sequence[str]:
     """Return the verbs, then each with its possible arguments."""
     try:
-        found = require_ledger(context).facts.list_facts(str(project_root(context.session.folder)), limit=OFFERED)
+        found = require_ledger(context).facts.list_facts(str(project_identity(context.session.folder)), limit=OFFERED)
     except NexusError:
         found = []
     waits = [fact.id for fact in found if fact.state is FactState.PROPOSED]

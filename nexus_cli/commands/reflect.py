@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import Command, CommandContext, run_act
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.reports.memory import list_proposals
@@ -28,7 +28,7 @@ def _list_proposals(context: CommandContext) -> list[str]:
     """Return the ids of the facts that wait for the person; none if the ledger fails."""
     ledger = context.session.ledger
     try:
-        return [] if ledger is None else list_proposals(ledger, str(project_root(context.session.folder)))
+        return [] if ledger is None else list_proposals(ledger, str(project_identity(context.session.folder)))
     except NexusError:
         return []
 

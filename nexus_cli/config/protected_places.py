@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.paths import Places
+from nexus_cli.config.worktree_record import find_worktree
 
 _KEYS = (
     ".ssh", ".gnupg", ".pki", ".age", ".config/age", ".config/sops", ".config/op", ".op", ".password-store",
@@ -147,13 +148,15 @@ class SecretPlaces:
     """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them.
 
     Personal skills and instruction files are open: they are for the model. Own folders that hold the `project` are
-    too, but not the stored keys and the ledger.
+    too, but not the stored keys and the ledger; of those that hold a worktree only the worktree itself.
     """
 
     def __init__(self, own: Places, project: Path, environ: Mapping[str, str] = os.environ) -> None:
         """Look up what there is now."""
         root = os.path.realpath(project)
-        kept = [path for path in own_paths(own) if not _is_below(root, os.path.realpath(path))]
+        worktree = find_worktree(project, own)
+        self._worktree = _fold_path(Path(root)) if worktree else None
+        kept = [path for path in own_paths(own) if worktree or not _is_below(root, os.path.realpath(path))]
         found = [*credential_paths(environ), *kept, own.keys, own.ledger]
         self._places: dict[tuple[str, ...], Path] = {}
         for path in found:
@@ -169,6 +172,8 @@ class SecretPlaces:
         if any(names[: len(one)] == one for one in self._open):
             return None
         first = len(inside.parts) if inside else 1
+        if self._worktree and names[: len(self._worktree)] == self._worktree:
+            first = max(first, len(self._worktree))
         above = (names[:end] for end in range(first, len(names) + 1))
         return next((self._places[one] for one in above if one in self._places), None)
 

@@ -6,7 +6,7 @@ Defaults are data (`defaults/config.toml`), the personal `config.toml` is merged
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -142,13 +142,14 @@ def quote_part(part: str) -> str:
 
 
 def split_key(key: str) -> list[str]:
-    """Return the parts of a dotted key, with quotes taken off; in `alias`, `default_models` and `models` dots in names
-    are allowed. A table's former name is its present one."""
+    """Return the parts of a dotted key, with quotes taken off; in `alias`, `default_models`, `models` and folders of
+    `rules` dots in names are allowed. A table's former name is its present one."""
     table, _, rest = key.partition(".")
     table = FORMER_TABLES.get(table, table)
-    if not rest or table not in ("models", *OPEN_TABLES):
+    of_folder = table == "rules" and rest.startswith('"')
+    if not rest or not (of_folder or table in ("models", *OPEN_TABLES)):
         return [table, *key.split(".")[1:]]
-    if table == "models":
+    if of_folder or table == "models":
         name, dot, last = rest.rpartition(".")
         parts = [table, name, last] if dot else [table, rest]
     else:
@@ -168,7 +169,14 @@ def rule_for(parts: list[str]) -> Rule | None:
         return OPEN_TABLES[parts[0]]
     if len(parts) == 3 and parts[0] == "models":
         return MODEL_RULES.get(parts[2])
+    if len(parts) == 3 and is_rule_folder(parts[:2]):
+        return RULES.get(f"rules.{parts[2]}")
     return RULES.get(".".join(parts))
+
+
+def is_rule_folder(parts: Sequence[str]) -> bool:
+    """True for the table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`: rules for projects there."""
+    return len(parts) == 2 and parts[0] == "rules" and parts[1].startswith(("/", "~/"))
 
 
 def unknown_key_error(key: str, where: str = "") -> NexusError:
@@ -241,7 +249,7 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
     flat: list[tuple[list[str], Any]] = []
     for key, value in table.items():
         parts = (*prefix, key)
-        named = parts[0] == "models" and len(parts) < 3
+        named = (parts[0] == "models" and len(parts) < 3) or is_rule_folder(parts)
         if isinstance(value, Mapping) and (named or parts in {(name,) for name in (*TABLES, *FORMER_TABLES)}):
             flat += _flatten(value, parts)
         else:

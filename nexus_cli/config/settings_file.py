@@ -85,11 +85,14 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
 def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add: bool) -> bool:
     """Add `text` to the list `key`, or take it out; return False if there was nothing to do. Raises as
     `write_setting`."""
-    table, _, name = key.partition(".")
+    parts = split_key(key)
     changed = []
 
     def edit(document: Any) -> None:
-        listed = document.get(table, {}).get(name)
+        table = document
+        for name in parts[:-1]:
+            table = table.get(name, {})
+        listed = table.get(parts[-1])
         has = listed is not None and text in listed
         if has == add:
             return
@@ -97,7 +100,7 @@ def change_list(places: Places, defaults_dir: Path, key: str, text: str, *, add:
         if not add:
             listed.remove(text)
         elif listed is None:
-            _edit(document, [table, name], (text,))
+            _edit(document, parts, (text,))
         elif "\n" in listed.as_string():
             listed.add_line(text)
         else:

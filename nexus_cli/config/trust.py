@@ -1,7 +1,8 @@
 """The record of trusted projects, and the project files that it covers.
 
 Trust is given to a state of each item of `.nexus` that could take effect (`trust_items`): its hash is stored with the
-project's real path, so an item that changed is untrusted again, and it alone.
+project's real path, so an item that changed is untrusted again, and it alone. In a worktree of nexus an item is trusted
+where the same one is trusted in the same state for the project that it was made of.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file, write_error
 from nexus_cli.config.trust_items import TrustItem, keep_items, split_items
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_at, open_folder
@@ -96,7 +98,7 @@ def trust_state(project: Path, found: Configuration | None = None) -> State:
     found = found or read_configuration(project)
     if not found.files and not found.problem:
         return "nothing"
-    known = _read_record().get(os.path.realpath(project))
+    known = _read_record().get(_key(project))
     if known is None:
         return "untrusted"
     return "trusted" if not found.problem and not set(found.items) - _known_keys(known, found) else "changed"
@@ -112,11 +114,12 @@ def trusted_configuration(project: Path, found: Configuration | None = None) -> 
 
 def trusted_keys(project: Path, found: Configuration) -> frozenset[str]:
     """Return the keys of the items of `found` that may take effect; none if it has a problem."""
-    known = _read_record().get(os.path.realpath(project))
+    known = _read_record().get(_key(project))
     if known is None or found.problem or not found.files:
         return frozenset()
     keys = _known_keys(known, found)
-    if "items" not in known and keys:  # of an earlier version, and unchanged: from now on each item by itself
+    if "items" not in known and keys and find_source(project) == project:
+        # Of an earlier version, and unchanged: from now on each item by itself.
         with suppress(NexusError):
             _store(project, found, str(known.get("at", "")), wait=0.0)
     return keys
@@ -129,6 +132,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     stored.
     """
     found = found or read_configuration(project)
+    _refuse_worktree(project)
     if found.problem:
         raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
     if not found.files:
@@ -138,7 +142,8 @@ def trust(project: Path, found: Configuration | None = None) -> None:
 
 def revoke_trust(project: Path) -> bool:
     """Take trust back; False when there was none. `NexusError("internal", ...)` when this cannot be stored."""
-    key = os.path.realpath(project)
+    _refuse_worktree(project)
+    key = _key(project)
     if key not in _read_record():
         return False
     with _change_record(WAIT) as projects:
@@ -185,8 +190,20 @@ def _store(project: Path, found: Configuration, at: str, wait: float) -> None:
         projects[os.path.realpath(project)] = {"items": hashes, "at": at}
 
 
+def _key(project: Path) -> str:
+    """Return what a project is on record under."""
+    return os.path.realpath(find_source(project))
+
+
+def _refuse_worktree(project: Path) -> None:
+    source = find_source(project)
+    if source != project:
+        why = f"it is a worktree of {source}, whose trust it has"
+        raise NexusError("config", f"{project} has no trust of its own", why, f"nexus trust {source}")
+
+
 def _texts_path(project: Path) -> Path:
-    name = hashlib.sha256(os.fsencode(os.path.realpath(project))).hexdigest()[:32]
+    name = hashlib.sha256(os.fsencode(_key(project))).hexdigest()[:32]
     return places().data / "trusted" / f"{name}.json"
 
 

@@ -158,6 +158,16 @@ def list_sessions(
     return [SessionInfo(*row) for row in rows]
 
 
+def list_in_worktree(db: Database, project: str | None, worktree: str) -> list[SessionInfo]:
+    """Return the sessions of one project, or of all, that work in worktrees of this name, newest first."""
+    rows = db.all(
+        f"SELECT {_COLUMNS} FROM sessions WHERE spawner IS NULL AND worktree = ? AND (? IS NULL OR project = ?)"
+        f" ORDER BY {LAST_USED}",
+        worktree, project and replace_surrogates(project), project and replace_surrogates(project),
+    )  # fmt: skip
+    return [SessionInfo(*row) for row in rows]
+
+
 def count_sessions(db: Database, folder: str | None, *, runs: bool = True) -> int:
     """Return how many sessions `list_sessions` has without a limit."""
     where, values = _of_front(folder, runs)

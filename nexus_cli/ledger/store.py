@@ -125,6 +125,10 @@ class Ledger:
         """Return the sessions of one folder or of all, last used first; without `runs` none of `nexus ask`."""
         return sessions.list_sessions(self.db, folder, limit, runs=runs)
 
+    def sessions_in_worktree(self, project: str | None, worktree: str) -> list[SessionInfo]:
+        """Return the sessions of one project or of all in worktrees of this name, last used first."""
+        return sessions.list_in_worktree(self.db, project, worktree)
+
     def count_sessions(self, folder: str | None = None, *, runs: bool = True) -> int:
         """Return how many sessions one folder or all have; without `runs` those of `nexus ask` do not count."""
         return sessions.count_sessions(self.db, folder, runs=runs)

@@ -7,13 +7,14 @@ from collections.abc import Collection
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings_file import change_list
 from nexus_cli.core.errors import NexusError
-from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule
+from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule, rules_key
 
 LISTED = "`nexus rules list` and /permissions show those in force"
 
 
-def add_rule(typed: str, tools: Collection[str]) -> bool:
-    """Add a rule to the personal settings; return False if it is there already.
+def add_rule(typed: str, tools: Collection[str], folder: str = "") -> bool:
+    """Add a rule to the personal settings, for the projects in `folder` or ("") for all; return False if it is there
+    already.
 
     `tools` are the names that it may have. Raises `NexusError("usage", ...)` for what is no rule, and as
     `config.settings_file.write_setting` does.
@@ -26,17 +27,20 @@ def add_rule(typed: str, tools: Collection[str]) -> bool:
         parse_rule(decision, text, tools)
     except ValueError as error:
         raise NexusError("usage", f"{decision} rule", str(error), LISTED) from None
-    return change_list(places(), defaults_dir(), f"rules.{decision}", text, add=True)
+    return change_list(places(), defaults_dir(), rules_key(decision, folder), text, add=True)
 
 
 def remove_rule(typed: str, in_force: RuleSet) -> None:
-    """Remove a rule from the personal settings, with or without its decision; each of them where it has several.
+    """Remove a rule from the personal settings, with or without its decision; each of them where it has several. Those
+    of other projects' folders stay.
 
     Raises `NexusError("usage", ...)` if it is not there; one that is `in_force` from elsewhere is named with its place.
     """
     decision, text = _split_decision(typed)
     known = DECISIONS if decision is None else (decision,)
-    removed = [change_list(places(), defaults_dir(), f"rules.{one}", text, add=False) for one in known]
+    here = [one.key for one in in_force.rules if one.folder and one.text == text and one.decision in known]
+    keys = dict.fromkeys([*map(rules_key, known), *here])
+    removed = [change_list(places(), defaults_dir(), key, text, add=False) for key in keys]
     if not any(removed):
         elsewhere = next((one for one in in_force.rules if one.text == text and one.decision in known), None)
         why = f"it comes from {elsewhere.origin}" if elsewhere else "there is no such rule"

@@ -9,7 +9,7 @@ import difflib
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from nexus_cli.config.paths import Places
 from nexus_cli.config.project_settings import FILE, FOLDER, read_project
 from nexus_cli.config.protected_places import fold_name
 from nexus_cli.config.setting_rules import SettingValue
-from nexus_cli.config.settings import find_line, read_values, split_key
+from nexus_cli.config.settings import find_line, quote_part, read_values, split_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_line
 from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
@@ -52,17 +52,25 @@ class PermissionRule:
     """For `bash`: further arguments may follow."""
     file: str = ""
     line: int = 0
+    folder: str = ""
+    """The folder for whose projects it counts, as it is written; "" is every one that reads the file."""
 
     @property
     def origin(self) -> str:
         """Return file and line for a person."""
-        where = f"{_with_tilde(self.file)} line {self.line}" if self.line else _with_tilde(self.file)
+        where = f"{with_tilde(self.file)} line {self.line}" if self.line else with_tilde(self.file)
         return where or "this session"
+
+    @property
+    def key(self) -> str:
+        """Return the setting that lists it."""
+        return rules_key(self.decision, self.folder)
 
     def to_json(self) -> dict[str, Any]:
         """Return the rule as `nexus rules list --json` has it."""
         return {
             "decision": self.decision, "rule": self.text, "file": self.file, "line": self.line, "from": self.origin,
+            "folder": self.folder or None,
         }  # fmt: skip
 
     def match(self, words: Sequence[Word]) -> Match:
@@ -193,7 +201,8 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
     collected = _Collector(tools)
     text = own.settings.read_bytes().decode("utf-8-sig", "replace") if own.settings.is_file() else ""
     values = read_values(own.settings)
-    collected.add_file(values, text, str(own.settings), DECISIONS)
+    for folder in ("", *_folders_around(project, values)):
+        collected.add_file(values, text, str(own.settings), DECISIONS, folder)
     for key, examples in values.items():
         name = split_key(key)
         if name[0] == "rule_examples" and isinstance(examples, tuple):
@@ -223,22 +232,27 @@ class _Collector:
     unread: list[str] = field(default_factory=list)
 
     def add_file(
-        self, values: Mapping[str, SettingValue], text: str, file: str, decisions: tuple[Decision, ...]
+        self,
+        values: Mapping[str, SettingValue],
+        text: str,
+        file: str,
+        decisions: tuple[Decision, ...],
+        folder: str = "",
     ) -> None:
-        """Add the rules of one file."""
+        """Add the rules of one file: those of all projects, or of the projects in `folder`."""
         first = len(self.rules)
         for decision in decisions:
-            listed = values.get(f"rules.{decision}")
+            listed = values.get(rules_key(decision, folder))
             for written in listed if isinstance(listed, tuple) else ():
-                line = _line_of_rule(text, decision, written)
+                line = _line_of_rule(text, split_key(rules_key(decision, folder)), written)
                 try:
-                    self.rules.append(parse_rule(decision, written, self.tools, file, line))
+                    self.rules.append(replace(parse_rule(decision, written, self.tools, file, line), folder=folder))
                 except ValueError as error:
                     self.problems.append(f"{file} line {line}: {decision} {error}")
                     self.unread += self.problems[-1:] if decision == "deny" else []
                     tool = written.partition("(")[0].strip()
                     if decision != "allow" and (tool == "bash" or tool not in self.tools):
-                        self.broken.append(f"{_with_tilde(file)} line {line}")
+                        self.broken.append(f"{with_tilde(file)} line {line}")
         mine = self.rules[first:]
         for rule in mine:
             stricter = next((one for one in mine if _overrides(one, rule)), None)
@@ -285,9 +299,20 @@ def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
     return same_words and (one.is_open or (len(rule.argv) == len(one.argv) and not rule.is_open))
 
 
-def _line_of_rule(text: str, decision: str, written: str) -> int:
+def rules_key(decision: str, folder: str = "") -> str:
+    """Return the setting that lists rules of a decision, for every project or for those in `folder`."""
+    return f"rules.{quote_part(folder)}.{decision}" if folder else f"rules.{decision}"
+
+
+def _folders_around(project: Path, values: Iterable[str]) -> list[str]:
+    """Return the folders of `[rules."FOLDER"]` that the project is or lies in, as they are written."""
+    named = dict.fromkeys(parts[1] for key in values if len(parts := split_key(key)) == 3 and parts[0] == "rules")
+    return [folder for folder in named if project.is_relative_to(os.path.realpath(os.path.expanduser(folder)))]
+
+
+def _line_of_rule(text: str, key: list[str], written: str) -> int:
     """Return the line of a rule in the text of its file, or that of its list."""
-    start = find_line(text, ["rules", decision]) or 1
+    start = find_line(text, key) or 1
     escaped = written.replace("\\", "\\\\").replace('"', '\\"')
     for number, line in enumerate(text.splitlines()[start - 1 :], start):
         if written in line or escaped in line:
@@ -341,6 +366,7 @@ def _quote(text: str) -> str:
     return f"`{shown if len(shown) <= 80 else shown[:77] + '...'}`"
 
 
-def _with_tilde(file: str) -> str:
+def with_tilde(file: str) -> str:
+    """Return a path with `~` for the home folder."""
     home = os.path.expanduser("~")
     return f"~{file[len(home) :]}" if home != "/" and file.startswith(home + "/") else file

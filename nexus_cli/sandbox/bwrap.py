@@ -53,11 +53,13 @@ def bwrap_arguments(
             line += ["--dev-bind" if root.is_relative_to("/dev") else "--bind", str(root), str(root)]
     line += _keep_read_only(carve_outs, profile)
     covered: list[str] = []
+    shown = list(map(str, profile.shown))
     for path in sorted({os.path.realpath(hidden) for hidden in profile.hidden if os.path.lexists(hidden)}):
-        if is_below(path, covered):
+        if is_below(path, covered) and not is_below(path, shown):
             continue
         if os.path.isdir(path):
-            line += ["--tmpfs", path, *_show([one for one in profile.shown if is_below(str(one), [path])])]
+            line += ["--tmpfs", path, *_show([one for one in profile.shown if is_below(str(one), [path])], profile)]
+            line += _keep_read_only([one for one in carve_outs if is_below(str(one), [path])], profile)
             line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):
@@ -68,11 +70,14 @@ def bwrap_arguments(
     return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
 
 
-def _show(paths: Sequence[Path]) -> list[str]:
+def _show(paths: Sequence[Path], profile: Profile) -> list[str]:
     """Return what makes `paths` appear in an empty folder; a link stays one, and leads where the command may go."""
     line: list[str] = []
     for path in paths:
         is_link = path.is_symlink()
+        if path in profile.writable and not is_link:
+            line += ["--bind", str(path), str(path)]
+            continue
         line += ["--symlink", os.readlink(path), str(path)] if is_link else ["--ro-bind-try", str(path), str(path)]
     return line
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import stat
 import threading
 import time
@@ -43,6 +44,8 @@ MOST_MOUNTS = 60
 """Each costs the more the more there are: a repository with 500 submodules would take seconds. The rest is put back."""
 MOST_HANDLES = 100
 """Of the folders with protected names near the top; a moved one is found again by its handle."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,10 @@ class CarveOuts:
         return sorted(found, key=lambda path: len(path.parts))[:MOST_MOUNTS]
 
     def put_back(self) -> list[PutBack]:
-        """Compare with now, put back what changed, take away what appeared, and return what was done."""
+        """Compare with now, put back what changed, take away what appeared, and return what was done.
+
+        What could not be put back comes first.
+        """
         told = self._remove_links()
         self._follow_moved_folders()
         told += self._put_git_back()
@@ -141,7 +147,7 @@ class CarveOuts:
                 told += self._take_away(path, in_fresh_git=not fresh.isdisjoint((path, *path.parents)))
         for path, node in self.nodes.items():
             told += self._restore(path, node)
-        return told
+        return sorted(told, key=lambda one: one.what != "changed")
 
     def _list_roots(self, folders: Mapping[str, GuardedFolder]) -> Iterator[tuple[Path, bool]]:
         bare = {path for path, folder in self._folders.items() if folder.is_bare}
@@ -281,10 +287,7 @@ class CarveOuts:
             return []
         try:
             if stat.S_ISDIR(about.st_mode):
-                path.chmod(0o700)
-                for name in os.listdir(path):
-                    self._take_away(path / name)
-                path.rmdir()
+                _remove_folder(path)
             else:
                 path.unlink()
         except OSError:
@@ -383,7 +386,7 @@ def _is_closed(before: GuardedFolder, now: GuardedFolder) -> bool:
 def _open_folder(path: Path) -> int:
     """Return a handle of a folder that stays valid when it is moved; -1 if there is none."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.open(path, _FOLDER)
     except OSError:
         return -1
 
@@ -394,6 +397,39 @@ def _is_handle_of(handle: int, path: Path) -> bool:
     except OSError:
         return False
     return (about.st_dev, about.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _remove_folder(path: Path) -> None:
+    """Remove a folder with all in it, however deep: what lies deeper is moved up, so no path becomes too long."""
+    path.chmod(0o700)
+    folder = os.open(path, _FOLDER)
+    try:
+        prefix, number = secrets.token_hex(8), 0
+        while names := os.listdir(folder):
+            for name in names:
+                if not _make_accessible(name, folder):
+                    os.unlink(name, dir_fd=folder)
+                    continue
+                inner = os.open(name, _FOLDER, dir_fd=folder)
+                try:
+                    for below in os.listdir(inner):
+                        number += 1
+                        _make_accessible(below, inner)  # no folder is moved that may not be written
+                        os.rename(below, f"{prefix}-{number}", src_dir_fd=inner, dst_dir_fd=folder)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=folder)
+    finally:
+        os.close(folder)
+    path.rmdir()
+
+
+def _make_accessible(name: str, folder: int) -> bool:
+    """Give us all rights to a folder in `folder`; return False if it is none."""
+    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        return False
+    os.chmod(name, 0o700, dir_fd=folder)
+    return True
 
 
 def _find_handle(handle: int, path: Path) -> Path | None:

@@ -122,7 +122,8 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
         _allow(rules, "/", READ_DIR & handled)
         for path in _cover("/", [*hidden, "/dev"], split):
             _allow(rules, path, READ & handled)
-        for path in map(str, profile.shown):
+        shown = list(map(str, profile.shown))
+        for path in (one for place in shown for one in _cover(place, hidden, split)):
             _allow(rules, path, READ & handled)
         for name in READABLE_DEVICES + WRITABLE_DEVICES:
             rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
@@ -130,7 +131,8 @@ def _build_rules(profile: Profile, abi: int) -> tuple[int, list[str]]:
         secret = set(hidden) - set(map(os.path.realpath, profile.denied))
         for root in map(os.path.realpath, profile.roots):
             taken: list[str] = []
-            for path in [] if is_below(root, hidden) else _cover(root, hidden, taken):
+            is_hidden = is_below(root, hidden) and root not in shown
+            for path in [] if is_hidden else _cover(root, hidden, taken):
                 _allow(rules, path, WRITE & handled)
             for path in taken:
                 # A project with a denied file at its top stays one to work in; new files get their rule next time.

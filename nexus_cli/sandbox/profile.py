@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
+from nexus_cli.config.worktree_record import RECORD, find_worktree
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS, has_more_folders
 
@@ -67,7 +68,8 @@ class Profile:
     denied: tuple[Path, ...] = ()
     """What of `hidden` the person's deny rules name. Under Landlock what is beside it can still be made and removed."""
     shown: tuple[Path, ...] = ()
-    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden."""
+    """What of hidden folders may be read all the same; existing, in real folders. A link shows nothing hidden. A
+    project that is a worktree of nexus is in one: what of it may be written is in `writable` too."""
     guarded: tuple[Path, ...] = ()
     """The project and its folders down to `cwd`: their protected names (`config/protected_places.py`) stay as they are.
     Those of further folders are found at each command (`guarded_places`)."""
@@ -108,7 +110,7 @@ def make_profile(
     hidden = (*secret, *denied)
     if name == "none":
         return Profile(name, project, cwd, unix_sockets=True, network=True)
-    shown = tuple(Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path))
+    shown = _find_shown(project, own)
     if name == "read":
         return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
@@ -151,6 +153,13 @@ def make_profile(
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """True if `path` is one of `folders` or lies in one; all are real paths."""
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
+
+
+def _find_shown(project: Path, own: Places) -> tuple[Path, ...]:
+    found = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path)]
+    worktree = find_worktree(project, own)
+    # The record of a worktree says whose trust it has.
+    return (*found, worktree.home / RECORD, project) if worktree else tuple(found)
 
 
 def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:

@@ -51,8 +51,9 @@ _NETWORK = """(allow network*)
 def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequence[Path]) -> list[str]:
     """Return the command line that runs `argv` in the walls of `profile`.
 
-    Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths and carve-outs
-    come last, and what is shown of them. Of a carve-out the parents cannot be removed or renamed.
+    Paths are parameters: no character of a path is part of the policy. Later rules win: hidden paths come after what
+    may be written, then what is shown of them, then carve-outs. Of a carve-out the parents cannot be removed or
+    renamed.
     """
     lines = [_BASE, _NETWORK if profile.network else ""]
     if profile.unix_sockets and not profile.network:
@@ -64,11 +65,13 @@ def seatbelt_arguments(profile: Profile, argv: Sequence[str], carve_outs: Sequen
         return f'(param "P{len(values) - 1}")'
 
     lines += [f"(allow file-write* (subpath {name(root)}))\n" for root in profile.roots]
+    lines += [f"(deny file-read* file-write* (subpath {name(path)}))\n" for path in profile.hidden]
+    for path in profile.shown:
+        rights = "file-read* file-write*" if path in profile.writable else "file-read*"
+        lines.append(f"(allow {rights} (subpath {name(path)}))\n")
     for path in carve_outs:
         lines.append(f"(deny file-write* (subpath {name(path)}))\n")
         parents = [parent for parent in path.parents if any(map(parent.is_relative_to, profile.writable))]
         lines += [f"(deny file-write-unlink (literal {name(parent)}))\n" for parent in parents]
-    lines += [f"(deny file-read* file-write* (subpath {name(path)}))\n" for path in profile.hidden]
-    lines += [f"(allow file-read* (subpath {name(path)}))\n" for path in profile.shown]
     parameters = [word for number, path in enumerate(values) for word in ("-D", f"P{number}={path}")]
     return [PROGRAM, "-p", "".join(lines), *parameters, "--", *argv]

@@ -293,11 +293,13 @@ class CallPermission:
             self._is_outdated = False
         return self._rules
 
-    def _find_denied_files(self) -> DeniedFiles:
-        """Return what deny rules keep from commands. Looks once a turn, with the lock held."""
-        if self._denied is None:
-            from nexus_cli.rules.denied_files import find_denied_files  # noqa: PLC0415
+    def _find_denied_files(self, profile: ProfileName) -> DeniedFiles:
+        """Return what deny rules keep from commands in walls. Looks once a turn, with the lock held."""
+        from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files  # noqa: PLC0415
 
+        if profile == "none":
+            return DeniedFiles()
+        if self._denied is None:
             self._denied = find_denied_files(self._read_rules(), self._project, Path(os.path.realpath(self._cwd)))
         return self._denied
 
@@ -317,16 +319,16 @@ class CallPermission:
             return self._read_rules()
 
     def store_rules(self, rules: Sequence[str]) -> None:
-        """Add allow rules to the personal settings; they hold at once. Raises `NexusError` if they cannot be
-        written."""
+        """Add allow rules for this project to the personal settings; they hold at once. Raises `NexusError` if
+        they cannot be written."""
         for rule in rules:
-            self.add_rule(f"allow {rule}")
+            self.add_rule(f"allow {rule}", str(self._project))
 
-    def add_rule(self, typed: str) -> bool:
+    def add_rule(self, typed: str, folder: str = "") -> bool:
         """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
-        added = add_rule(typed, tuple(discover_tools()))
+        added = add_rule(typed, tuple(discover_tools()), folder)
         self._forget_rules()
         self.rules_in_force()
         return added
@@ -349,7 +351,7 @@ class CallPermission:
 
         probe = self.load("all" if profile == "none" else "read")
         with self._lock:
-            denied = self._find_denied_files()
+            denied = self._find_denied_files(profile)
             if self._temp is None and profile != "none":
                 self._temp = TempFolder(places())
             made = make_profile(

@@ -389,7 +389,7 @@ class Dispatcher:
         """Store what "always" allows; where that fails it holds for the session, and the person is told."""
         try:
             await asyncio.to_thread(self.permission.store_rules, rules)
-            line = f"Added to your settings: allow {', '.join(rules)} (`nexus rules remove` takes it out)"
+            line = f"Added for this project: allow {', '.join(rules)} (`nexus rules remove` takes it out)"
             lane_state.emit(event.Notice(line, warning=False))
         except (NexusError, OSError) as error:
             lane_state.emit(event.Notice(f"Allowed for this session only: {error}"))

@@ -15,6 +15,7 @@ from typing import Any
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import find_worktree, project_identity
 from nexus_cli.context.manager import ContextConfig, ContextManager
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
@@ -147,8 +148,11 @@ def _open(
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
         options = replace(options, effort="")
+    if found and found.worktree not in ("", options.worktree):
+        resume = f"nexus -w {found.worktree} -r {found.id}"
+        notices.append(f"this session worked in worktree {found.worktree}; it goes on in {options.cwd} ({resume})")
     made = found or ledger.create_session(
-        folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=recipe.name,
+        folder=str(options.cwd), project=str(project_identity(options.cwd)), model=info.name, recipe=recipe.name,
         at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
     )  # fmt: skip
     asked = provider or RetryingProvider(
@@ -219,7 +223,9 @@ class _Factory:
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
-        permission = CallPermission(options.cwd, project, (places().config, places().data), self.settings.sandbox)
+        # Nexus's own data are no file of a project, but a worktree lies there.
+        own = (places().config,) if find_worktree(project) else (places().config, places().data)
+        permission = CallPermission(options.cwd, project, own, self.settings.sandbox)
         if self.settings.sandbox.backend == "required":
             permission.require_walls()
         permission.check_rules(limits.allow or "read")

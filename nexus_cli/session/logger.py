@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import places
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.ledger import LaneLog, Ledger
 
@@ -37,7 +38,7 @@ class SessionLogger(LaneLog):
             if session is None:
                 folder = config.folder.absolute()
                 session = ledger.create_session(
-                    folder=str(folder), project=str(project_root(folder)), model=config.model, recipe=config.recipe,
+                    folder=str(folder), project=str(project_identity(folder)), model=config.model, recipe=config.recipe,
                     at=format_utc(clock()),
                 ).id  # fmt: skip
                 ledger.hold(session)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations
@@ -28,7 +29,7 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """
     if not options.save:
         ledger = Ledger.open(None)
-        ledger.facts.borrow(read_facts(places().ledger, str(project_root(options.cwd))))
+        ledger.facts.borrow(read_facts(places().ledger, str(project_identity(options.cwd))))
         return ledger
     try:
         ledger = Ledger.open(places().ledger)

@@ -47,6 +47,26 @@ def test_a_test_runs_nothing_and_shows_nothing_hidden(nexus: Run, tmp_path: Path
     assert b"\x1b" not in done.stdout and "\u202e" not in done.stdout.decode()
 
 
+def test_a_rule_may_hold_here_alone(nexus: Run, tmp_path: Path) -> None:
+    write('# mine\n[rules]\nallow = ["bash(make *)"]\n\n[ui]\ntheme = "dark"\n')
+    assert nexus("rules", "add", "--here", "allow", "bash(npm test *)").returncode == 0
+    assert nexus("rules", "add", "--here", "allow", "bash(make *)").returncode == 0
+    assert b"already" in nexus("rules", "add", "--here", "allow", "bash(make *)").stderr
+    listed = json.loads(nexus("rules", "list", "--json").stdout)["rules"]
+    here = next(row["folder"] for row in listed if row["folder"])
+    assert tmp_path.is_relative_to(here)
+    assert [(row["rule"], row["folder"]) for row in listed] == [
+        ("bash(make *)", None), ("bash(npm test *)", here), ("bash(make *)", here),
+    ]  # fmt: skip
+    lines = nexus("rules", "list").stdout.decode().splitlines()
+    assert ["everywhere" in line for line in lines] == [True, False, False]
+    assert nexus("rules", "test", "npm test").returncode == 0
+    assert nexus("rules", "remove", "bash(npm test *)").returncode == 0
+    assert nexus("rules", "test", "npm test").returncode == 1
+    assert nexus("config", "show", "--origin").returncode == 0
+    assert "# mine" in places().settings.read_text() and 'theme = "dark"' in places().settings.read_text()
+
+
 def test_rules_are_added_listed_and_removed_and_comments_stay(nexus: Run) -> None:
     write('# mine\n[rules]\n# tests\nallow = [\n    "bash(make *)",  # build\n]\n')
     assert nexus("rules", "add", "allow", "bash(npm test *)").returncode == 0

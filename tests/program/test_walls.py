@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,8 @@ def test_without_a_sandbox_run_is_edit_and_that_is_told_once(seen: Seen) -> None
 
 def test_always_is_shown_stored_told_and_holds_in_the_next_session(seen: Seen) -> None:
     shown = seen["always"]
-    assert "touch *" in shown["question"] and "confined" in shown["question"]
-    assert shown["stored"].endswith('[rules]\nallow = ["bash(touch *)"]\n')
+    assert "here: touch *" in shown["question"] and "confined" in shown["question"]
+    assert re.search(r'\[rules\."/[^"]+"\]\nallow = \["bash\(touch \*\)"\]\n$', shown["stored"])
     assert "nexus rules remove" in shown["rest"]
     asks = [line["question"] for line in shown["lines"] if line["type"] == "approval.ask"]
     assert [(one["profile"], one["rule"], one["stores"]) for one in asks] == [("write", "", ["bash(touch *)"])]

@@ -9,6 +9,7 @@ from rules.rows import TOOLS, decide
 
 from nexus_cli.config import trust
 from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.decide import Level
 from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
 
@@ -93,6 +94,32 @@ def test_a_deny_rule_that_cannot_be_read_makes_every_command_ask(tmp_path: Path)
 def test_a_rule_that_another_contradicts_is_named_with_both_lines(text: str, tmp_path: Path) -> None:
     (problem,) = read("[rules]\n" + text, tmp_path).problems
     assert "contradicts" in problem and "line 2" in problem and "line 3" in problem
+
+
+def test_rules_of_a_folder_count_for_the_projects_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("a.b/sub", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "linked").symlink_to("other")
+    text = f'''[rules]
+allow = ["bash(make *)"]
+[rules."{tmp_path}/a.b"]
+allow = ["bash(make *)", "bash(npm test *)"]
+[rules."~/linked"]
+deny = ["bash(make *)", "no rule"]
+'''
+
+    def rules(folder: str) -> list[tuple[str, int]]:
+        return [(rule.text, rule.line) for rule in read(text, tmp_path / folder).listed()]
+
+    assert rules("a.b") == rules("a.b/sub") == [("bash(make *)", 2), ("bash(make *)", 4), ("bash(npm test *)", 4)]
+    assert rules("other") == [("bash(make *)", 6), ("bash(make *)", 2)]
+    assert decide("make", tmp_path / "other", "read", read(text, tmp_path / "other")).decision == "deny"
+    assert "line 6" in read(text, tmp_path / "other").unread_denials[0] and not read(text, tmp_path).problems
+    for wrong in ('[rules."relative"]\nallow = []\n', '[rules."/a"]\nallow = 1\n', '[rules."/a"]\nalow = []\n'):
+        with pytest.raises(NexusError) as error:
+            read(wrong, tmp_path)
+        assert "config.toml, line" in error.value.message and "rules" in error.value.why
 
 
 def test_rules_that_differ_do_not_contradict(tmp_path: Path) -> None:

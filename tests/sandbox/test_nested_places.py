@@ -103,6 +103,8 @@ HARM = {
     "a link in place of a plain folder": "mv plain p2; ln -s $T plain; echo evil > plain/AGENTS.md",
     "a folder that we may not read": "echo evil > plain/AGENTS.md; chmod 0 plain; echo evil > pkg/.envrc; chmod 0 pkg",
     "a folder that we may not write": "echo evil > plain/AGENTS.md; echo evil > src/.envrc; chmod 500 plain src",
+    "a folder that is too deep for a path": "mkdir plain/.idea; cd plain/.idea; n=$(printf %0200d 1); "
+    "for i in $(seq 30); do mkdir $n; cd $n; done; echo evil > x; chmod 0 .",
     "other letters": "mkdir -p plain/.Vscode; echo evil > plain/.Vscode/x; echo evil > plain/.GIT",
 }  # fmt: skip
 

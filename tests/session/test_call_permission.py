@@ -289,13 +289,16 @@ def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project
     assert outcome.ok and [one.stores for one in person.asked] == [("bash(touch *)",)]
     [line] = notices(events)
     assert "bash(touch *)" in line and "nexus rules remove" in line
-    assert places().settings.read_text() == '[rules]\nallow = ["bash(touch *)"]\n'
+    assert places().settings.read_text() == f'[rules]\n[rules."{project}"]\nallow = ["bash(touch *)"]\n'
     asked, covered = decisions(session)
     assert asked["answer"] == "always" and "answer" not in covered
     assert (covered["rule"], covered["profile"]) == ("allow bash(touch *)", "write")
-    assert covered["from"].endswith("config.toml line 2")
+    assert covered["from"].endswith("config.toml line 3")
     third = ("bash", {"command": "touch third"})
     assert results(say(opened(project, third), "go")[0])[0].ran
+    elsewhere = project.with_name("elsewhere")
+    (elsewhere / ".git").mkdir(parents=True)
+    assert not results(say(opened(elsewhere, third), "go")[0])[0].ran
     places().settings.write_text("")
     assert not results(say(opened(project, third), "go")[0])[0].ran
 
@@ -612,6 +615,15 @@ def test_a_protected_place_that_a_command_changed_is_put_back_and_told(project: 
     events, _ = say(opened(project, command, allow="run"), "go")
     assert not hook.exists() and not (project / "NEXUS.md").exists()
     assert "[sandbox: " in results(events)[0].text
+
+
+def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(project: Path) -> None:
+    for number in range(30):
+        (project / f"d{number}").mkdir()
+    command = ("bash", {"command": "for d in d*; do echo evil > $d/AGENTS.md; done"})
+    text = results(say(opened(project, command, allow="run"), "go")[0])[0].text
+    assert not list(project.glob("d*/AGENTS.md"))
+    assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: 10 more protected places" in text
 
 
 def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path) -> None:

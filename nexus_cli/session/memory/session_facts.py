@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
@@ -54,7 +54,7 @@ class SessionFacts:
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
         """Return the memory of a session that works in `folder`."""
         kept = ledger.path is not None and ledger.writes
-        return cls(ledger, made.id, str(project_root(folder)), clock, kept)
+        return cls(ledger, made.id, str(project_identity(folder)), clock, kept)
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of a contributor's `Sources` that this object fills."""
@@ -198,4 +198,4 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
 def open_facts(folder: Path) -> Iterator[SessionFacts]:
     """Open the facts that a session in `folder` would see; none if the ledger cannot be opened."""
     with readonly_ledger() as ledger:
-        yield SessionFacts(ledger, "", str(project_root(folder)))
+        yield SessionFacts(ledger, "", str(project_identity(folder)))

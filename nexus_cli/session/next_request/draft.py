@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import EpochDraft, SectionCollector
 from nexus_cli.context.sections.recipe import Recipe
@@ -75,8 +75,8 @@ class DraftInputs:
         options, info = self.options, self.info
         moment = local_now()
         made = ledger.create_session(
-            folder=str(options.cwd), project=str(project_root(options.cwd)), model=info.name, recipe=self.recipe.name,
-            at=format_utc(moment),
+            folder=str(options.cwd), project=str(project_identity(options.cwd)), model=info.name,
+            recipe=self.recipe.name, at=format_utc(moment),
         )  # fmt: skip
         log = ledger.log(made.id)
         effort = "" if effort_notice(info.name, options.effort) else options.effort

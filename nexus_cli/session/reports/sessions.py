@@ -32,9 +32,18 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) ->
     out of them; without a folder those of all folders, with the runs."""
     found = ledger.sessions(folder, limit, runs=folder is None)
     runs = 0 if folder is None else ledger.count_runs(folder)
+    return _list_value(ledger, found, ledger.count_sessions(folder, runs=folder is None), runs)
+
+
+def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> dict[str, Any]:
+    """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
+    found = ledger.sessions_in_worktree(project, worktree)
+    return _list_value(ledger, found[:limit], len(found), 0)
+
+
+def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> dict[str, Any]:
     short = ledger.short_ids([info.id for info in found])
     values = [{**session_value(info), "short": end} for info, end in zip(found, short, strict=True)]
-    total = ledger.count_sessions(folder, runs=folder is None)
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
 
 

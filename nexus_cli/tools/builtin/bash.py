@@ -27,6 +27,8 @@ MOST_SECONDS = 3600
 _PIECE = 1 << 20
 _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
+_MOST_PUT_BACK = 20
+"""Protected places that a result names."""
 _LATIN = "nexus-latin"
 
 
@@ -104,7 +106,9 @@ def _utf_8(output: bytes) -> str | None:
 
 def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls) -> str:
     text = _text(done.output, done.uncounted)
-    notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.put_back)]
+    notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.put_back[:_MOST_PUT_BACK])]
+    if len(done.put_back) > _MOST_PUT_BACK:
+        lines.append(f"[sandbox: {len(done.put_back) - _MOST_PUT_BACK:,} more protected places restored or removed]")
     if done.status and (denial := walls.describe_denial(text)):
         lines.append(denial)
     if done.timed_out:

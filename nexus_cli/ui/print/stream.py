@@ -69,14 +69,18 @@ class Stream:
             return 80
 
     def write(self, text: str) -> None:
-        """Write all of `text` as UTF-8.
+        """Write all of `text` as UTF-8; raises as `write_bytes`."""
+        self.write_bytes(replace_surrogates(text).encode())
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write all of `data`.
 
         Raises `ReaderClosed` if the reader has left, `NexusError("internal", ...)` if writing fails (disk full).
         """
         global _writing
         _writing += 1
         try:
-            write_all(self._descriptor, replace_surrogates(text).encode())
+            write_all(self._descriptor, data)
         except BrokenPipeError:
             raise ReaderClosed from None
         except OSError as error:

@@ -39,7 +39,8 @@ class AnswerKey:
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
     """Return the keys of a question; `waiting` questions of its step have no answer yet, this one included."""
-    always = one_line(", ".join(map(_rule_pattern, question.stores)) or question.always or "this call")
+    stored = f"here: {', '.join(map(_rule_pattern, question.stores))}" if question.stores else ""
+    always = one_line(stored or question.always or "this call")
     session = [AnswerKey("s", "session")] if question.stores else []
     keys = [AnswerKey("y", "yes"), *session, AnswerKey("a", f"always {always}"), AnswerKey("n", "no")]
     return [*keys, AnswerKey("A", f"all {waiting}"), AnswerKey("N", "none")] if waiting > 1 else keys

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, table, when
 
-HEAD = ("id", "name", "folder", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
+HEAD = ("id", "name", "folder", "worktree", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
 TITLE = 200
 """Columns of a title at most, where the lines are as long as what they hold."""
 WIDE = 1000
@@ -26,7 +26,8 @@ def sessions_text(value: Value, width: int) -> str:
         what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
         run = "ask: " if s.get("front") == "ask" else ""
-        rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(run + what, TITLE)))
+        place = f"-w {s['worktree']}: " if s.get("worktree") else ""
+        rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(place + run + what, TITLE)))
     return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
 
 

@@ -873,7 +873,7 @@ def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
 
     stage.play(scene())
     stored, run, write = stage.view.asked
-    assert "Run this? [y]es, [s]ession, [a]lways touch *, [n]o" in stored
+    assert "Run this? [y]es, [s]ession, [a]lways here: touch *, [n]o" in stored
     assert "Run this? [y]es, [a]lways this exact command, [n]o" in run
     assert "Make this change? [y]es, [a]lways edits in this project, [n]o" in write
 

@@ -1,0 +1,92 @@
+"""Run git for ourselves: no hook, no monitor, no filter of a repository's configuration, no network, no question."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nexus_cli.core.errors import NexusError
+
+SECONDS = 600.0
+"""A limit for one run: a large repository on a slow disk takes minutes."""
+QUIET = (
+    "--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never",
+    "-c", "core.quotePath=false", "-c", "core.splitIndex=false", "-c", "submodule.recurse=false",
+    "-c", "worktree.useRelativePaths=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+)  # fmt: skip
+_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+"""Variables of git that only say where the person's own configuration is."""
+_SETTINGS = {
+    "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
+}  # fmt: skip
+
+
+class GitError(Exception):
+    """A run of git that failed; the text is its reason in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Git in one folder."""
+
+    program: str
+    cwd: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        """Return the output of a run. Raises `GitError` if it fails, cannot be started or takes too long."""
+        status, output, errors = self.try_run(*arguments, stdin=stdin)
+        if status:
+            raise GitError(_reason(errors) or f"git {arguments[0]} ended with status {status}")
+        return output
+
+    def line(self, *arguments: str) -> str:
+        """Return the output of a run as one line of text."""
+        return os.fsdecode(self.run(*arguments)).strip("\n")
+
+    def try_run(self, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Return exit status, output and errors of a run. Raises `GitError` if it cannot be started or takes too
+        long."""
+        try:
+            done = subprocess.run(
+                [self.program, *QUIET, *arguments], cwd=self.cwd, env=self.environment(), input=stdin,
+                capture_output=True, timeout=SECONDS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise GitError(f"git {arguments[0]} took longer than {SECONDS:.0f} s") from None
+        except (OSError, ValueError) as error:
+            raise GitError(f"git could not be started ({error})") from None
+        return done.returncode, done.stdout, done.stderr
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a run: none of git's own variables but those of `variables`."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+        return {**env, **_SETTINGS, **self.variables}
+
+    def without_filters(self) -> Sequence[str]:
+        """Return options that switch off every filter that any configuration names: comparing would run them."""
+        listed = self.try_run("config", "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")[1]
+        names = {name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name}
+        if any("=" in name for name in names):
+            raise GitError("the configuration names filters that cannot be switched off")
+        off = ("clean=", "smudge=", "process=", "required=false")
+        return [word for name in sorted(names) for value in off for word in ("-c", f"{name}.{value}")]
+
+
+def failure(what: str, error: GitError | OSError) -> NexusError:
+    """Return the error for a person where git or the disk failed."""
+    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    named = f"{why}: {os.fsdecode(error.filename)}" if isinstance(error, OSError) and error.filename else why
+    full = "no space" in why.lower() or "quota" in why.lower()
+    return NexusError("internal", what, named, "Free some space" if full else "Your files are as they were")
+
+
+def _reason(errors: bytes) -> str:
+    lines = [line for line in os.fsdecode(errors).splitlines() if line.strip()]
+    told = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else "")
+    return re.sub(r"^(fatal|error): ", "", told)[:300]

@@ -1,0 +1,203 @@
+"""Work in a worktree: `nexus ask -w`, the sessions of it, and what `nexus worktree` does with what was made there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.repository import git, make_project
+from program.stage import Done, Stage, calls, clean, end, stage, until
+
+EDIT = ("edit_file", {"path": "app.py", "edits": [{"old": "line 3\n", "new": "line three\n"}]})
+WRITE = ("write_file", {"path": "made.txt", "content": "made\n"})
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as made:
+        made.folder.rmdir()
+        make_project(made.folder)
+        yield made
+
+
+def worktrees(place: Stage) -> list[dict[str, Any]]:
+    value: list[dict[str, Any]] = place.run("worktree", "list", "--json").result["worktrees"]
+    return value
+
+
+def work(place: Stage, *arguments: str, name: str = "fix", script: Any = None) -> Done:
+    """A run in a worktree that edits one file and makes another."""
+    place.script(script or [calls(EDIT, WRITE), "done"])
+    return place.ask("-w", name, "--allow", "edit", *arguments, "do it")
+
+
+def test_what_a_run_made_in_a_worktree_is_looked_at_applied_and_removed(place: Stage) -> None:
+    (place.folder / "app.py").write_text((place.folder / "app.py").read_text() + "dirty\n")
+    before = git(place.folder, "status", "--porcelain")
+    done = work(place)
+    assert (done.status, done.stdout) == (0, b"done\n") and clean(done), done
+    assert "nexus worktree diff fix" in done.told[-1] and "2 files changed, +2 -1" in done.told[-1]
+    assert git(place.folder, "status", "--porcelain") == before and not (place.folder / "made.txt").exists()
+    (one,) = worktrees(place)
+    assert (one["name"], one["state"], one["project"]) == ("fix", "changed", str(place.folder))
+    assert (one["files"], one["added"], one["removed"], one["in_use"]) == (2, 2, 1, False)
+    assert "fix" in place.run("worktree", "list").text and "changed" in place.run("worktree", "list").text
+
+    patch = place.run("worktree", "diff", "fix")
+    assert b"+line three" in patch.stdout and b"dirty" not in patch.stdout.replace(b" dirty", b"")
+    assert "2 files changed" in place.run("worktree", "diff", "fix", "--stat").text
+    refused = place.run("worktree", "remove", "fix")
+    assert refused.status == 2 and "--force" in refused.told[-1] and len(refused.told) == 1
+
+    applied = place.run("worktree", "apply", "fix")
+    assert (applied.status, applied.stderr) == (0, b"") and "made.txt" in applied.text, applied
+    text = (place.folder / "app.py").read_text()
+    assert "line three\n" in text and "dirty\n" in text and (place.folder / "made.txt").read_text() == "made\n"
+    again = place.run("worktree", "apply", "fix")
+    assert again.status == 0 and again.text.startswith("Nothing to apply")
+    assert worktrees(place)[0]["state"] == "applied"
+    assert place.run("worktree", "remove", "fix").status == 0 and worktrees(place) == []
+    assert git(place.folder, "branch", "--format=%(refname:short)").split() == ["main"]
+
+
+def test_the_patch_of_a_pipe_is_one_that_git_takes(place: Stage, tmp_path: Path) -> None:
+    work(place)
+    (Path(worktrees(place)[0]["folder"]) / "sub/data.bin").write_bytes(b"\x00\xff\x00")
+    copy = make_project(tmp_path / "copy")
+    patch = place.run("worktree", "diff", "fix").stdout
+    subprocess.run(["git", "apply"], input=patch, cwd=copy, check=True)
+    assert (copy / "sub/data.bin").read_bytes() == b"\x00\xff\x00" and (copy / "made.txt").exists()
+
+
+def test_a_conflict_is_told_and_marked(place: Stage) -> None:
+    work(place)
+    text = (place.folder / "app.py").read_text()
+    (place.folder / "app.py").write_text(text.replace("line 3\n", "line mine\n"))
+    (place.folder / "made.txt").write_text("mine\n")
+    done = place.run("worktree", "apply", "fix")
+    assert done.status == 1 and "app.py" in done.told[-1] and "made.txt" in done.told[-1], done
+    assert "<<<<<<< yours\nline mine\n=======\nline three\n" in (place.folder / "app.py").read_text()
+    assert (place.folder / "made.txt").read_text() == "mine\n"
+
+
+def test_a_worktree_with_nothing_in_it_is_gone_after_the_run(place: Stage) -> None:
+    for arguments in ((), ("--no-save",), ("--json",)):
+        done = work(place, *arguments, script=["nothing to do"])
+        assert (done.status, done.stderr) == (0, b""), done
+    assert worktrees(place) == [] and git(place.folder, "worktree", "list").count("\n") == 1
+
+
+def test_a_run_that_fails_says_where_its_work_is_before_how_to_resume_it(place: Stage) -> None:
+    done = work(place, "--max-steps", "1")
+    assert done.status == 3 and "worktree fix" in done.told[-2] and " -w fix -r " in done.told[-1], done
+    place.script(["went on"])
+    resumed = place.shell(done.told[-1].removeprefix("Resume with: "))
+    assert (resumed.status, resumed.stdout) == (0, b"went on\n")
+
+
+def test_sessions_know_their_worktree(place: Stage) -> None:
+    work(place)
+    place.script(["plain"])
+    place.ask("in the project")
+    every = place.run("sessions", "list", "--all", "--json").result["sessions"]
+    assert [(one["worktree"], one["project"]) for one in every] == [
+        ("", str(place.folder)), ("fix", str(place.folder))
+    ]  # fmt: skip
+    assert every[1]["folder"] == worktrees(place)[0]["folder"]
+    listed = place.run("sessions", "list", "--worktree", "fix", "--json").result
+    assert [one["id"] for one in listed["sessions"]] == [every[1]["id"]] and listed["total"] == 1
+    assert "-w fix: " in place.run("sessions", "list", "--all").text
+    assert place.run("sessions", "list", "--worktree", "none", "--json").result["sessions"] == []
+    place.script(["again", "there"])
+    assert place.ask("-c", "go on").stdout == b"again\n"
+    assert "in the project" in str(place.server.requests[-1].body["messages"])
+    assert place.ask("-w", "fix", "-c", "go on").stdout == b"there\n"
+    assert "do it" in str(place.server.requests[-1].body["messages"])
+    projects = place.run("usage", "--json").result["projects"]
+    assert [one["project"] for one in projects] == [str(place.folder)]
+
+
+def test_the_session_works_in_the_same_folder_of_the_worktree(place: Stage) -> None:
+    (place.folder / "empty/deep").mkdir(parents=True)
+    for sub in ("sub", "empty/deep"):
+        place.script([calls(("write_file", {"path": "here.txt", "content": "x"})), "done"])
+        done = place.ask("-C", sub, "-w", "fix", "--allow", "edit", "write")
+        assert done.status == 0, done
+        assert (Path(worktrees(place)[0]["folder"]) / sub / "here.txt").exists()
+        assert not (place.folder / sub / "here.txt").exists()
+
+
+def test_a_plain_run_in_the_folder_of_a_worktree_belongs_to_it(place: Stage) -> None:
+    work(place)
+    folder = Path(worktrees(place)[0]["folder"])
+    place.script(["here"])
+    assert place.ask("hi", cwd=folder).status == 0
+    assert len(place.run("sessions", "list", "--worktree", "fix", "--json").result["sessions"]) == 2
+    assert place.run("worktree", "list", "--json", cwd=folder).result["worktrees"][0]["name"] == "fix"
+
+
+def test_a_live_session_keeps_its_worktree(place: Stage) -> None:
+    place.script([{"text": "slow", "delay": 20.0}])
+    child = place.begin("ask", "-w", "fix", "wait")
+    try:
+        assert until(lambda: bool(place.server.requests))
+        assert worktrees(place)[0]["in_use"]
+        refused = place.run("worktree", "remove", "fix")
+        assert refused.status == 2 and "working in it" in refused.told[-1]
+    finally:
+        end(child)
+    assert place.run("worktree", "remove", "fix").status == 0
+
+
+def test_the_trust_of_a_project_is_that_of_its_worktrees_item_by_item(place: Stage) -> None:
+    folder = place.folder / ".nexus"
+    folder.mkdir()
+    (folder / "config.toml").write_text('[limits]\nmax_steps = 1\n\n[rules]\ndeny = ["write_file"]\n')
+    assert place.run("trust").status == 0
+    done = work(place, script=[calls(WRITE), "done"])
+    assert done.status == 3, done  # the project's own limit
+    tree = Path(worktrees(place)[0]["folder"]) if worktrees(place) else None
+    assert tree is None or not (tree / "made.txt").exists()
+    (folder / "config.toml").write_text("[limits]\nmax_steps = 2\n")
+    changed = work(place, name="other", script=["done"])
+    assert changed.status == 0 and any("has changed" in line for line in changed.told)
+
+
+def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
+    (place.folder / ".nexus").mkdir()
+    (place.folder / ".nexus/config.toml").write_text("[limits]\nmax_steps = 5\n")
+    work(place)
+    folder = Path(worktrees(place)[0]["folder"])
+    for arguments in (("trust",), ("trust", "--revoke")):
+        refused = place.run(*arguments, cwd=folder)
+        assert refused.status == 2 and f"nexus trust {place.folder}" in refused.told[-1]
+    assert place.run("trust").status == 0
+    assert place.run("trust", "--json", cwd=folder).result["state"] == "trusted"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"), (("ask", "--worktree=", "hi"), "its value is empty"),
+        (("ask", "-w", "-x", "hi"), "no worktree '-x'"), (("worktree", "diff", "none"), "no worktree none"),
+        (("worktree", "apply", "../.."), "no worktree"), (("worktree", "remove", "x" * 99), "more than 60"),
+        (("worktree",), "command is missing"), (("worktree", "lst"), "nexus worktree list"),
+    ],
+)  # fmt: skip
+def test_wrong_names_are_one_line_and_exit_status_2(place: Stage, arguments: tuple[str, ...], why: str) -> None:
+    done = place.run(*arguments)
+    assert (done.status, done.stdout, len(done.told)) == (2, b"", 1) and why in done.told[0], done
+
+
+def test_where_no_worktree_can_be_made_nothing_is_asked(tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        done = place.ask("-w", "fix", "--json", "hi")
+        assert (done.status, done.kind) == (2, "usage") and "not in a git repository" in done.told[0]
+        assert place.server.requests == [] and not os.listdir(place.folder)
+        empty = place.run("worktree", "list")
+        assert empty.status == 0 and json.loads(place.run("worktree", "list", "--json").stdout)["worktrees"] == []
