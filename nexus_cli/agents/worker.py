@@ -42,6 +42,8 @@ class Worker:
     """Its working folder; None: that of its session."""
     worktree: str = ""
     """Name of its worktree."""
+    left: str = ""
+    """What is in that, and how a person looks at it and applies it."""
     session_id: str = ""
     state: str = WAITING
     doing: str = ""
@@ -112,8 +114,7 @@ class Worker:
         parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
         parts += [f"{self.denied} calls refused"] if self.denied else []
         parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
-        parts += [f"worktree {self.worktree}, not in the project before it is applied"] if self.worktree else []
-        return " · ".join(parts)
+        return " · ".join([*parts, *([self.left] if self.left else [])])
 
     def result(self) -> ToolResult:
         """Return what the session that it works for is told."""
@@ -131,7 +132,8 @@ class Worker:
             "id": self.id, "call": self.call, "session": self.session_id, "task": self.task, "recipe": self.recipe,
             "state": self.state, "doing": self.doing, "steps": self.steps, "seconds": round(self.seconds, 3),
             "tokens": self.usage.input + self.usage.output, "cost_usd": self.usage.cost_usd,
-            "changed": list(self.changed), "worktree": self.worktree, "folder": str(self.folder or ""),
+            "changed": list(self.changed), "worktree": self.worktree, "left": self.left,
+            "folder": str(self.folder or ""),
             "error": self.error, "scope": self.scope.to_json(),
         }  # fmt: skip
 
@@ -142,7 +144,7 @@ class Worker:
             value["id"], value["call"], value["task"], value["recipe"], session_id=value["session"],
             state=value["state"] if value["state"] in ENDED else UNKNOWN, steps=value["steps"],
             seconds=value["seconds"], changed=tuple(value["changed"]), worktree=value["worktree"],
-            error=value["error"],
+            left=value["left"], error=value["error"],
         )  # fmt: skip
         made.folder = Path(value["folder"]) if value["folder"] else None
         scope = dict(value["scope"])

@@ -184,7 +184,8 @@ class SessionWorkers:
             await self._work_in_session(worker, words)
         finally:
             for stay in stays:
-                await run_shielded(asyncio.to_thread(stay.leave))
+                line = await run_shielded(asyncio.to_thread(stay.leave))
+                worker.left = line or f"worktree {worker.worktree} had nothing in it and is gone"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)

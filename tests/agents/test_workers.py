@@ -26,8 +26,11 @@ from agents.crew import (
     results,
     run,
 )
+from agents.repository import make_project
 
+from nexus_cli.agents.apply_worktree import apply_worktree
 from nexus_cli.agents.workers import MOST_DEPTH, SessionWorkers
+from nexus_cli.agents.worktrees import diff_worktree, list_worktrees
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
@@ -370,6 +373,35 @@ def test_only_a_plan_goes_on_while_a_worker_works(mode: str | None, starts: bool
     crew = Crew({"ONE": doing("ok"), "root": handing({"task": "ONE", "wait": False})})
     events, _ = run(crewed(crew, tmp_path, limits=Limits(max_steps=9, mode=mode)), "root")
     assert ("works in the background" in results(events)[0]) is starts
+
+
+# Worktrees
+
+
+def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    (project / "sub/b.txt").write_text("two\n")
+    write = [("write_file", {"path": "c.txt", "content": "changed\n"}), ("bash", {"command": "cat b.txt"})]
+    crew = Crew({"ONE": doing(write, "did it"), "TWO": doing("only looked"), "root": handing(
+        {"task": "ONE", "worktree": True}, {"task": "TWO", "worktree": True}
+    )})  # fmt: skip
+    session = crewed(crew, project / "sub")
+    events, outcome = run(session, "root")
+    one, two = results(events)
+    assert outcome.ok and outcome.changed == () and not (project / "sub/c.txt").exists()
+    name = f"{session.id[-6:].lower()}-w1"
+    assert f"nexus worktree apply {name}" in one and "had nothing in it and is gone" in two
+    (record,) = list_worktrees(project)
+    assert record.name == name and b"+changed" in diff_worktree(record)
+    assert [info.worktree for info in _ledger_workers(session.id)] == [name, name[:-1] + "2"]
+    apply_worktree(record)
+    assert (project / "sub/c.txt").read_text() == "changed\n"
+
+
+def test_a_worktree_that_cannot_be_made_is_the_workers_failure(tmp_path: Path) -> None:
+    crew = Crew({"ONE": doing("x"), "root": handing({"task": "ONE", "worktree": True})})
+    events, outcome = run(crewed(crew, tmp_path), "root")
+    assert outcome.ok and "w1 failed:" in results(events)[0] and "git" in results(events)[0]
 
 
 # Stops and kills
