@@ -44,11 +44,15 @@ class Worker:
     """Name of its worktree."""
     left: str = ""
     """What is in that, and how a person looks at it and applies it."""
+    to_review: bool = False
+    """Something is in it."""
     session_id: str = ""
     state: str = WAITING
     doing: str = ""
     """What it does now, in a few words."""
     steps: int = 0
+    steps_below: int = 0
+    """Steps of its own workers."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     changed: tuple[str, ...] = ()
@@ -139,6 +143,7 @@ class Worker:
             "state": self.state, "doing": self.doing, "steps": self.steps, "seconds": round(self.seconds, 3),
             "tokens": self.usage.input + self.usage.output, "cost_usd": self.usage.cost_usd,
             "changed": list(self.changed), "worktree": self.worktree, "left": self.left,
+            "to_review": self.to_review,
             "folder": str(self.folder or ""),
             "error": self.error, "scope": self.scope.to_json(),
         }  # fmt: skip
@@ -150,7 +155,7 @@ class Worker:
             value["id"], value["call"], value["task"], value["recipe"], session_id=value["session"],
             state=value["state"] if value["state"] in ENDED else UNKNOWN, steps=value["steps"],
             seconds=value["seconds"], changed=tuple(value["changed"]), worktree=value["worktree"],
-            left=value["left"], error=value["error"],
+            left=value["left"], to_review=value["to_review"], error=value["error"],
         )  # fmt: skip
         made.folder = Path(value["folder"]) if value["folder"] else None
         scope = dict(value["scope"])

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.agents.first_message import first_message
 from nexus_cli.agents.worker import (
     ENDED,
-    FAILED,
     FINISHED,
     STOPPED,
     UNKNOWN,
@@ -32,7 +31,7 @@ from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice
+from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
@@ -170,8 +169,10 @@ class SessionWorkers:
         worker.running = asyncio.create_task(self._run(worker, words, spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
-        usage, steps = worker.usage, worker.steps
+        usage, steps = worker.usage, worker.steps + worker.steps_below
         try:
+            if self._places.locked():
+                self._forward(worker, WorkerState(worker.to_json()))
             async with self._places:
                 worker.begin()
                 await self._work(worker, words)
@@ -184,10 +185,11 @@ class SessionWorkers:
         except Exception as bug:  # a seam: its parent goes on
             worker.fail(report_bug(bug).message)
         finally:
-            spending.settle(worker.id, worker.steps - steps, _difference(worker.usage, usage))
+            spending.settle(worker.id, worker.steps + worker.steps_below - steps, _difference(worker.usage, usage))
             if not worker.worktree:
                 self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
             if worker.in_background:
                 self._tell(worker)
 
@@ -202,6 +204,7 @@ class SessionWorkers:
         finally:
             for stay in stays:
                 line = await run_shielded(asyncio.to_thread(stay.leave))
+                worker.to_review = bool(line)
                 worker.left = line or f"worktree {worker.worktree} had nothing in it and is gone"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
@@ -209,6 +212,7 @@ class SessionWorkers:
         try:
             worker.session_id = session.id
             self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self._rights()) if words is None else words
             trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
             worker.in_turn = True
@@ -220,6 +224,7 @@ class SessionWorkers:
                         self._withdraw_questions()
         finally:
             worker.session, worker.in_turn = None, False
+            worker.steps_below += session.state.lane_state.spending.worker_steps
             await session.aclose()
 
     def _open(self, worker: Worker) -> Session:
@@ -266,13 +271,10 @@ class SessionWorkers:
                 session.state.dispatcher.withdraw_questions()
 
     def _tell(self, worker: Worker) -> None:
-        """Let the model and the person know that a worker in the background has ended."""
+        """Let the model know that a worker in the background has ended."""
         self._reports.put_nowait(worker)
-        state = self.session.state
-        if state.options is not None and state.options.interactive:
-            state.lane_state.notices.append(_ended_line(worker))
-            notice = Notice(f"worker {worker.id} {worker.state}: {worker.title}", warning=worker.state == FAILED)
-            state.lane_state.control.emit_aside(notice)
+        if self.session.state.has_more_turns():
+            self.session.state.lane_state.notices.append(_ended_line(worker))
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -326,8 +328,8 @@ class SessionWorkers:
         sessions = {one.session_id: one for one in self.all() if one.session_id}
         return self._workers.get(name) or sessions.get(name)
 
-    async def steer(self, worker: Worker, text: str) -> ToolResult:
-        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+    async def steer(self, worker: Worker, text: str, *, wait: bool = True) -> ToolResult:
+        """See `RunningWorkers`."""
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.state in ENDED:
@@ -346,7 +348,10 @@ class SessionWorkers:
         except NexusError as error:
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
+        worker.in_background = worker.untold = not wait
         self._launch(worker, text, spending)
+        if worker.in_background:
+            return ToolResult(f"{worker.id} goes on in the background.")
         return await self._wait(worker, lambda text: None)
 
     def _never_again(self, worker: Worker) -> str:

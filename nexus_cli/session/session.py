@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import ATTACHED, TRIGGER, clip_with_drop, record_user_message
-from nexus_cli.session.worker_slot import WORKER, RunningWorkers
+from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 
 CYCLE = ("read", "edit", "run", PLAN)
@@ -315,6 +315,10 @@ class Session:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
         self._control.waiting_texts = texts
 
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Hand `listener` what workers do while no turn runs."""
+        self._control.listener = listener
+
     def has_walls(self) -> bool:
         """True if commands can be confined here; blocks until that was tried. Safe to call from a thread."""
         return self.state.dispatcher.permission.has_walls()
@@ -403,8 +407,6 @@ class Session:
     async def _open(self) -> None:
         if not self._opened:
             await start_lane(self.state)
-            if self.state.workers and self.state.resumed and self.state.lane_state.lane.timeline.memos(WORKER):
-                self.state.workers.workers()  # whose notices go along with the first message
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
@@ -433,8 +435,9 @@ class Session:
             await deliver_steering(lane_state)
         except NexusError as problem:
             error = error or problem
-        if error is not None and self.workers is not None and not self._goes_on():
-            await self.workers.aclose()  # before the sum is taken
+        if error is not None and self.workers is not None and not self.state.has_more_turns():
+            with suppress(asyncio.CancelledError):  # it ends anyway, with the sum of all
+                await run_shielded(self.workers.aclose())
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
@@ -448,12 +451,8 @@ class Session:
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
-        """Wait for a worker in the background where nobody is there for whom the session goes on; "" without one."""
-        return "" if self.workers is None or self._goes_on() else await self.workers.next_report()
-
-    def _goes_on(self) -> bool:
-        """True if a person is there, for whom workers in the background outlast the turn."""
-        return self.state.options is not None and self.state.options.interactive
+        """Wait for a worker in the background if the session ends with its turn; "" without one."""
+        return "" if self.workers is None or self.state.has_more_turns() else await self.workers.next_report()
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

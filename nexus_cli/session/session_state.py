@@ -59,6 +59,10 @@ class SessionState:
         """Return everything left out in the session so far."""
         return self.record.drops() if self.record is not None else ()
 
+    def has_more_turns(self) -> bool:
+        """True if the session does not end with its turn: workers in the background outlast it."""
+        return self.options is not None and self.options.has_more_turns
+
     def is_saved(self) -> bool:
         """True if another process can resume the session."""
         on_disk = self.ledger is not None and self.ledger.path is not None

@@ -9,7 +9,10 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers, WorkerTask
 
 WORKER = "worker"
-"""Memo of the lane: a worker as it is, written before it starts, when it has a session and when it ends."""
+"""Memo of a session's lane: one of its workers as it is, written before that starts, when it has a session of its own
+and when it ends."""
+AT_WORK = ("waiting", "running", "asking")
+"""States of a worker that has not ended."""
 
 
 class RunningWorkers(Workers, Protocol):
@@ -24,14 +27,16 @@ class RunningWorkers(Workers, Protocol):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return each worker as a value, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
-        `tokens`, `cost_usd`, `changed`, `worktree`, `error`."""
+        `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of
+        the `call` that it came from."""
         ...
 
     def find(self, name: str) -> Any:
         """Return the `Worker` of this id or session, or None."""
 
-    async def steer(self, worker: Any, text: str) -> ToolResult:
-        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+    async def steer(self, worker: Any, text: str, *, wait: bool = True) -> ToolResult:
+        """Say something to a worker that runs; let one go on that has ended, and return its report, or with `wait`
+        False that it goes on in the background."""
         ...
 
     def set_level(self, level: str) -> None:
