@@ -315,6 +315,10 @@ class Session:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
         self._control.waiting_texts = texts
 
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Hand `listener` what workers do while no turn runs."""
+        self._control.listener = listener
+
     def has_walls(self) -> bool:
         """True if commands can be confined here; blocks until that was tried. Safe to call from a thread."""
         return self.state.dispatcher.permission.has_walls()
@@ -431,6 +435,8 @@ class Session:
             await deliver_steering(lane_state)
         except NexusError as problem:
             error = error or problem
+        if error is not None and self.workers is not None and not self._goes_on():
+            await self.workers.aclose()  # before the sum is taken
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
@@ -444,9 +450,11 @@ class Session:
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
-        """Wait for a worker in the background where nobody is there for whom the session goes on; "" without one."""
-        interactive = self.state.options is not None and self.state.options.interactive
-        return "" if interactive or self.workers is None else await self.workers.next_report()
+        """Wait for a worker in the background if the session ends with its turn; "" without one."""
+        return "" if self.workers is None or self._goes_on() else await self.workers.next_report()
+
+    def _goes_on(self) -> bool:
+        return self.state.options is not None and self.state.options.has_more_turns
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""
