@@ -152,6 +152,8 @@ class SessionWorkers:
     def _launch(self, worker: Worker, words: str | None) -> None:
         """Let a worker do its task, or (`words`) go on."""
         worker.state = WAITING
+        if worker.in_background:  # its call has its result at once
+            self._forward(worker, WorkerState(worker.to_json()))
         worker.running = asyncio.create_task(self._run(worker, words, self._spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:

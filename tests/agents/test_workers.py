@@ -293,7 +293,7 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
 
     first, report = asyncio.run(talk())
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
-    assert _states(first) == ["running"] and _states(aside) == ["finished"]
+    assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
 
 
