@@ -31,6 +31,7 @@ FLOOR = {
     "agents": 4,
     "commands": 5,
     "rpc": 5,
+    "client": 5,
     "ui": 6,
     "warm": 6,
     "cli": 7,

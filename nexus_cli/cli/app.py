@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -58,6 +58,7 @@ COMMANDS = {
     "model": "List the models that are usable now, with window, price and cache support.",
     "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
     "logout": "Remove a stored key.",
+    "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
     "warm": "A preloaded process that lets one-shots start faster: start, status, stop.",
     "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
     "doctor": "Check what works here, what does not, and how to fix it.",
@@ -119,6 +120,12 @@ def root(
     no_save: NoSave = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    connect: Annotated[
+        str, typer.Option(metavar="URL", help="Talk to an agent of nexus serve; -r names one of them.")
+    ] = "",
+    token_file: Annotated[
+        str, typer.Option(metavar="PATH", help="The token for --connect; default: that of a server of yours.")
+    ] = "",
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> int | None:
     """A coding agent for the terminal whose context you can see, trust and afford.
@@ -131,6 +138,12 @@ def root(
     shared = SharedOptions(
         model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree
     )
+    if connect:
+        if context.invoked_subcommand:
+            raise NexusError("usage", "--connect and a command", "it begins a conversation", "Omit the command")
+        from nexus_cli.cli.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
+
+        return run_remote(connect, token_file, shared)
     if context.invoked_subcommand == "ask":
         context.obj = shared
         return None
@@ -223,12 +236,13 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
         hint = f"{error.hint}; `nexus tour` works without one"
         error = NexusError(error.kind, error.what, error.why, hint)
     if option := json_form(arguments):
-        from nexus_cli.ui.print import renderer as form  # noqa: PLC0415  (only with --json)
+        from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (only with --json)
+        from nexus_cli.ui.print import renderer as form  # noqa: PLC0415
 
         process.drop_signal_result()
         kind = form.JsonLinesRenderer if option == "--stream-json" else form.JsonRenderer
         with suppress(ReaderClosed, NexusError):
-            kind(Stream(1)).end(form.failure_result(error))
+            kind(Stream(1)).end(failure_result(error))
     write_stderr_line(error.line)
     return error.exit_status
 

@@ -22,13 +22,15 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.session.crash_report import report_bug
+from nexus_cli.session.event_json import failure_result
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import KEPT
 from nexus_cli.session.options import Options
+from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
-from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer, failure_result
+from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -37,10 +39,6 @@ if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.ui.print.terminal_turn import TerminalTurn
 
-PARTIAL = frozenset(
-    ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
-)
-"""Kinds of error after which the last text may be incomplete: no answer is printed, the session keeps it."""
 NOT_KEPT = "Nothing was saved to continue from: ask again, or ask for less"
 SILENT = 10.0
 """Seconds without an event after which a terminal without a spinner gets a line."""
@@ -89,7 +87,7 @@ class _Turn:
         self._session = open_session(
             session_options(
                 options.shared, run.settings, run.work, run.model, require_save=options.require_save,
-                limits=options.limits, interactive=interactive,
+                limits=options.limits, interactive=interactive, one_turn=True,
             ),
             run.settings,
             approver=approver,

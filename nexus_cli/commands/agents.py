@@ -104,7 +104,8 @@ async def _stop(context: CommandContext, rest: str, name: str) -> None:
 
 
 async def _review(context: CommandContext, rest: str, name: str) -> None:
-    from nexus_cli.agents.worktrees import diff_worktree, find_worktree_of, inspect_worktree  # noqa: PLC0415
+    from nexus_cli.agents.inspect_worktree import inspect_worktree  # noqa: PLC0415
+    from nexus_cli.agents.worktrees import diff_worktree, find_worktree_of  # noqa: PLC0415
 
     row = _find(context, rest, name)
     if not row["worktree"]:

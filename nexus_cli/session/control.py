@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nexus_cli.core.entry import Drop
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice
 
 
@@ -33,6 +34,8 @@ class Control:
     """When the turn's time limit passes, by the monotonic clock; None without a limit."""
     stopped: str = ""
     """Why the turn was stopped: `cancel`, `timeout`, or "" while it runs."""
+    is_ending: bool = False
+    """True if no request is sent any more: the process is about to end."""
 
     @property
     def running(self) -> bool:
@@ -63,6 +66,11 @@ class Control:
         """Wait until the front end has shown every event so far."""
         if self.events is not None:
             await self.events.join()
+
+    def check_ending(self) -> None:
+        """Raise `NexusError("aborted", ...)` if no request may be sent any more."""
+        if self.is_ending:
+            raise NexusError("aborted", "stopped", "nexus is shutting down; completed steps are kept")
 
     def stop(self, why: str) -> None:
         """Stop the running turn; the first reason counts."""

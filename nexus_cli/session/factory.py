@@ -107,6 +107,15 @@ def open_session(
         raise
 
 
+def make_provider(settings: Settings) -> Provider:
+    """Return the way to every model that litellm knows, with the person's retries."""
+    return RetryingProvider(
+        LitellmBackend(info=lambda name: model_info(name, settings.models)),
+        tries=settings.provider.retries + 1,
+        seconds=settings.provider.retry_seconds,
+    )
+
+
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """A session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
@@ -155,11 +164,7 @@ def _open(
         folder=str(options.cwd), project=str(project_identity(options.cwd)), model=info.name, recipe=recipe.name,
         at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
     )  # fmt: skip
-    asked = provider or RetryingProvider(
-        LitellmBackend(info=lambda name: model_info(name, settings.models)),
-        tries=settings.provider.retries + 1,
-        seconds=settings.provider.retry_seconds,
-    )
+    asked = provider or make_provider(settings)
     slot = WorkerSlot(workers) if workers else None
     factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot)
     held = ledger.is_held(made.id)

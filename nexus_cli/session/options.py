@@ -40,19 +40,18 @@ class Options:
     interactive: bool = False
     spawner: str | None = None
     """The session that a new one works for."""
+    system_prompt: str | None = None
+    """The whole system text, in the place of ours; None: ours."""
     worktree: str = ""
     """Name of the worktree that a new session works in."""
-
-    @property
-    def has_more_turns(self) -> bool:
-        """True if a person goes on with the session: a turn need not wait for workers in the background."""
-        return self.interactive and self.front != "ask"
+    one_turn: bool = False
+    """The session ends with its turn, also where a person is there."""
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:
     """Return the layers of the limits. The command line replaces the values of settings and project."""
     off = frozenset[str]() if options.no_tools and resumed else None
-    said = replace(options.limits, allow=options.allow, tools=off)
+    said = replace(options.limits & Limits(tools=off), allow=options.allow)
     later = options.allow is not None and options.allow_from != COMMAND_LINE
     over = {f.name: None for f in fields(said) if f.name in REPLACED and getattr(said, f.name) is not None}
     layers = [

@@ -22,6 +22,10 @@ from nexus_cli.session.options import COMMAND_LINE
 from nexus_cli.session.run_limits import SIGNALS
 from nexus_cli.session.session_state import SessionState
 
+PARTIAL = frozenset(
+    ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
+)
+"""Kinds of error after which the last text may be incomplete: no answer is printed, the session keeps it."""
 _LEFT_OUT = {"tools": "leaves {tool} out", "categories": "leaves out every tool of its kind"}
 _STEPS = "lets only {steps} of a turn call tools"
 _LAYERS = {

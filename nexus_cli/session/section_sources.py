@@ -19,15 +19,17 @@ from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import SectionCollector
-from nexus_cli.context.sections.contributor import Sources, View, discover
+from nexus_cli.context.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.context.sections.identity_files import read_identity_files
 from nexus_cli.context.sections.planner import section_budget
 from nexus_cli.context.sections.project_outline import Outline, outline_files, walk_files
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.sections.section import Layer, Phase, Section
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
+from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import Drop, ItemForm, Kind
@@ -188,6 +190,20 @@ def _list_project(root: Path) -> Sequence[str]:
         timer.cancel()
 
 
+def _given_prompt(text: str) -> dict[str, Contributor]:
+    """Return a contributor whose one section is `text`, the system text that whoever opened the session gave."""
+    text = replace_surrogates(text).replace("\0", "\ufffd")
+    if not text.strip():
+        return {}
+    name = "system_prompt"
+    section = Section(name, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 100, sticky=True, source="given")
+    made = Contributor(
+        name, Layer.SYSTEM, lambda sources: "", lambda value, view: (section,), most=len(text), verbatim=True,
+        required=True,
+    )  # fmt: skip
+    return {name: made}
+
+
 def make_collector(
     options: Options,
     info: ModelInfo,
@@ -219,8 +235,12 @@ def make_collector(
         "tools": lambda: tools,
         "capabilities": lambda: {**snapshot(options.cwd, settings, os.environ, info.name, tools), **hidden},
     }
+    contributors = {name: contributor for name, contributor in discover().items() if recipe.admits(name)}
+    if options.system_prompt is not None:
+        contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
+        contributors |= _given_prompt(options.system_prompt)
     return SectionCollector(
-        {name: contributor for name, contributor in discover().items() if recipe.admits(name)},
+        contributors,
         SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams})),
         View.of(info.name, recipe.name, budget, count),
         failed,

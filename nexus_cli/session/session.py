@@ -333,6 +333,10 @@ class Session:
         """Stop the running turn or act; finished work is kept, open calls are settled, and what waits comes next."""
         self._control.stop("cancel")
 
+    def end_after_step(self) -> None:
+        """Let the running turn finish its step and no turn begin another: it can be resumed in another process."""
+        self._control.is_ending = True
+
     def passed_limit(self) -> NexusError | None:
         """Return the error of a time limit that has passed while the turn still runs. For any thread."""
         deadline = self._control.deadline
@@ -431,6 +435,8 @@ class Session:
             await deliver_steering(lane_state)
         except NexusError as problem:
             error = error or problem
+        if error is not None and self.workers is not None and not self.state.has_more_turns:
+            await self.workers.aclose()  # before the sum is taken
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
@@ -445,8 +451,7 @@ class Session:
 
     async def _next_report(self) -> str:
         """Wait for a worker in the background where the session ends with its turn; "" without one."""
-        has_more = self.state.options is not None and self.state.options.has_more_turns
-        return "" if has_more or self.workers is None else await self.workers.next_report()
+        return "" if self.workers is None or self.state.has_more_turns else await self.workers.next_report()
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

@@ -252,7 +252,7 @@ def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, 
             return [("agent", {"task": "ONE", "wait": False})]
         return "heard it" if "the slow report" in content(request) else "waiting"
 
-    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=asks), "root")
+    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=asks, one_turn=True), "root")
     assert "w1 works in the background" in results(events)[0]
     assert outcome.text == "heard it" and outcome.steps == 3
 

@@ -111,7 +111,7 @@ def test_the_help_of_ask_names_every_exit_status_that_it_has(nexus: Run) -> None
 
 
 def test_the_shell_completes_commands(nexus: Run) -> None:
-    words = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus se", "COMP_CWORD": "1"}
+    words = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": "nexus ses", "COMP_CWORD": "1"}
     assert nexus(env=words).stdout.split() == [b"sessions"]
     named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # else typer looks for a shell among our ancestors
     assert b"_NEXUS_COMPLETE" in nexus("--show-completion", "bash", env=named).stdout

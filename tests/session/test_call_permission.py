@@ -30,6 +30,7 @@ from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.dispatch import DECISION
+from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_BEGINS, PLAN_ENDS
 from nexus_cli.session.options import Options
@@ -37,7 +38,6 @@ from nexus_cli.session.reports.decisions import decision_report
 from nexus_cli.session.session import Session
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.print.renderer import to_json_value
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.reports.permissions import decision_text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import get_args
 
@@ -11,6 +12,8 @@ from nexus_cli.core.approval import Allow, Defer, Deny, Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import json_text
+from nexus_cli.session.event_json import EventNumbers, read_event
 from nexus_cli.ui.print.progress_lines import ProgressLines
 from nexus_cli.ui.print.renderer import JsonLinesRenderer
 
@@ -63,6 +66,20 @@ class Kept:
 
     def write(self, text: str) -> None:
         self.text += text
+
+
+def test_every_line_is_the_event_again() -> None:
+    numbers = EventNumbers()
+    for event in EVENTS:
+        line = numbers.event_line(event)
+        if line is None:
+            assert isinstance(event, e.ToolQueue)
+            continue
+        read = read_event(json.loads(json_text(line, escaped=False).encode("utf-8", "replace")))
+        if isinstance(event, e.ToolResultEvent):
+            event = replace(event, result=replace(event.result, full=None))
+        assert read == event or (isinstance(event, e.Text) and read == e.Text("a?"))
+    assert read_event({"type": "a.later.one"}) is None and read_event({"type": "agent"}) is None
 
 
 def test_every_event_of_the_union_becomes_a_line_and_a_remark_or_silence() -> None:

@@ -1,0 +1,94 @@
+"""One server from its start to its end: where it listens, its token, signals, turns that finish their step."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from nexus_cli.cli import process
+from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.config.server_token import store_token
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.wire import json_text
+from nexus_cli.rpc.http_server import LOOPBACK, RpcServer
+from nexus_cli.rpc.listening import bind_address, bind_file, server_url
+from nexus_cli.rpc.methods import PoolMethods
+from nexus_cli.rpc.pool import AgentPool, SharedComponents
+from nexus_cli.session.factory import make_provider
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
+
+STEP_SECONDS = 60.0
+"""Seconds that running turns have at the end to finish their step."""
+
+
+def run_server(
+    folder: Path, settings: Settings, model: str, allow: str, address: tuple[str, int] | Path, *, json: bool
+) -> int:
+    """Serve at `address`, a host and a port or a socket file, until a signal or `shutdown`; return the exit status."""
+    pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=make_provider(settings))
+    listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
+    run = _Run(pool, folder, listening, "" if isinstance(address, Path) else address[0])
+    process.freeze_gc()
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(run.serve(json))
+    finally:
+        close_loop(loop)
+        listening.close()
+        if isinstance(address, Path):
+            with suppress(OSError):
+                os.unlink(address)
+
+
+class _Run:
+    """One server from its start to its end."""
+
+    def __init__(self, pool: AgentPool, folder: Path, listening: socket.socket, host: str) -> None:
+        self._pool, self._listening, self._host = pool, listening, host
+        self._end = asyncio.Event()
+        self._methods = PoolMethods(pool, folder, self._end.set)
+        self._interrupt = Interrupt()
+
+    async def serve(self, json: bool) -> int:
+        """Serve until a signal or `shutdown`; return the exit status."""
+        url = server_url(self._listening, self._host)
+        token = secrets.token_urlsafe(32)
+        path = store_token(url, token)
+        server = RpcServer(self._methods, token, self._host)
+        self._interrupt.install(self._end.set)
+        try:
+            await server.start(self._listening)
+            self._print(url, path, json)
+            threading.Thread(target=self._pool.prepare, name="prepare", daemon=True).start()
+            await self._end.wait()
+            self._methods.is_stopping = True
+            await self._pool.finish_steps(STEP_SECONDS)
+            await server.stop()
+            self._print_open()
+            await self._pool.aclose()
+        finally:
+            path.unlink(missing_ok=True)
+            self._interrupt.uninstall()
+        return self._interrupt.status if self._interrupt.signal else 0
+
+    def _print(self, url: str, path: Path, json: bool) -> None:
+        """Print one line on stdout: where it listens."""
+        if self._host not in {"", *LOOPBACK}:
+            write_stderr_line(f"nexus: listening on {self._host}: whoever reads along has the token; prefer a tunnel")
+        value = {"url": url, "token_file": str(path), "pid": os.getpid()}
+        text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
+        Stream(1).write(f"{text}\n")
+
+    def _print_open(self) -> None:
+        """Print how turns that were cut short are resumed."""
+        for agent in self._pool.list():
+            if agent.session.is_open() and agent.session.saved:
+                write_stderr_line(
+                    f"nexus: {agent.agent_id} was cut short. Resume with: nexus ask -r {agent.session.id}"
+                )

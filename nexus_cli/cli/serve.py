@@ -1,0 +1,59 @@
+"""`nexus serve`: agents for other programs, by JSON-RPC over HTTP on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.choose_model import choose_model
+from nexus_cli.cli.command_options import Allow, Directory, Json, Model, SharedOptions, refuse_empty, working_folder
+from nexus_cli.cli.process import block_imports_from
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ui.print.stream import write_stderr_line
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command("serve")
+def serve(
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Listen on ADDRESS.", callback=refuse_empty)
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, metavar="N", help="Listen on port N; default: any that is free.")
+    ] = None,
+    socket_path: Annotated[
+        str, typer.Option("--socket", metavar="PATH", help="Listen on a socket file.", callback=refuse_empty)
+    ] = "",
+    model: Model = "",
+    directory: Directory = "",
+    allow: Allow = "",
+    json: Json = False,
+) -> int:
+    """Agents for other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
+
+    A program sends the token of the printed file with each request. SIGTERM ends it: running turns finish their step
+    and can be resumed.
+    """
+    SharedOptions(allow=allow).check()
+    if socket_path and (port is not None or host != "127.0.0.1"):
+        raise NexusError("usage", "--socket and --host or --port", "it listens in one place", "Give one of them")
+    folder = working_folder(directory)
+    block_imports_from(str(folder))
+    settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+    try:
+        chosen = choose_model(model, os.environ, settings).model
+    except NexusError as error:
+        if error.what != "no model":
+            raise
+        chosen = ""
+        write_stderr_line(f"nexus: {error.message}; every agent has to name its model")
+    from nexus_cli.cli.run_server import run_server  # noqa: PLC0415  (the engine, once there is something to do)
+
+    address = Path.cwd() / socket_path if socket_path else (host, port or 0)
+    return run_server(folder, settings, chosen, allow, address, json=json)

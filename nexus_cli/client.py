@@ -1,0 +1,215 @@
+"""A client of `nexus serve`: one coroutine per method, and the events of an agent. Needs no part of the engine."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+
+from nexus_cli.config.server_token import UNIX
+
+CONNECT_SECONDS = 10.0
+SILENT_SECONDS = 60.0
+"""Seconds without a byte, not even a comment, after which a stream of events is dead."""
+
+
+class CallError(Exception):
+    """A call that failed: code, message and data of JSON-RPC; or an HTTP status as the code."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Client:
+    """A connection to a server. Use `async with`, or `aclose` it. `ConnectionError` where the server is not there."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """`url` is what `nexus serve` prints: `http://HOST:PORT` or `unix:PATH`."""
+        self._base = "http://localhost" if url.startswith(UNIX) else url.rstrip("/")
+        self._path = url.removeprefix(UNIX) if url.startswith(UNIX) else ""
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._ids = itertools.count(1)
+        self._http: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections. Safe to call twice."""
+        if self._http is not None:
+            await self._http.close()
+
+    # -- methods -------------------------------------------------------------------------------------------------
+
+    async def create_agent(
+        self,
+        agent_id: str | None = None,
+        *,
+        system_prompt: str | None = None,
+        model: str | None = None,
+        allow: str | None = None,
+        cwd: str | None = None,
+        recipe: str | None = None,
+    ) -> dict[str, Any]:
+        """Make an agent; return its `agent_id` and `session`."""
+        return await self._object(
+            "create_agent", agent_id=agent_id, system_prompt=system_prompt, model=model, allow=allow, cwd=cwd,
+            recipe=recipe,
+        )  # fmt: skip
+
+    async def list_agents(self) -> list[dict[str, Any]]:
+        """Return the agents with `agent_id`, `session`, `state`, `model`, `used`."""
+        found: list[dict[str, Any]] = (await self._object("list_agents"))["agents"]
+        return found
+
+    async def destroy_agent(self, agent_id: str) -> None:
+        """Stop an agent and forget it; its session stays."""
+        await self.call("destroy_agent", agent_id=agent_id)
+
+    async def send(self, agent_id: str, content: str) -> dict[str, Any]:
+        """Run a turn and return its result; a failed turn is a `CallError` with code -32004."""
+        return await self._object("send", agent_id=agent_id, content=content)
+
+    async def stream(self, agent_id: str, content: str) -> AsyncIterator[dict[str, Any]]:
+        """Run a turn and yield its events, the last of them the result."""
+        body = self._request("send", {"agent_id": agent_id, "content": content})
+        with _connection_errors():
+            async with self._connect().post(
+                f"{self._base}/rpc", json=body, headers={"Accept": "text/event-stream"}, timeout=_STREAM
+            ) as response:
+                async for event in _events(response):
+                    yield event
+
+    async def steer(self, agent_id: str, content: str) -> None:
+        """Say something to the running turn."""
+        await self.call("steer", agent_id=agent_id, content=content)
+
+    async def cancel(self, agent_id: str) -> None:
+        """Stop the running turn."""
+        await self.call("cancel", agent_id=agent_id)
+
+    async def approve(self, agent_id: str, id: str, answer: str, words: str | None = None) -> None:
+        """Answer a question: `once`, `session` or `no`."""
+        await self.call("approve", agent_id=agent_id, id=id, answer=answer, words=words)
+
+    async def compact(self, agent_id: str, instructions: str | None = None) -> dict[str, Any]:
+        """Summarize older messages; return tokens `before` and `after`, and `why` it was not done."""
+        return await self._object("compact", agent_id=agent_id, instructions=instructions)
+
+    async def get_tokens(self, agent_id: str) -> dict[str, int]:
+        """Return the tokens of the window by part."""
+        return await self._object("get_tokens", agent_id=agent_id)
+
+    async def get_context(self, agent_id: str) -> dict[str, Any]:
+        """Return what the next request holds."""
+        return await self._object("get_context", agent_id=agent_id)
+
+    async def get_messages(self, agent_id: str, offset: int | None = None, limit: int | None = None) -> dict[str, Any]:
+        """Return `messages` of the session, the oldest first, and their `total`."""
+        return await self._object("get_messages", agent_id=agent_id, offset=offset, limit=limit)
+
+    async def shutdown(self) -> None:
+        """End the server; running turns finish their step."""
+        await self.call("shutdown")
+
+    async def events(
+        self, agent_id: str, after: int | None = None, opened: Callable[[], object] = lambda: None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events of an agent from now on, or those behind the event with the number `after`.
+
+        `opened` is called when the server has begun: no later event is missed.
+        """
+        headers = {"Last-Event-ID": str(after)} if after is not None else {}
+        with _connection_errors():
+            async with self._connect().get(
+                f"{self._base}/agents/{agent_id}/events", headers=headers, timeout=_STREAM
+            ) as response:
+                opened()
+                async for event in _events(response):
+                    yield event
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Return the result of any method. A parameter that is None is not sent."""
+        given = {name: value for name, value in params.items() if value is not None}
+        with _connection_errors():
+            async with self._connect().post(f"{self._base}/rpc", json=self._request(method, given)) as response:
+                return _result(await _answer(response))
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    async def _object(self, method: str, **params: Any) -> dict[str, Any]:
+        result: dict[str, Any] = await self.call(method, **params)
+        return result
+
+    def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": dict(params)}
+
+    def _connect(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            connector = aiohttp.UnixConnector(self._path, limit=0) if self._path else aiohttp.TCPConnector(limit=0)
+            self._http = aiohttp.ClientSession(
+                connector=connector, headers=self._headers,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            )  # fmt: skip
+        return self._http
+
+
+_STREAM = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+
+
+@contextmanager
+def _connection_errors() -> Iterator[None]:
+    """Raise `ConnectionError` for whatever the HTTP library says of a connection."""
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
+
+
+async def _answer(response: aiohttp.ClientResponse) -> Any:
+    """Return the JSON of an answer; raise `CallError` for an HTTP status that is none of success."""
+    text = await response.text()
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if response.status >= 400 or not isinstance(value, dict):
+        why = value.get("error") if isinstance(value, dict) else None
+        raise CallError(response.status, str(why or f"HTTP {response.status}"))
+    return value
+
+
+def _result(answer: Mapping[str, Any]) -> Any:
+    if error := answer.get("error"):
+        raise CallError(error["code"], error["message"], error.get("data"))
+    return answer["result"]
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]]:
+    """Yield the events of a stream; raise `CallError` if the answer is none."""
+    if response.content_type != "text/event-stream":
+        _result(await _answer(response))
+        return
+    data: list[bytes] = []
+    rest = b""
+    async for chunk in response.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                data.append(line[5:])
+            elif not line and data:
+                yield json.loads(b"\n".join(data))
+                data = []

@@ -1,0 +1,50 @@
+"""The token of a running server: a file that only the person can read, found by the server's address."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import replace_private_file, write_error
+from nexus_cli.core.errors import NexusError
+
+UNIX = "unix:"
+"""How the address of a socket file begins: `unix:/run/user/1000/nexus.sock`."""
+
+
+def token_file(url: str) -> Path:
+    """Return the file with the token of the server at `url` (`http://HOST:PORT` or `unix:PATH`): `HOST-PORT.token`,
+    `NAME-HASH.token` of a socket file."""
+    if url.startswith(UNIX):
+        path = url.removeprefix(UNIX)
+        plain = re.sub(r"[^A-Za-z0-9.]+", "-", os.path.basename(path))[:60]
+        name = f"{plain}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
+    else:
+        parts = urlsplit(url)
+        host = "127.0.0.1" if parts.hostname == "localhost" else str(parts.hostname)
+        name = f"{host.replace(':', '_')}-{parts.port or 80}"
+    return places().data / "serve" / f"{name}.token"
+
+
+def store_token(url: str, token: str) -> Path:
+    """Write the token of the server at `url` for its clients; raise `NexusError` if that fails."""
+    path = token_file(url)
+    try:
+        replace_private_file(path, f"{token}\n".encode())
+    except OSError as error:
+        raise write_error(path, error) from error
+    return path
+
+
+def read_token(url: str, path: Path | None = None) -> str:
+    """Return the token for the server at `url`, from `path` or where a server of this person puts it."""
+    path = path or token_file(url)
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise NexusError("config", f"the token file {path}", why, "`nexus serve` prints its place") from error

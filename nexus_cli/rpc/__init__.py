@@ -1,0 +1,1 @@
+"""Agents in one process, and the JSON-RPC server in front of them."""

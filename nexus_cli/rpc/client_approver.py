@@ -1,0 +1,98 @@
+"""The questions of one agent, answered by a client; refused where no client listens."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nexus_cli.core.approval import Allow, Answer, Defer, Deny, Question
+from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, REFUSED, RpcError
+
+NOBODY = "no client listens to this agent, so nobody can be asked"
+ANSWERS = ("once", "session", "no")
+GRACE_SECONDS = 30.0
+"""Seconds that a question waits for a client that comes back."""
+
+
+def question_id(question: Question, agent: str = "") -> str:
+    """Return the id by which a question is answered: that of its call, of a worker's call behind the worker's name."""
+    worker = agent or question.agent
+    return f"{worker}:{question.call.id}" if worker else question.call.id
+
+
+class ClientApprover:
+    """An `Approver` whose person is at the other end of a connection."""
+
+    def __init__(self) -> None:
+        self._listeners = 0
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending = False
+
+    @property
+    def is_asking(self) -> bool:
+        """True if a question waits for its answer."""
+        return any(not answer.done() for answer in self._waiting.values())
+
+    def expect(self, key: str) -> None:
+        """Take answers to a question from now on: a client may know of it before `ask` is called."""
+        self._future(key)
+
+    def forget(self, key: str = "") -> None:
+        """Take no answers to a question any more, or to none at all: it is settled."""
+        for one in [key] if key else list(self._waiting):
+            self._waiting.pop(one, None)
+
+    async def ask(self, question: Question) -> Answer:
+        """Return the answer of a client; see `Approver`."""
+        if self._ending:
+            return Defer()
+        key = question_id(question)
+        if not self._listeners and not self._timer:
+            self.forget(key)
+            return Deny(NOBODY, said=False)
+        answer = self._future(key)
+        try:
+            return await answer
+        finally:
+            self.forget(key)
+
+    def answer(self, key: str, answer: str, words: str = "") -> None:
+        """Answer a question; raise `RpcError` if it does not wait, or the words have no use."""
+        if words and answer != "no":
+            raise RpcError(INVALID_PARAMS, "words belong to the answer no")
+        waiting = self._waiting.get(key)
+        if waiting is None or waiting.done():
+            raise RpcError(REFUSED, f"no question {key} is waiting for an answer")
+        waiting.set_result(Deny(words) if answer == "no" else Allow(always=answer == "session"))
+
+    def attach_client(self) -> None:
+        """Note that a client listens."""
+        self._listeners += 1
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def detach_client(self) -> None:
+        """Note that it listens no more; after the last one questions wait a little, then they are refused."""
+        self._listeners -= 1
+        if not self._listeners and self.is_asking:
+            self._timer = asyncio.get_running_loop().call_later(GRACE_SECONDS, self._refuse)
+
+    def end(self) -> None:
+        """Defer all questions, those of now and later ones: whoever resumes the session is asked again."""
+        self._ending = True
+        self._settle(Defer())
+
+    def _refuse(self) -> None:
+        self._timer = None
+        self._settle(Deny(NOBODY, said=False))
+
+    def _settle(self, answer: Answer) -> None:
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_result(answer)
+
+    def _future(self, key: str) -> asyncio.Future[Answer]:
+        if key not in self._waiting:
+            self._waiting[key] = asyncio.get_running_loop().create_future()
+        return self._waiting[key]

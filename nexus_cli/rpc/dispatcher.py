@@ -1,0 +1,263 @@
+"""What a caller can do to one agent: turns in order, words and a stop for the running one, answers, reports.
+
+Each public coroutine is the method of that name in `methods`. The agent never waits for whoever listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.event import (
+    AgentEvent,
+    ApprovalAnswer,
+    ApprovalRequest,
+    CompactionDone,
+    Event,
+    Notice,
+    Outcome,
+    TurnEnd,
+)
+from nexus_cli.core.wire import canonical
+from nexus_cli.rpc.client_approver import ClientApprover, question_id
+from nexus_cli.rpc.event_feed import EventFeed, Listener, feed_item
+from nexus_cli.rpc.jsonrpc import BUSY, REFUSED, TURN_FAILED, RpcError
+from nexus_cli.session.crash_report import report_bug
+from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
+from nexus_cli.session.next_request.current import next_request
+from nexus_cli.session.outcome import PARTIAL
+from nexus_cli.session.reports.live import live_report
+from nexus_cli.session.session import Session
+
+MOST_WAITING = 16
+"""Messages of one agent that may wait for their turn."""
+MOST_MESSAGES = 1_000
+"""Messages in one answer."""
+STOP_SECONDS = 5.0
+"""Seconds that a turn may take to stop."""
+STOPPING = "the server is stopping"
+
+
+class AgentDispatcher:
+    """The way to one agent."""
+
+    def __init__(
+        self, session: Session, context: ContextManager | None = None, *, approver: ClientApprover | None = None
+    ) -> None:
+        """Seed A's form takes a session and its context; `approver` is the one that the session was opened with."""
+        self.session = session
+        self.context = context or session.context
+        self.approver = approver or ClientApprover()
+        self.feed = EventFeed()
+        session.state.lane_state.control.listener = self.publish
+        self._works: set[asyncio.Task[Any]] = set()
+        self._ending = False
+
+    @property
+    def state(self) -> str:
+        """`idle`, `running` or `asking`."""
+        if self.approver.is_asking:
+            return "asking"
+        return "running" if self._works else "idle"
+
+    @property
+    def used(self) -> int:
+        """Tokens of the next request."""
+        return next_request(self.session.state.lane_state).tokens
+
+    # -- turns -------------------------------------------------------------------------------------------------
+
+    async def send(self, content: str) -> dict[str, Any]:
+        """Run a turn after those that run or wait; return its result object, raise `RpcError` if it failed.
+
+        Without content it goes on with a turn that was cut short.
+        """
+        result: dict[str, Any] = await asyncio.shield(self.begin_turn(content))
+        if result["error"]:
+            raise RpcError(TURN_FAILED, result["error"]["message"], result["error"])
+        return result
+
+    def begin_turn(self, content: str, listener: Listener | None = None) -> asyncio.Task[dict[str, Any]]:
+        """Start or queue a turn; return the task that ends with its result object.
+
+        `listener` gets the events of this turn alone, numbered from 0, and ends with the result. It runs to its end
+        whoever listens. Raise `RpcError` if too many wait, or none may begin.
+        """
+        self._check_room()
+        return self._begin(self._turn(content, _Numbered(listener) if listener else None, len(self._works)))
+
+    def _begin(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._works.add(task)
+        task.add_done_callback(self._end_work)
+        return task
+
+    def _end_work(self, task: asyncio.Task[Any]) -> None:
+        self._works.discard(task)
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self.publish(Notice(report_bug(bug).message))
+
+    def _check_room(self) -> None:
+        if self._ending:
+            raise RpcError(BUSY, STOPPING)
+        if len(self._works) > MOST_WAITING:
+            raise RpcError(BUSY, f"{MOST_WAITING} messages wait for this agent already")
+
+    async def _turn(self, content: str, own: _Numbered | None, ahead: int) -> dict[str, Any]:
+        try:
+            return await self._run_turn(content, own, ahead)
+        finally:
+            if own is not None:
+                own.listener.end()
+
+    async def _run_turn(self, content: str, own: _Numbered | None, ahead: int) -> dict[str, Any]:
+        if ahead:
+            self._publish(Notice(f"queued behind {ahead} message{'s' if ahead > 1 else ''}", warning=False), own)
+        ended: Outcome | None = None
+        async for event in self.session.run(Trigger(content)):
+            if isinstance(event, TurnEnd):
+                ended = _complete_text(event.outcome)
+                event = TurnEnd(ended)
+            self._publish(event, own)
+        assert ended is not None, "every turn ends with its outcome"
+        result: dict[str, Any] = to_json_value(self.session.result(ended))
+        self.approver.forget()
+        self.feed.add("result", result)
+        if own is not None:
+            own.add("result", result)
+        return result
+
+    def publish(self, event: Event) -> None:
+        """Hand an event to everybody who listens."""
+        self._publish(event, None)
+
+    def _publish(self, event: Event, own: _Numbered | None) -> None:
+        self._note_question(event)
+        if (found := event_value(event)) is not None:
+            self.feed.add(*found)
+            if own is not None:
+                own.add(*found)
+
+    def _note_question(self, event: Event) -> None:
+        agent = ""
+        if isinstance(event, AgentEvent):
+            agent, event = event.agent, event.event
+        if isinstance(event, ApprovalRequest):
+            self.approver.expect(question_id(event.question, agent))
+        elif isinstance(event, ApprovalAnswer):
+            self.approver.forget(f"{agent}:{event.call_id}" if agent else event.call_id)
+
+    async def steer(self, content: str) -> dict[str, Any]:
+        """Say something to the running turn."""
+        if not self._works:
+            raise RpcError(REFUSED, "no turn is running: use send")
+        self.session.steer(content)
+        return {"ok": True}
+
+    async def cancel(self) -> dict[str, Any]:
+        """Stop the running turn; messages that wait come next."""
+        self.session.cancel()
+        return {"ok": True}
+
+    async def approve(self, id: str, answer: str, words: str = "") -> dict[str, Any]:
+        """Answer a question."""
+        self.approver.answer(id, answer, words)
+        return {"ok": True}
+
+    async def compact(self, instructions: str = "") -> dict[str, Any]:
+        """Summarize older messages, after the turns that run or wait."""
+        self._check_room()
+        done: CompactionDone = await asyncio.shield(self._begin(self._compact(instructions)))
+        return {"before": done.before, "after": done.after, "why": done.why}
+
+    async def _compact(self, instructions: str) -> CompactionDone:
+        events = await self.session.compact(instructions)
+        for event in events:
+            self._publish(event, None)
+        return next(event for event in reversed(events) if isinstance(event, CompactionDone))
+
+    # -- reports -----------------------------------------------------------------------------------------------
+
+    async def get_tokens(self) -> dict[str, Any]:
+        """Return the tokens of the window by part."""
+        return dict(self.context.get_token_usage())
+
+    async def get_context(self) -> dict[str, Any]:
+        """Return what the next request holds."""
+        report: dict[str, Any] = await asyncio.to_thread(live_report, self.session.state)
+        return report
+
+    async def get_messages(self, offset: int = 0, limit: int = 100) -> dict[str, Any]:
+        """Return messages of the whole session, the oldest first, and how many there are."""
+        timeline = self.context.lane.timeline
+        total = timeline.last
+        found = timeline.read(offset + 1, min(total, offset + limit)) if offset < total else ()
+        return {"messages": [_message_value(entry) for entry in found], "total": total}
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    async def finish_step(self, seconds: float) -> None:
+        """Let the running turn finish its step and no other begin; stop it after so many seconds."""
+        self._ending = True
+        self.session.end_after_step()
+        self.approver.end()
+        for limit in (seconds, STOP_SECONDS):
+            if self._works:
+                await asyncio.wait(list(self._works), timeout=limit)
+            if self._works:
+                self.session.cancel()
+
+    async def aclose(self) -> None:
+        """Stop the turn and release the session, which stays in the ledger."""
+        self._ending = True
+        await self.session.aclose()
+        if self._works:
+            await asyncio.wait(list(self._works))
+        self.feed.end()
+
+
+Dispatcher = AgentDispatcher
+"""Seed A's name; that of a session dispatches tool calls."""
+
+
+class _Numbered:
+    """The events of one turn for the one who asked for it."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self._numbers = EventNumbers()
+
+    def add(self, kind: str, value: Mapping[str, Any]) -> None:
+        """Hand over the next event."""
+        self.listener.put(feed_item(self._numbers.line(kind, value)))
+
+
+def _complete_text(outcome: Outcome) -> Outcome:
+    """Return an outcome whose text is complete, or empty."""
+    kind = outcome.error["kind"] if outcome.error else ""
+    return replace(outcome, text="") if kind in PARTIAL else outcome
+
+
+def _message_value(entry: Entry) -> dict[str, Any]:
+    """Return a message as Chat Completions has it, with the number of its entry and its time."""
+    message = entry.message
+    value: dict[str, Any] = {
+        "entry": entry.id, "at": entry.at, "role": str(message.role), "content": message.content,
+    }  # fmt: skip
+    if message.tool_calls:
+        value["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": canonical(call.arguments).decode()},
+            }
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        value["tool_call_id"] = message.tool_call_id
+    return value

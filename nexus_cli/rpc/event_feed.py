@@ -1,0 +1,159 @@
+"""The events of one agent for whoever listens: numbered, kept for a while, and never in the way of the agent.
+
+A listener that reads too slowly is cut off; one that comes back says what it saw last and gets the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.wire import json_text
+from nexus_cli.session.event_json import EventNumbers
+
+MOST_EVENTS = 2_000
+MOST_BYTES = 1 << 20
+"""What a feed keeps for listeners that come back. Twice as much may wait for one listener."""
+GAP = "gap"
+"""Type of the event in the place of events that are no longer kept: from `first` to `last`."""
+CUT = "cut"
+"""Type of the last event of a listener that is cut off; `why` says the reason."""
+
+
+class FeedItem(NamedTuple):
+    """One event as it is sent."""
+
+    seq: int
+    data: bytes
+    """JSON on one line."""
+
+
+@dataclass
+class BoundedQueue:
+    """Events in order, of which the oldest go when there are too many."""
+
+    items: deque[FeedItem] = field(default_factory=deque)
+    size: int = 0
+    """Bytes."""
+
+    def append(self, item: FeedItem) -> None:
+        """Add the newest event."""
+        self.items.append(item)
+        self.size += len(item.data)
+
+    def popleft(self) -> FeedItem:
+        """Remove and return the oldest."""
+        item = self.items.popleft()
+        self.size -= len(item.data)
+        return item
+
+    def is_beyond(self, times: int = 1) -> bool:
+        """True if it holds more than so many times what a feed keeps; one event alone may be larger."""
+        return len(self.items) > MOST_EVENTS * times or (self.size > MOST_BYTES * times and len(self.items) > 1)
+
+
+class Listener:
+    """One reader of events. The writer never waits for it."""
+
+    def __init__(self) -> None:
+        self._queue = BoundedQueue()
+        self._news = asyncio.Event()
+        self._ended = False
+        self._cut_off = False
+
+    def put(self, item: FeedItem) -> None:
+        """Hand over an event; too many unread ones end the listener."""
+        if self._ended:
+            return
+        self._queue.append(item)
+        self._news.set()
+        if self._queue.is_beyond(2):
+            self._cut_off = self._ended = True
+            self._queue = BoundedQueue()
+
+    def end(self) -> None:
+        """Hand over nothing more."""
+        self._ended = True
+        self._news.set()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """True if it read too slowly: what it had not read is gone."""
+        return self._cut_off
+
+    async def read(self, seconds: float) -> list[FeedItem] | None:
+        """Return what has come, waiting at most `seconds` for it; None after the end."""
+        if not self._queue.items and not self._ended:
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._news.wait()
+        found = list(self._queue.items)
+        self._queue = BoundedQueue()
+        return None if self._ended and not found else found
+
+
+class EventFeed:
+    """The events of one agent."""
+
+    def __init__(self, clock: Clock = local_now) -> None:
+        self._numbers = EventNumbers(clock)
+        self._kept = BoundedQueue()
+        self._listeners: set[Listener] = set()
+
+    @property
+    def next(self) -> int:
+        """The number of the next event."""
+        return self._numbers.next
+
+    def add(self, kind: str, value: Mapping[str, Any]) -> None:
+        """Number an event, keep it, and hand it to every listener."""
+        item = feed_item(self._numbers.line(kind, value))
+        self._kept.append(item)
+        while self._kept.is_beyond():
+            self._kept.popleft()
+        for listener in self._listeners:
+            listener.put(item)
+
+    def listen(self, after: int | None = None) -> Listener:
+        """Return a listener of all events from now on, or of those behind the number `after`.
+
+        Events that are no longer kept are one event `gap`. So is everything before now if no event had that number.
+        """
+        listener = Listener()
+        if after is not None:
+            for item in self._missed(after):
+                listener.put(item)
+        self._listeners.add(listener)
+        return listener
+
+    def _missed(self, after: int) -> list[FeedItem]:
+        kept = list(self._kept.items)
+        if not -1 <= after < self.next:  # numbers of another agent of that name
+            after, kept = -1, []
+        first = kept[0].seq if kept else self.next
+        behind = [item for item in kept if item.seq > after]
+        if after + 1 >= first or not self.next:
+            return behind
+        value = {"first": after + 1, "last": first - 1}
+        return [feed_item(EventNumbers(self._numbers.clock, first - 1).line(GAP, value)), *behind]
+
+    def leave(self, listener: Listener) -> None:
+        """Forget a listener."""
+        self._listeners.discard(listener)
+        listener.end()
+
+    def end(self) -> None:
+        """End all listeners once they have read what there is."""
+        for listener in self._listeners:
+            listener.end()
+
+
+def feed_item(line: Mapping[str, Any]) -> FeedItem:
+    """Return the object of an event as it is sent."""
+    return FeedItem(int(line["seq"]), json_text(line, escaped=False, dense=True).encode("utf-8", "replace"))

@@ -1,0 +1,289 @@
+"""The HTTP server: JSON-RPC on `/rpc`, events on `/agents/ID/events`, the description on `/openrpc.json`.
+
+Decides who may come in (token, Host, Origin) and how much they may take: bytes of a body, seconds of a read or a
+write, connections. What a method does is `methods`. An agent never waits for a connection: events go through bounded
+queues, and who does not read them is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from nexus_cli.core.wire import json_text
+from nexus_cli.rpc.dispatcher import AgentDispatcher
+from nexus_cli.rpc.event_feed import CUT, FeedItem, Listener
+from nexus_cli.rpc.jsonrpc import (
+    INTERNAL_ERROR,
+    CallBatch,
+    InvalidCall,
+    RpcCall,
+    RpcError,
+    error_object,
+    parse_calls,
+    result_object,
+)
+from nexus_cli.rpc.methods import PoolMethods, openrpc_document
+from nexus_cli.session.crash_report import report_bug
+
+MOST_BODY = 8 << 20
+"""Bytes of a request."""
+MOST_CONNECTIONS = 400
+IDLE_SECONDS = 30.0
+"""Seconds that a connection may take for its next request line and headers."""
+BODY_SECONDS = 30.0
+"""Seconds that a body may take."""
+WRITE_SECONDS = 20.0
+"""Seconds that a client may read nothing of what is written to it."""
+KEEP_ALIVE_SECONDS = 15.0
+"""Seconds without an event after which a stream carries a comment."""
+EVENTS = "text/event-stream"
+LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class RpcServer:
+    """The server of one pool. `start` and `stop` it in one event loop."""
+
+    def __init__(self, methods: PoolMethods, token: str, host: str = "") -> None:
+        """`host` is the name or address that it listens on, "" for a socket file."""
+        self._methods = methods
+        self._token = token.encode()
+        self._is_open = _is_wildcard(host)
+        """True if it listens on every address of this machine."""
+        self._hosts = LOOPBACK | {socket.gethostname().lower() if self._is_open else host.lower()}
+        self._works: set[asyncio.Task[Any]] = set()
+        app = web.Application(client_max_size=MOST_BODY, middlewares=[self._guard])
+        app.router.add_post("/rpc", self._rpc)
+        app.router.add_get("/agents/{agent_id}/events", self._events)
+        app.router.add_get("/openrpc.json", self._describe)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0,
+            auto_decompress=False, shutdown_timeout=WRITE_SECONDS,
+        )  # fmt: skip
+        self._server: asyncio.Server | None = None
+
+    async def start(self, listening: socket.socket) -> None:
+        """Serve connections to a bound socket."""
+        await self._runner.setup()
+        loop = asyncio.get_running_loop()
+        if listening.family == socket.AF_UNIX:
+            self._server = await loop.create_unix_server(self._accept, sock=listening)
+        else:
+            self._server = await loop.create_server(self._accept, sock=listening)
+
+    async def stop(self) -> None:
+        """Take no connection any more, end the streams, answer what is being done."""
+        if self._server is not None:
+            self._server.close()
+        for agent in self._methods.pool.list():
+            agent.dispatcher.feed.end()
+        if self._works:
+            await asyncio.wait(list(self._works), timeout=WRITE_SECONDS)
+        await self._runner.cleanup()
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        server = self._runner.server
+        if server is None or len(server.connections) >= MOST_CONNECTIONS:
+            return _FullProtocol()
+        return server()
+
+    # -- who may come in -----------------------------------------------------------------------------------------
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer whoever may not come in, turn every failure into an answer, and do not wait for slow readers."""
+        try:
+            refusal = self._refusal(request)
+            response = refusal if refusal is not None else await handler(request)
+        except web.HTTPException as error:
+            response = _problem(error.status, error.reason)
+            if allowed := error.headers.get("Allow"):
+                response.headers["Allow"] = allowed
+        except RpcError as error:
+            response = _json(error_object(None, error))
+        if not response.prepared and isinstance(response, web.Response):
+            with suppress(ConnectionError):
+                await _write(request, response.prepare(request))
+                await _write(request, response.write_eof())
+        return response
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        if not self._is_own_host(request.headers.get("Host", "")):
+            return _problem(403, "this Host is not served here")
+        origin = request.headers.get("Origin")
+        if origin is not None and not self._is_own_host(urlsplit(origin).netloc):
+            return _problem(403, "pages of this Origin are not served here")
+        if not self._is_token(request.headers.get("Authorization", "")):
+            return _problem(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            return _problem(415, "a compressed body is not taken")
+        return None
+
+    def _is_own_host(self, host: str) -> bool:
+        """True if no web page elsewhere can have made a browser ask for this host: a page's own name leads here after
+        its address was changed, an address does not."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return bool(name) and (name in self._hosts or (self._is_open and _is_address(name)))
+
+    def _is_token(self, given: str) -> bool:
+        scheme, _, token = given.partition(" ")
+        same = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
+        return same and scheme.lower() == "bearer"
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    async def _rpc(self, request: web.Request) -> web.StreamResponse:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read()
+        except TimeoutError:
+            return _problem(408, f"the body took longer than {BODY_SECONDS:g} s", {"Connection": "close"})
+        batch = parse_calls(body)
+        call = None if batch.is_list else batch.calls[0]
+        if isinstance(call, RpcCall) and call.method == "send" and not call.is_notification and _wants_events(request):
+            return await self._stream_turn(request, call)
+        answers = await asyncio.shield(self._begin(self._answer_all(batch)))
+        if not answers:
+            return web.Response(status=204)
+        return _json(answers if batch.is_list else answers[0])
+
+    async def _answer_all(self, batch: CallBatch) -> list[dict[str, Any]]:
+        """Return the answers of the calls, which are done side by side; none for notifications."""
+        tasks = [asyncio.create_task(self._answer(call)) for call in batch.calls]
+        return [answer for answer in await asyncio.gather(*tasks) if answer is not None]
+
+    async def _answer(self, call: RpcCall | InvalidCall) -> dict[str, Any] | None:
+        if isinstance(call, InvalidCall):
+            return error_object(call.id, call.error)
+        try:
+            answer = result_object(call.id, await self._methods.call(call.method, call.params))
+        except RpcError as error:
+            answer = error_object(call.id, error)
+        except Exception as bug:  # the last seam: a caller gets an answer whatever went wrong
+            answer = error_object(call.id, RpcError(INTERNAL_ERROR, report_bug(bug).message))
+        return None if call.is_notification else answer
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Return a task that goes on when the client has left."""
+        task = asyncio.create_task(work)
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
+        return task
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    async def _stream_turn(self, request: web.Request, call: RpcCall) -> web.StreamResponse:
+        """Run a turn; the answer is its events."""
+        listener = Listener()
+        try:
+            self._methods.find_method(call.method, call.params)
+            dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher
+            dispatcher.begin_turn(str(call.params["content"]), listener)
+        except RpcError as error:
+            return _json(error_object(call.id, error))
+        return await self._stream(request, dispatcher, listener)
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        seen = request.headers.get("Last-Event-ID", "")
+        if seen and not (seen.isascii() and seen.isdigit() and len(seen) < 16):
+            return _problem(400, "Last-Event-ID is the number of an event")
+        agent = self._methods.pool.get(request.match_info["agent_id"])
+        if agent is None:
+            return _problem(404, "no such agent")
+        feed = agent.dispatcher.feed
+        listener = feed.listen(int(seen) if seen else None)
+        try:
+            return await self._stream(request, agent.dispatcher, listener)
+        finally:
+            feed.leave(listener)
+
+    async def _stream(
+        self, request: web.Request, dispatcher: AgentDispatcher, listener: Listener
+    ) -> web.StreamResponse:
+        """Write events until there are no more, the client leaves, or does not read."""
+        response = web.StreamResponse(headers={"Content-Type": EVENTS, "Cache-Control": "no-store"})
+        dispatcher.approver.attach_client()
+        try:
+            await _write(request, response.prepare(request))
+            await _write(request, response.write(b": connected\n\n"))
+            while (items := await listener.read(KEEP_ALIVE_SECONDS)) is not None:
+                data = b"".join(map(_event_text, items)) or b": keep-alive\n\n"
+                await _write(request, response.write(data))
+            if listener.is_cut_off:
+                why = "too many events were not read; Last-Event-ID resumes"
+                last = json_text({"v": 1, "type": CUT, "why": why}, escaped=False).encode()
+                await _write(request, response.write(b"data: " + last + b"\n\n"))
+            await _write(request, response.write_eof())
+        except ConnectionError:
+            pass
+        finally:
+            dispatcher.approver.detach_client()
+        return response
+
+    async def _describe(self, request: web.Request) -> web.StreamResponse:
+        return _json(openrpc_document())
+
+
+class _FullProtocol(asyncio.Protocol):
+    """A connection beyond those that there may be: it is told so and closed."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Answer at once."""
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        transport.close()
+
+
+async def _write(request: web.Request, work: Awaitable[object]) -> None:
+    """Write to a client; raise `ConnectionError` after ending the connection of one that does not read."""
+    try:
+        async with asyncio.timeout(WRITE_SECONDS):
+            await work
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the client does not read") from None
+
+
+def _event_text(item: FeedItem) -> bytes:
+    return b"id: %d\ndata: %b\n\n" % (item.seq, item.data)
+
+
+def _wants_events(request: web.Request) -> bool:
+    return EVENTS in request.headers.get("Accept", "").lower()
+
+
+def _json(value: Any) -> web.Response:
+    text = json_text(value, escaped=False, dense=True).encode("utf-8", "replace")
+    return web.Response(body=text, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _problem(status: int, why: str, headers: dict[str, str] | None = None) -> web.Response:
+    text = json_text({"error": why}, escaped=True)
+    return web.Response(status=status, text=text + "\n", content_type="application/json", headers=headers)
+
+
+def _is_address(name: str) -> bool:
+    with suppress(ValueError):
+        ipaddress.ip_address(name)
+        return True
+    return False
+
+
+def _is_wildcard(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_unspecified
+    return False

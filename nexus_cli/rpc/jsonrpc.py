@@ -1,0 +1,139 @@
+"""JSON-RPC 2.0 without a transport: text to requests, results and errors to objects.
+
+Knows no method. Ids are strings, whole numbers or null; parameters come by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+
+PARSE_ERROR, INVALID_REQUEST, NO_SUCH_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+NO_SUCH_AGENT, BUSY, REFUSED, TURN_FAILED = -32001, -32002, -32003, -32004
+MEANINGS: Mapping[int, str] = {
+    PARSE_ERROR: "Parse error",
+    INVALID_REQUEST: "Invalid request",
+    NO_SUCH_METHOD: "Method not found",
+    INVALID_PARAMS: "Invalid params",
+    INTERNAL_ERROR: "Internal error",
+    NO_SUCH_AGENT: "No such agent",
+    BUSY: "Busy",
+    REFUSED: "Refused",
+    TURN_FAILED: "The turn failed",
+}
+"""Error codes: those of the standard, then ours."""
+MOST_CALLS = 100
+"""Calls of one batch."""
+LONGEST_ID = 256
+"""Characters of an id."""
+
+
+class RpcError(Exception):
+    """An error that a caller gets: a code, one line, and data that belongs to it."""
+
+    def __init__(self, code: int, why: str = "", data: Any = None) -> None:
+        super().__init__(f"{MEANINGS[code]}: {why}" if why else MEANINGS[code])
+        self.code = code
+        self.data = data
+
+    @property
+    def message(self) -> str:
+        """Return the line."""
+        return str(self)
+
+    @classmethod
+    def of(cls, error: NexusError) -> RpcError:
+        """Return what a caller gets for an error of ours: their parameters were wrong, or it was refused."""
+        data = {"kind": error.kind, "message": error.message, "hint": error.hint}
+        code = INVALID_PARAMS if error.kind == "usage" else INTERNAL_ERROR if error.kind == "internal" else REFUSED
+        return cls(code, error.message, data)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the error object."""
+        return {"code": self.code, "message": self.message} | ({} if self.data is None else {"data": self.data})
+
+
+@dataclass(frozen=True, slots=True)
+class RpcCall:
+    """One request object."""
+
+    method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    id: str | int | None = None
+    is_notification: bool = False
+    """True if it has no id: nobody wants an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallBatch:
+    """The calls of one body; each is a request object, or the error of what is none."""
+
+    calls: tuple[RpcCall | InvalidCall, ...]
+    is_list: bool
+    """True if they came as a list, and so go the answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidCall:
+    """What stood in the place of a request object."""
+
+    error: RpcError
+    id: str | int | None = None
+
+
+def parse_calls(body: bytes) -> CallBatch:
+    """Return the calls of a body; raise `RpcError` if it is no JSON, an empty list, or too long a list."""
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+    except RecursionError:
+        raise RpcError(PARSE_ERROR, "it is nested too deeply") from None
+    except ValueError as error:
+        raise RpcError(PARSE_ERROR, one_line(str(error))[:200]) from None
+    if not isinstance(value, list):
+        return CallBatch((parse_call(value),), False)
+    if not value:
+        raise RpcError(INVALID_REQUEST, "the batch is empty")
+    if len(value) > MOST_CALLS:
+        raise RpcError(INVALID_REQUEST, f"the batch has {len(value)} calls, at most {MOST_CALLS} are allowed")
+    return CallBatch(tuple(map(parse_call, value)), True)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def parse_call(value: Any) -> RpcCall | InvalidCall:
+    """Return a request object, or why `value` is none."""
+    if not isinstance(value, dict):
+        return InvalidCall(RpcError(INVALID_REQUEST, "it is not an object"))
+    key = value.get("id")
+    if isinstance(key, bool) or not (key is None or isinstance(key, str | int)) or len(str(key)) > LONGEST_ID:
+        return InvalidCall(RpcError(INVALID_REQUEST, "id has to be a short string, a whole number or null"))
+    method, params = value.get("method"), value.get("params", {})
+    why = ""
+    if value.get("jsonrpc") != "2.0":
+        why = 'jsonrpc has to be "2.0"'
+    elif not isinstance(method, str):
+        why = "method has to be a string"
+    elif not isinstance(params, dict | list):
+        why = "params has to be an object"
+    if why:
+        return InvalidCall(RpcError(INVALID_REQUEST, why), key)
+    if isinstance(params, list) and params:
+        return InvalidCall(RpcError(INVALID_PARAMS, "parameters are given by name"), key)
+    return RpcCall(str(method), params or {}, key, "id" not in value)
+
+
+def result_object(key: str | int | None, result: Any) -> dict[str, Any]:
+    """Return the answer of a call that succeeded."""
+    return {"jsonrpc": "2.0", "id": key, "result": result}
+
+
+def error_object(key: str | int | None, error: RpcError) -> dict[str, Any]:
+    """Return the answer of a call that failed."""
+    return {"jsonrpc": "2.0", "id": key, "error": error.to_json()}

@@ -1,0 +1,82 @@
+"""The socket of a server: an address, or a file that only the person can open."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from contextlib import closing, suppress
+from pathlib import Path
+
+from nexus_cli.config.server_token import UNIX
+from nexus_cli.core.errors import NexusError
+
+BACKLOG = 128
+LONGEST_PATH = 100
+"""Bytes of the path of a socket file that every system takes."""
+
+
+def bind_address(host: str, port: int) -> socket.socket:
+    """Return a listening socket on `host`; port 0: any that is free. Raise `NexusError("config", ...)`."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(BACKLOG)
+        except BaseException:
+            made.close()
+            raise
+    except OSError as error:
+        raise _cannot_listen(f"{host} port {port}", error, "Choose another --port or --host") from error
+    return made
+
+
+def bind_file(path: Path) -> socket.socket:
+    """Return a listening socket at `path` with mode 0600; one that nobody listens to any more is replaced."""
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise NexusError("usage", f"socket {path}", "its path is too long", f"{LONGEST_PATH} bytes are the most")
+    try:
+        _remove_dead(path)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.bind(str(path))
+            os.chmod(path, 0o600)  # before `listen`: until then nobody can connect
+            made.listen(BACKLOG)
+        except BaseException:
+            made.close()
+            raise
+    except OSError as error:
+        raise _cannot_listen(f"socket {path}", error, "Choose another --socket") from error
+    return made
+
+
+def _remove_dead(path: Path) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise NexusError("usage", f"socket {path}", "there is a file of another kind", "Choose another --socket")
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            return
+    raise NexusError("config", f"socket {path}", "another process listens there", "Choose another --socket")
+
+
+def server_url(listening: socket.socket, host: str) -> str:
+    """Return the address that a client uses."""
+    if listening.family == socket.AF_UNIX:
+        return f"{UNIX}{listening.getsockname()}"
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{listening.getsockname()[1]}"
+
+
+def _cannot_listen(what: str, error: OSError, hint: str) -> NexusError:
+    return NexusError("config", f"cannot listen on {what}", error.strerror or str(error), hint)

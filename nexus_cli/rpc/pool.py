@@ -1,0 +1,238 @@
+"""`AgentPool`: agents in one process, each a session of its own over one ledger and one provider (seed A).
+
+What agents share is given once, in `SharedComponents`. Destroying an agent stops it and keeps its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus_cli.agents.workers import SessionWorkers
+from nexus_cli.config.paths import defaults_dir, places, private_dir, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.manager import ContextManager
+from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.request import Provider
+from nexus_cli.ledger import RUN, Ledger
+from nexus_cli.rpc.client_approver import ClientApprover
+from nexus_cli.rpc.dispatcher import AgentDispatcher
+from nexus_cli.session.available_models import resolve_alias, unnamed_model
+from nexus_cli.session.factory import make_provider, open_session
+from nexus_cli.session.open_session import open_ledger
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import SessionState
+from nexus_cli.tools.registry import ToolRegistry
+
+AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+MOST_AGENTS = 400
+"""Each holds a file of its lock open; a process may have 1,024."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedComponents:
+    """What all agents of a pool have in common. Everything has a default."""
+
+    config: Settings | None = None
+    """None: the person's settings, with what a trusted project around an agent's folder says."""
+    provider: Provider | None = None
+    """None: every model that litellm knows, with the person's keys."""
+    prompt_loader: PromptLoader | None = None
+    """Gives the system text of agents without one of their own; None: that of other sessions."""
+    base_log_dir: Path | None = None
+    """The folder of the pool's ledger; None: the person's ledger."""
+    model: str = ""
+    """The model of agents that name none; "": the one that `nexus ask` would take."""
+    allow: str | None = None
+    """The most that runs without asking in any agent; None: what the settings say."""
+    cwd: Path | None = None
+    """The folder of agents that name none; None: the current one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """What one agent has of its own; the defaults mean what the pool says."""
+
+    agent_id: str = ""
+    """Letters, digits, `.`, `_`, `-`, at most 64; "": one is made."""
+    system_prompt: str | None = None
+    """The whole system text."""
+    model: str = ""
+    allow: str | None = None
+    """What runs without asking: never more than the pool allows."""
+    cwd: Path | None = None
+    recipe: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent: a session, and what callers do to it."""
+
+    agent_id: str
+    session: Session
+    dispatcher: AgentDispatcher
+
+    @property
+    def context(self) -> ContextManager:
+        """The context of its main lane."""
+        return self.session.context
+
+    @property
+    def registry(self) -> ToolRegistry:
+        """Its tools."""
+        return self.session.state.dispatcher.registry
+
+
+class AgentPool:
+    """Agents by id."""
+
+    def __init__(self, shared: SharedComponents | None = None, *, provider: Provider | None = None) -> None:
+        """Open nothing yet: the ledger comes with the first agent. The pool closes `provider` in the end."""
+        self.shared = shared or SharedComponents()
+        self.notices: list[str] = []
+        """Lines for the person that came up when the ledger was opened."""
+        self._agents: dict[str, Agent | None] = {}
+        """None: it is being made."""
+        self._ledger: Ledger | None = None
+        self._provider = provider or self.shared.provider
+
+    async def create(self, agent_id: str = "", config: AgentConfig | None = None) -> Agent:
+        """Return a new agent, whose first epoch is in the ledger; raise `NexusError` if that cannot be.
+
+        `agent_id` wins over that of `config`.
+        """
+        config = config or AgentConfig()
+        name = self._free_id(agent_id or config.agent_id)
+        self._agents[name] = None
+        try:
+            agent = await self._make(name, config)
+        except BaseException:
+            del self._agents[name]
+            raise
+        self._agents[name] = agent
+        return agent
+
+    def get(self, agent_id: str) -> Agent | None:
+        """Return an agent, None if there is none of that id."""
+        return self._agents.get(agent_id)
+
+    def list(self) -> list[Agent]:
+        """Return all agents, the oldest first."""
+        return [agent for agent in self._agents.values() if agent is not None]
+
+    async def destroy(self, agent_id: str) -> bool:
+        """Stop an agent and forget it; its session stays. False if there is none."""
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            return False
+        del self._agents[agent_id]
+        await agent.dispatcher.aclose()
+        return True
+
+    async def aclose(self) -> None:
+        """Destroy all agents, then close the ledger and a provider of our own."""
+        for agent in self.list():
+            await self.destroy(agent.agent_id)
+        shut = getattr(getattr(self._provider, "inner", None), "aclose", None)
+        if self._provider is not self.shared.provider and shut is not None:
+            await shut()
+        if self._ledger is not None:
+            self._ledger.close()
+        self._ledger, self._provider = None, self.shared.provider
+
+    def prepare(self) -> None:
+        """Load what the first request needs (seconds of CPU); safe to call from a thread."""
+        prepare = getattr(getattr(self._provider, "inner", None), "prepare", None)
+        if prepare is not None:
+            prepare()
+
+    async def finish_steps(self, seconds: float) -> None:
+        """Let running turns finish their step and no other begin; stop them after so many seconds."""
+        await asyncio.gather(*(agent.dispatcher.finish_step(seconds) for agent in self.list()))
+
+    def _free_id(self, wanted: str) -> str:
+        if not wanted:
+            return next(name for name in iter(lambda: f"agent-{secrets.token_hex(4)}", "") if name not in self._agents)
+        if not AGENT_ID.fullmatch(wanted):
+            why = "it takes letters, digits, '.', '_' and '-', at most 64, and begins with a letter or a digit"
+            raise NexusError("usage", f"agent id {wanted[:80]!r}", why, "Choose another one")
+        if wanted in self._agents:
+            raise NexusError("usage", f"agent {wanted}", "there is one of this id", "Choose another id, or destroy it")
+        if len(self._agents) >= MOST_AGENTS:
+            raise NexusError("limit", "no further agent", f"there are {MOST_AGENTS}", "Destroy one")
+        return wanted
+
+    async def _make(self, name: str, config: AgentConfig) -> Agent:
+        folder = Path(os.path.realpath(config.cwd or self.shared.cwd or Path.cwd()))
+        if not os.path.isdir(folder):
+            raise NexusError("usage", f"folder {folder}", "there is no such folder", "Name one that exists")
+        settings = self.shared.config or _settings_in(folder)
+        prompt, lines = config.system_prompt, tuple[str, ...]()
+        if prompt is None and self.shared.prompt_loader is not None:
+            loaded: LoadedPrompt = self.shared.prompt_loader.load(is_repl=False)
+            prompt, lines = loaded.content, loaded.notices
+        provider = self._shared_provider(settings)
+        options = Options(
+            folder, self._model(config, settings), effort=settings.effort, recipe=config.recipe, front=RUN,
+            allow=self._level(config, settings), allow_from="server", interactive=True, system_prompt=prompt,
+        )  # fmt: skip
+        approver = ClientApprover()
+        session = open_session(
+            options, settings, approver=approver, provider=provider, ledger=self._shared_ledger(options),
+            workers=SessionWorkers,
+        )  # fmt: skip
+        dispatcher = AgentDispatcher(session, session.context, approver=approver)
+        try:
+            begun = [event async for event in session.act(_do_nothing)]
+        except BaseException:
+            await session.aclose()
+            raise
+        for event in (*map(Notice, (*lines, *session.take_notices())), *begun):
+            dispatcher.publish(event)
+        return Agent(name, session, dispatcher)
+
+    def _model(self, config: AgentConfig, settings: Settings) -> str:
+        named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
+        made = resolve_alias(named, settings) if named else unnamed_model(os.environ, settings)
+        return made or ("model" if self.shared.provider is not None else "")
+
+    def _level(self, config: AgentConfig, settings: Settings) -> str | None:
+        """Return the level of an agent: what it asks for, and never more than the pool allows, else the settings and a
+        trusted project. None if neither the agent nor the pool names one: the settings apply."""
+        if config.allow is not None and config.allow not in LEVELS:
+            raise NexusError("usage", f"level {config.allow[:80]!r}", f"it is one of {', '.join(LEVELS)}")
+        if config.allow is None and self.shared.allow is None:
+            return None
+        own = Limits(allow=settings.allow or "read") & Limits(allow=settings.project.allow)
+        ceiling = own if self.shared.allow is None else Limits(allow=self.shared.allow)
+        return (ceiling & Limits(allow=config.allow)).allow
+
+    def _shared_ledger(self, options: Options) -> Ledger:
+        if self._ledger is None:
+            if self.shared.base_log_dir is None:
+                self._ledger = open_ledger(options, self.notices)
+            else:
+                self._ledger = Ledger.open(private_dir(Path(self.shared.base_log_dir).absolute()) / "ledger.db")
+                self.notices.extend(self._ledger.notices)
+        return self._ledger
+
+    def _shared_provider(self, settings: Settings) -> Provider:
+        self._provider = self._provider or make_provider(settings)
+        return self._provider
+
+
+async def _do_nothing(state: SessionState) -> None:
+    """Begin the main lane, as every act of a session does, so that the context holds what a request begins with."""
+
+
+def _settings_in(folder: Path) -> Settings:
+    return load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings

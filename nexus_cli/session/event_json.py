@@ -1,0 +1,130 @@
+"""The JSON of events and results (interface.md sections 6 and 7), for `--stream-json` and the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import PurePath
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from nexus_cli.core.approval import Allow, Defer, Deny
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import AgentEvent, ContextDrop, Event, ToolQueue
+from nexus_cli.core.message import ToolResult
+from nexus_cli.session.drop_list import drop_value
+
+_ANSWERS = {Allow: "allow", Deny: "deny", Defer: "defer"}
+
+
+def to_json_value(value: Any) -> Any:
+    """Return `value` as JSON values: records become objects. A result's whole output is left out, it may be 64 MiB."""
+    if is_dataclass(value) and not isinstance(value, type):
+        made = {f.name: to_json_value(getattr(value, f.name)) for f in fields(value)}
+        if isinstance(value, ToolResult):
+            del made["full"]
+        if type(value) in _ANSWERS:
+            made = {"answer": _ANSWERS[type(value)], **made}
+        return made
+    if isinstance(value, Mapping):
+        return {str(key): to_json_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json_value(item) for item in value]
+    return str(value) if isinstance(value, PurePath | datetime) else value
+
+
+_KINDS: Mapping[str, type] = {one.kind: one for one in get_args(Event)}
+_BY_ANSWER: Mapping[str, type] = {name: answer for answer, name in _ANSWERS.items()}
+
+
+def read_event(line: Mapping[str, Any]) -> Event | None:
+    """Return the event of an object that `event_value` and `EventNumbers` made; None for a type that is not known.
+
+    Raises `KeyError`, `TypeError` or `ValueError` where fields are missing or of another kind.
+    """
+    found = _KINDS.get(str(line["type"]))
+    if found is None or found is AgentEvent:
+        return None
+    event: Event = _read_value(found, line)
+    if "agent" in line and "lane" in line:
+        return AgentEvent(str(line["agent"]), str(line["lane"]), event)
+    return event
+
+
+def _read_value(kind: Any, value: Any) -> Any:
+    """Return the value of type `kind` that `to_json_value` made `value` of."""
+    parts = [part for part in get_args(kind) if part is not type(None)]
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
+        hints = _field_types(kind)
+        made = {f.name: _read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value}
+        return kind(**made)
+    if isinstance(kind, UnionType):
+        if value is None or not parts:
+            return value
+        answer = isinstance(value, Mapping) and set(parts) == set(_ANSWERS)
+        return _read_value(_BY_ANSWER[value["answer"]] if answer else parts[0], value)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        each = parts[:1] * len(value) if Ellipsis in parts else parts
+        return tuple(_read_value(*pair) for pair in zip(each, value, strict=True))
+    return value
+
+
+@cache
+def _field_types(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def failure_result(error: NexusError) -> dict[str, Any]:
+    """Return the result object of a run that ended before there was a session."""
+    return {
+        "type": "result",
+        "version": 1,
+        "ok": False,
+        "exit": error.exit_status,
+        "text": "",
+        "data": None,
+        "finish": "",
+        "session": None,
+        "model": None,
+        "steps": 0,
+        "seconds": 0.0,
+        "usage": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0, "cost_usd": 0.0},
+        "context": None,
+        "drops": [],
+        "denied": [],
+        "files_changed": [],
+        "error": {"kind": error.kind, "message": error.message, "hint": error.hint},
+    }
+
+
+def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
+    """Return type and fields of `event`; None if interface.md section 7 has no such type."""
+    mark = {}
+    if isinstance(event, AgentEvent):
+        mark, event = {"agent": event.agent, "lane": event.lane}, event.event
+    if isinstance(event, ToolQueue):
+        return None
+    same = drop_value(event.drop) if isinstance(event, ContextDrop) else {}
+    return event.kind, {**mark, **same, **to_json_value(event)}
+
+
+@dataclass
+class EventNumbers:
+    """Numbers the objects of one stream, from 0 without gaps."""
+
+    clock: Callable[[], datetime] = local_now
+    next: int = 0
+
+    def event_line(self, event: Event) -> dict[str, Any] | None:
+        """Return the object of `event`; None if it has none."""
+        found = event_value(event)
+        return None if found is None else self.line(*found)
+
+    def line(self, kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the next object of the stream, of type `kind` with the fields of `value`."""
+        head = {"v": 1, "seq": self.next, "at": format_utc(self.clock()), "type": kind}
+        self.next += 1
+        return {**head, **{key: to_json_value(item) for key, item in value.items() if key not in head}}

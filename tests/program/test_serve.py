@@ -1,0 +1,166 @@
+"""`nexus serve` as programs use it: its one line, the token, the ends, and the session with curl of the README."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import Stage, calls, end, stage, until
+
+from nexus_cli.client import CallError, Client
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (ROOT / "README.md", ROOT / "nexus_cli" / "rpc" / "README.md")
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("serve")) as made:
+        yield made
+
+
+@contextmanager
+def serving(place: Stage, *arguments: str, **more: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A running `nexus serve --json`, and what it printed."""
+    child = place.begin("serve", "--json", *arguments, **more)
+    try:
+        assert child.stdout is not None
+        yield child, json.loads(child.stdout.readline())
+    finally:
+        end(child)
+
+
+def left(child: Any) -> tuple[int, str, str]:
+    """The status of an ended child, and the rest of its streams."""
+    stdout, stderr = child.communicate(timeout=SECONDS)
+    return child.returncode, stdout.decode(), stderr.decode()
+
+
+def token_of(printed: dict[str, Any]) -> str:
+    return Path(printed["token_file"]).read_text().strip()
+
+
+def test_it_serves_until_it_is_told_to_stop(place: Stage) -> None:
+    place.script(None)
+    with serving(place) as (child, printed):
+        file = Path(printed["token_file"])
+        assert printed["pid"] == child.pid and printed["url"].startswith("http://127.0.0.1:")
+        assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+        assert file.is_relative_to(place.nexus_home / "data")
+
+        async def talk() -> str:
+            async with Client(printed["url"], token_of(printed)) as client:
+                made = await client.create_agent("w")
+                result = await client.send("w", "hi")
+                assert result["ok"] and result["session"] == made["session"]
+                events = [event async for event in client.stream("w", "again")]
+                assert events[-1]["type"] == "result" and events[-1]["ok"]
+                await client.shutdown()
+                return str(made["session"])
+
+        session = asyncio.run(talk())
+        assert left(child) == (0, "", "")
+        assert not file.exists()
+    assert "hi" in place.run("sessions", "show", session).text
+
+
+def test_a_socket_file_is_for_the_person_alone_and_goes_with_the_server(place: Stage) -> None:
+    with serving(place, "--socket", "n.sock") as (child, printed):
+        path = place.folder / "n.sock"
+        assert printed["url"] == f"unix:{path}" and path.stat().st_mode & 0o777 == 0o600
+
+        async def talk() -> None:
+            async with Client(printed["url"], token_of(printed)) as client:
+                assert await client.list_agents() == []
+
+        asyncio.run(talk())
+        again = place.run("serve", "--socket", "n.sock")
+        assert again.status == 2 and "another process listens" in again.told[-1]
+        child.send_signal(signal.SIGTERM)
+        assert left(child)[0] == 143
+        assert not path.exists()
+
+
+def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
+    with serving(place) as (child, printed):
+        old, port = token_of(printed), printed["url"].rpartition(":")[2]
+        child.send_signal(signal.SIGINT)
+        assert left(child)[0] == 130
+    with serving(place, "--port", port) as (child, printed):
+        assert token_of(printed) != old
+
+        async def talk() -> None:
+            async with Client(printed["url"], old) as client:
+                with pytest.raises(CallError) as failed:
+                    await client.list_agents()
+                assert failed.value.code == 401
+
+        asyncio.run(talk())
+        again = place.run("serve", "--port", port)
+        assert again.status == 2 and f"port {port}" in again.told[-1] and again.stdout == b""
+        assert Path(printed["token_file"]).exists(), "the second one took nothing away from the first"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--port", "70000"), ("--port", "x"), ("--socket", ""), ("--socket", "s", "--port", "1"), ("--allow", "plan")],
+)
+def test_wrong_options_are_one_line(place: Stage, arguments: tuple[str, ...]) -> None:
+    done = place.run("serve", *arguments)
+    assert done.status == 2 and len(done.told) == 1 and done.stdout == b""
+
+
+def test_sigterm_lets_the_step_finish_and_names_what_resumes_the_turn(place: Stage) -> None:
+    file = place.folder / "begun"
+    slow = {"command": "echo > begun; sleep 1; echo finished"}
+    place.script({"rules": [{"when": {"contains": "go"}, "then": calls(("bash", slow))}]})
+    with serving(place, "--allow", "all") as (child, printed):
+
+        async def talk() -> tuple[str, CallError]:
+            async with Client(printed["url"], token_of(printed)) as client:
+                session = (await client.create_agent("w"))["session"]
+                turn = asyncio.create_task(client.send("w", "go"))
+                await asyncio.to_thread(until, file.exists)
+                child.send_signal(signal.SIGTERM)
+                with pytest.raises(CallError) as failed:
+                    await turn
+                return session, failed.value
+
+        session, failed = asyncio.run(talk())
+        assert failed.code == -32004 and failed.data["kind"] == "aborted"
+        status, _, stderr = left(child)
+    assert status == 143 and stderr.rstrip().endswith(f"nexus ask -r {session}")
+    place.script({"default": "all done"})
+    resumed = place.ask("-r", session)
+    assert resumed.status == 0 and resumed.text == "all done\n"
+    sent = place.server.requests[-1].body["messages"]
+    assert any(message["role"] == "tool" and "finished" in str(message["content"]) for message in sent)
+
+
+def test_the_session_with_curl_is_as_it_is_written(place: Stage) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    pages = [page.read_text(encoding="utf-8") for page in PAGES]
+    blocks = [block for page in pages for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
+    sessions = [block for block in blocks if "nexus serve" in block and "curl" in block]
+    assert sessions
+    for block in sessions:
+        place.script({"default": "hello from the model"})
+        (place.folder / "server.json").unlink(missing_ok=True)
+        done = place.shell(f"{block}wait\n")
+        assert done.status == 0, done
+        lines = [line for line in done.text.splitlines() if line.startswith("{")]
+        first, second, last = (json.loads(line) for line in lines)
+        assert first["result"]["agent_id"] == "w" and second["result"]["text"] == "hello from the model"
+        assert last == {"jsonrpc": "2.0", "id": 4, "result": {"ok": True}}
+        events = [json.loads(line[6:]) for line in done.text.splitlines() if line.startswith("data: ")]
+        assert events[0]["type"] == "session.start" and events[-1]["type"] == "result" and events[-1]["ok"]

@@ -1,0 +1,371 @@
+"""Turns over the socket: results, events, queue, steering, stop, questions, reports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from rpc.serving import MODEL, TOKEN, Answering, Reply, Served, serving, until, words
+
+from nexus_cli.client import CallError, Client
+from nexus_cli.core.request import Request
+from nexus_cli.rpc import client_approver, dispatcher, event_feed
+from nexus_cli.rpc.client_approver import NOBODY
+
+
+def shell_then_done(request: Request) -> Reply:
+    """Runs a command that asks at the level `read`, then tells its result."""
+    newest = request.messages[-1]
+    return str(newest["content"]) if newest["role"] == "tool" else [("bash", {"command": "touch made; echo ran"})]
+
+
+async def collect(events: Any, into: list[dict[str, Any]]) -> None:
+    """Read a stream to its end."""
+    async for event in events:
+        into.append(event)
+
+
+async def test_send_answers_with_the_result_object(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        made = await served.client.create_agent("a")
+        result = await served.client.send("a", "hello")
+        assert (result["type"], result["version"], result["ok"], result["exit"]) == ("result", 1, True, 0)
+        assert result["text"] == "echo hello" and result["session"] == made["session"] and result["model"] == MODEL
+        (listed,) = await served.client.list_agents()
+        assert listed == made | {"state": "idle", "model": MODEL, "used": result["context"]["used"]}
+
+
+async def test_a_failed_turn_is_an_error_with_its_kind(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        with pytest.raises(CallError) as failed:
+            await served.client.send("a", "")
+        assert failed.value.code == -32004
+        assert failed.value.data.keys() == {"kind", "message", "hint"} and failed.value.data["kind"] == "usage"
+
+
+async def test_a_streamed_turn_is_its_events_numbered_from_0_and_ends_with_the_result(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        for _ in range(2):
+            events = [event async for event in served.client.stream("a", "hello")]
+            assert [event["seq"] for event in events] == list(range(len(events)))
+            kinds = [event["type"] for event in events]
+            assert kinds[:2] == ["session.start", "turn.start"] and kinds[-2:] == ["turn.end", "result"]
+            assert {"step.start", "text.delta", "step.end"} <= set(kinds) and all(event["v"] == 1 for event in events)
+            assert events[-1]["text"] == "echo hello" and events[-1]["ok"]
+
+
+async def test_the_events_of_an_agent_are_numbered_over_its_turns_and_resumed_by_number(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        live: list[dict[str, Any]] = []
+        reading = asyncio.create_task(collect(served.client.events("a"), live))
+        await until(lambda: _listeners(served, "a"))
+        await served.client.send("a", "one")
+        await served.client.send("a", "two")
+        await until(lambda: [event["type"] for event in live].count("result") == 2)
+        numbers = [event["seq"] for event in live]
+        assert numbers == list(range(numbers[0], numbers[0] + len(live)))
+        again: list[dict[str, Any]] = []
+        resumed = asyncio.create_task(collect(served.client.events("a", numbers[3]), again))
+        await until(lambda: len(again) == len(live) - 4)
+        assert again == live[4:]
+        await served.client.destroy_agent("a")
+        await asyncio.gather(reading, resumed)
+
+
+def _listeners(served: Served, agent_id: str) -> int:
+    agent = served.pool.get(agent_id)
+    assert agent is not None
+    return len(agent.dispatcher.feed._listeners)
+
+
+async def test_events_that_are_not_kept_any_more_are_told_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_feed, "MOST_EVENTS", 10)
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a")
+        for number in range(4):
+            await served.client.send("a", str(number))
+        agent = served.pool.get("a")
+        assert agent is not None
+        newest = agent.dispatcher.feed.next - 1
+        for after, kept in ((0, 10), (newest + 100, 0)):
+            found: list[dict[str, Any]] = []
+            reading = asyncio.create_task(collect(served.client.events("a", after), found))
+            await until(partial(_is_long, found, kept + 1))
+            gap = found[0]
+            assert (gap["type"], gap["first"], gap["last"]) == ("gap", 1 if kept else 0, newest - kept)
+            assert gap["seq"] == gap["last"]
+            assert [event["seq"] for event in found[1:]] == list(range(newest - kept + 1, newest + 1))
+            reading.cancel()
+
+
+def _is_long(events: list[dict[str, Any]], most: int) -> bool:
+    return len(events) >= most
+
+
+async def test_a_second_message_waits_its_turn_and_says_so(tmp_path: Path) -> None:
+    gates = {"first": asyncio.Event()}
+    provider = Answering(gates=gates)
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        first = asyncio.create_task(served.client.send("a", "first"))
+        await until(lambda: provider.asked)
+        events: list[dict[str, Any]] = []
+        second = asyncio.create_task(collect(served.client.stream("a", "second"), events))
+        await until(lambda: events)
+        assert events[0]["type"] == "notice" and "queued behind 1" in events[0]["text"]
+        assert (await served.client.list_agents())[0]["state"] == "running" and provider.asked == ["first"]
+        gates["first"].set()
+        assert (await first)["text"] == "wait echo first"
+        await second
+        assert events[-1]["text"] == "echo second"
+
+
+async def test_too_many_waiting_messages_are_refused_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "MOST_WAITING", 2)
+    gates = {"0": asyncio.Event()}
+    provider = Answering(gates=gates)
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        turns = []
+        for number in range(3):
+            turns.append(asyncio.create_task(served.client.send("a", str(number))))
+            await until(lambda: len(_works(served)) == len(turns))
+        with pytest.raises(CallError) as failed:
+            await served.client.send("a", "3")
+        assert failed.value.code == -32002
+        with pytest.raises(CallError) as failed:
+            await served.client.compact("a")
+        assert failed.value.code == -32002
+        gates["0"].set()
+        assert [(await turn)["text"] for turn in turns] == ["wait echo 0", "echo 1", "echo 2"]
+
+
+def _works(served: Served) -> Any:
+    agent = served.pool.get("a")
+    assert agent is not None
+    return agent.dispatcher._works
+
+
+async def test_steering_reaches_the_running_turn_and_needs_one(tmp_path: Path) -> None:
+    gates = {"go": asyncio.Event()}
+    provider = Answering(gates=gates)
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        with pytest.raises(CallError) as failed:
+            await served.client.steer("a", "left")
+        assert failed.value.code == -32003
+        turn = asyncio.create_task(served.client.send("a", "go"))
+        await until(lambda: provider.asked)
+        await served.client.steer("a", "left")
+        gates["go"].set()
+        assert (await turn)["text"] == "echo left" and provider.asked == ["go", "left"]
+
+
+async def test_cancel_stops_the_turn_and_the_next_one_comes(tmp_path: Path) -> None:
+    provider = Answering(gates={"long": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        await served.client.cancel("a")
+        turn = asyncio.create_task(served.client.send("a", "long"))
+        await until(lambda: provider.asked)
+        after = asyncio.create_task(served.client.send("a", "short"))
+        await until(lambda: len(_works(served)) == 2)
+        await served.client.cancel("a")
+        with pytest.raises(CallError) as failed:
+            await turn
+        assert failed.value.code == -32004 and failed.value.data["kind"] == "aborted"
+        assert (await after)["text"] == "echo short"
+
+
+@pytest.mark.parametrize(
+    ("answer", "given", "said"),
+    [("once", None, "ran"), ("session", None, "ran"), ("no", "not now", "not now"), ("no", None, "Declined")],
+)
+async def test_a_client_that_listens_answers_questions(
+    tmp_path: Path, answer: str, given: str | None, said: str
+) -> None:
+    async with serving(tmp_path, Answering(shell_then_done)) as served:
+        await served.client.create_agent("a")
+        result: dict[str, Any] = {}
+        async for event in served.client.stream("a", "run it"):
+            if event["type"] == "approval.ask":
+                assert (await served.client.list_agents())[0]["state"] == "asking"
+                with pytest.raises(CallError) as failed:
+                    await served.client.approve("a", "c99", answer)
+                assert failed.value.code == -32003
+                await served.client.approve("a", event["question"]["call"]["id"], answer, given)
+                with pytest.raises(CallError):
+                    await served.client.approve("a", event["question"]["call"]["id"], answer, given)
+            result = event
+        assert said in result["text"]
+        assert (tmp_path / "made").exists() is (answer != "no")
+        assert (await served.client.list_agents())[0]["state"] == "idle"
+
+
+async def test_words_belong_to_a_no(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(shell_then_done)) as served:
+        await served.client.create_agent("a")
+        async for event in served.client.stream("a", "run it"):
+            if event["type"] == "approval.ask":
+                key = event["question"]["call"]["id"]
+                with pytest.raises(CallError) as failed:
+                    await served.client.approve("a", key, "once", "carefully")
+                assert failed.value.code == -32602
+                await served.client.approve("a", key, "no")
+
+
+async def test_without_a_listener_a_question_is_refused_at_once_with_the_reason(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(shell_then_done)) as served:
+        await served.client.create_agent("a")
+        result = await served.client.send("a", "run it")
+        assert NOBODY in result["text"] and not (tmp_path / "made").exists()
+        assert [row["tool"] for row in result["denied"]] == ["bash"]
+
+
+async def test_a_question_whose_last_listener_leaves_is_refused_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_approver, "GRACE_SECONDS", 0.2)
+    async with serving(tmp_path, Answering(shell_then_done)) as served:
+        await served.client.create_agent("a")
+        events = served.client.stream("a", "run it")
+        async for event in events:
+            if event["type"] == "approval.ask":
+                break
+        await events.aclose()  # type: ignore[attr-defined]
+        await until(lambda: not _works(served))
+        assert NOBODY in (await served.client.get_messages("a"))["messages"][-1]["content"]
+
+
+async def test_who_comes_back_in_time_can_still_answer(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(shell_then_done)) as served:
+        await served.client.create_agent("a")
+        events = served.client.stream("a", "run it")
+        async for event in events:
+            if event["type"] == "approval.ask":
+                break
+        await events.aclose()  # type: ignore[attr-defined]
+        await until(lambda: not _attached(served))
+        async for event in served.client.events("a", 0):
+            if event["type"] == "approval.ask":
+                await served.client.approve("a", event["question"]["call"]["id"], "once")
+            if event["type"] == "result":
+                assert "ran" in event["text"]
+                break
+
+
+def _attached(served: Served) -> int:
+    agent = served.pool.get("a")
+    assert agent is not None
+    return agent.dispatcher.approver._listeners
+
+
+async def test_tokens_context_and_messages_are_those_of_the_session(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        made = await served.client.create_agent("a", system_prompt="Be brief.")
+        before = await served.client.get_tokens("a")
+        assert before["messages"] == 0 and before["system"] > 0
+        assert (await served.client.get_context("a"))["pending"] is True
+        for number in range(3):
+            await served.client.send("a", f"say {number}")
+        tokens = await served.client.get_tokens("a")
+        assert tokens["total"] == tokens["system"] + tokens["tools"] + tokens["messages"] > before["total"]
+        context = await served.client.get_context("a")
+        assert context["session"] == made["session"] and [one["id"] for one in context["sections"]] == ["system_prompt"]
+        found = await served.client.get_messages("a", 1, 2)
+        assert found["total"] == 6
+        assert [(one["role"], one["content"]) for one in found["messages"]] == [
+            ("assistant", "echo say 0"), ("user", "say 1")
+        ]  # fmt: skip
+        assert (await served.client.get_messages("a", 6))["messages"] == []
+        assert len((await served.client.get_messages("a"))["messages"]) == 6
+
+
+async def test_compact_says_how_it_went_and_old_messages_can_still_be_read(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        return "## Goal\nx\n## State\ny\n" if "summar" in words(request).lower() else "long " * 400
+
+    async with serving(tmp_path, Answering(script)) as served:
+        await served.client.create_agent("a")
+        done = await served.client.compact("a")
+        assert done["before"] == done["after"] and done["why"]
+        for number in range(8):
+            await served.client.send("a", f"tell {number} " + "words " * 300)
+        done = await served.client.compact("a", "keep the numbers")
+        assert set(done) == {"before", "after", "why"} and done["after"] <= done["before"]
+        assert (await served.client.get_messages("a"))["total"] == 16
+
+
+async def test_a_model_folder_and_recipe_can_be_an_agents_own(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    async with serving(tmp_path) as served:
+        await served.client.create_agent("a", model="openai/other", cwd="inner", recipe="chat", allow="edit")
+        agent = served.pool.get("a")
+        assert agent is not None
+        assert (agent.session.model, agent.session.folder) == ("openai/other", inner)
+        assert agent.session.state.recipe.name == "chat" and agent.session.state.limits.allow == "read"
+
+
+async def test_everything_works_over_a_socket_file_that_only_the_person_can_open(tmp_path: Path) -> None:
+    file = tmp_path / "s"
+    async with serving(tmp_path, file=file) as served:
+        assert served.url == f"unix:{file}" and file.stat().st_mode & 0o777 == 0o600
+        await served.client.create_agent("a")
+        assert (await served.client.send("a", "hi"))["text"] == "echo hi"
+        assert [event async for event in served.client.stream("a", "hi")][-1]["type"] == "result"
+        async with Client(served.url, "wrong") as other:
+            with pytest.raises(CallError) as failed:
+                await other.list_agents()
+            assert failed.value.code == 401
+
+
+async def test_fifty_turns_at_once_none_is_lost_and_each_session_keeps_its_order(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        for agent in range(25):
+            await served.client.create_agent(f"a{agent}", system_prompt="x")
+        turns: list[asyncio.Task[dict[str, Any]]] = []
+        for turn in range(2):
+            for agent in range(25):
+                turns.append(asyncio.create_task(served.client.send(f"a{agent}", f"{agent}-{turn}")))
+            await asyncio.sleep(0.05)
+        results = await asyncio.gather(*turns)
+        assert [one["text"] for one in results] == [f"echo {agent}-{turn}" for turn in range(2) for agent in range(25)]
+        for agent in range(25):
+            found = (await served.client.get_messages(f"a{agent}"))["messages"]
+            said = [one["content"] for one in found if one["role"] == "user"]
+            assert said == [f"{agent}-0", f"{agent}-1"]
+
+
+async def test_a_client_that_vanishes_stops_nothing(tmp_path: Path) -> None:
+    gates = {"go": asyncio.Event()}
+    provider = Answering(gates=gates)
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        for ask in ("stream", "call"):
+            provider.asked.clear()
+            gates["go"].clear()
+            async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+                body = {"jsonrpc": "2.0", "id": 1, "method": "send", "params": {"agent_id": "a", "content": "go"}}
+                headers = {"Accept": "text/event-stream"} if ask == "stream" else {}
+                call = asyncio.create_task(
+                    http.post(f"{served.url}/rpc", data=json.dumps(body), headers=headers).__aenter__()
+                )
+                await until(lambda: provider.asked)
+                call.cancel()
+            await asyncio.sleep(0.05)
+            gates["go"].set()
+            await until(lambda: not _works(served))
+        found = (await served.client.get_messages("a"))["messages"]
+        assert [one["content"] for one in found if one["role"] == "assistant"] == ["wait echo go"] * 2
+        assert _listeners(served, "a") == 0 and _attached(served) == 0
