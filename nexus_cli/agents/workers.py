@@ -165,6 +165,8 @@ class SessionWorkers:
     def _launch(self, worker: Worker, words: str | None, spending: Spending) -> None:
         """Let a worker do its task, or (`words`) go on."""
         worker.state = WAITING
+        if worker.in_background:  # its call has its result at once
+            self._forward(worker, WorkerState(worker.to_json()))
         worker.running = asyncio.create_task(self._run(worker, words, spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
@@ -265,7 +267,7 @@ class SessionWorkers:
         worker.untold = True
         self._reports.put_nowait(worker)
         state = self.session.state
-        if state.options is not None and state.options.has_more_turns:
+        if state.has_more_turns:
             state.lane_state.notices.append(f"worker {worker.id} {worker.state}: `agents` reads its report")
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:

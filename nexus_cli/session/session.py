@@ -435,7 +435,7 @@ class Session:
             await deliver_steering(lane_state)
         except NexusError as problem:
             error = error or problem
-        if error is not None and self.workers is not None and not self._goes_on():
+        if error is not None and self.workers is not None and not self.state.has_more_turns:
             await self.workers.aclose()  # before the sum is taken
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
@@ -450,11 +450,8 @@ class Session:
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
-        """Wait for a worker in the background if the session ends with its turn; "" without one."""
-        return "" if self.workers is None or self._goes_on() else await self.workers.next_report()
-
-    def _goes_on(self) -> bool:
-        return self.state.options is not None and self.state.options.has_more_turns
+        """Wait for a worker in the background where the session ends with its turn; "" without one."""
+        return "" if self.workers is None or self.state.has_more_turns else await self.workers.next_report()
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

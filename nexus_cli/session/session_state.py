@@ -64,6 +64,11 @@ class SessionState:
         on_disk = self.ledger is not None and self.ledger.path is not None
         return on_disk and self.record is not None and self.record.is_saving
 
+    @property
+    def has_more_turns(self) -> bool:
+        """True if a person goes on with the session: a turn need not wait for workers in the background."""
+        return self.options is not None and self.options.interactive and not self.options.one_turn
+
     def costs(self) -> tuple[float | None, float]:
         """Return the dollars of all requests of the session so far (None if a price is unknown), and the known part."""
         if self.ledger is None:
