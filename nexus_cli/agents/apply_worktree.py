@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from nexus_cli.agents.git_commands import GitError, failure
+from nexus_cli.agents.inspect_worktree import open_store, save_state
 from nexus_cli.agents.make_worktree import find_git
 from nexus_cli.agents.snapshot_store import (
     EXECUTABLE,
@@ -32,7 +33,7 @@ from nexus_cli.agents.snapshot_store import (
     SnapshotStore,
     hash_blob,
 )
-from nexus_cli.agents.worktrees import open_store, require_folder, save_state
+from nexus_cli.agents.worktrees import require_folder
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError, write_failure_hint
@@ -137,7 +138,7 @@ def _apply(record: WorktreeRecord) -> ApplyResult:
         planner = _Planner(record, blobs, Path(folder))
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
         # What goes makes room for what comes: a file may become a folder, and the other way round.
-        steps.sort(key=lambda step: step.result.mode != MISSING)
+        steps.sort(key=lambda step: (step.result.mode != MISSING, step.seen.mode in (FOLDER, BLOCKED)))
         try:
             for step in steps:
                 if _take_step(planner, step, blobs, result):

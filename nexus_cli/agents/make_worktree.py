@@ -25,6 +25,8 @@ from nexus_cli.tools.listing import find_program
 SUBMODULE = b"160000"
 START_REF = "refs/worktree/nexus-start"
 """Keeps the first commit from being cleaned up; seen in the worktree alone."""
+STAGED = "staged"
+"""The file of a record folder with the entries of the index as they were carried over."""
 _OPEN_WORK = {
     "MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase", "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
@@ -51,7 +53,9 @@ class ProjectFiles:
     """The files of a work tree that are not ignored."""
 
     staged: tuple[bytes, ...]
-    """The entries of the index as git lists them, without submodules' contents."""
+    """The entries of the index as git lists them, submodules included."""
+    sparse: tuple[bytes, ...]
+    """Tracked files that are left out of the work tree on purpose."""
     tracked: tuple[bytes, ...]
     others: tuple[bytes, ...]
     """Neither tracked nor ignored."""
@@ -104,14 +108,16 @@ def _head(git: Git) -> tuple[str, int]:
 
 def list_files(git: Git) -> ProjectFiles:
     """Return the files of the work tree that `git` is in. Raises `GitError`."""
-    staged = git.run("ls-files", "-s", "-z").split(b"\0")[:-1]
-    entries = [(entry, *entry.partition(b"\t")[::2]) for entry in staged]
+    tagged = git.run("ls-files", "-s", "-t", "-z").split(b"\0")[:-1]
+    staged = [entry[2:] for entry in tagged]
+    entries = [entry.partition(b"\t")[::2] for entry in staged]
     others = git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
     return ProjectFiles(
         tuple(staged),
-        tuple(dict.fromkeys(path for _, head, path in entries if not head.startswith(SUBMODULE))),
+        tuple(entry.partition(b"\t")[2] for entry in tagged if entry.startswith(b"S ")),
+        tuple(dict.fromkeys(path for head, path in entries if not head.startswith(SUBMODULE))),
         tuple(path for path in others if not path.endswith(b"/")),
-        tuple(path for _, head, path in entries if head.startswith(SUBMODULE)),
+        tuple(path for head, path in entries if head.startswith(SUBMODULE)),
         tuple(path.rstrip(b"/") for path in others if path.endswith(b"/")),
     )
 
@@ -130,7 +136,13 @@ def fill_worktree(record: WorktreeRecord, source: SourceProject) -> tuple[Worktr
         if (source.root / path).is_dir():
             (record.folder / path).mkdir(parents=True, exist_ok=True)
     git = Git(source.git.program, record.folder)
-    git.run("update-index", "-z", "--index-info", stdin=b"".join(entry + b"\0" for entry in files.staged))
+    staged = b"".join(entry + b"\0" for entry in files.staged)
+    (record.home / STAGED).write_bytes(staged)
+    git.run("update-index", "-z", "--index-info", stdin=staged)
+    if files.sparse:
+        git.run(
+            "update-index", "--skip-worktree", "-z", "--stdin", stdin=b"".join(path + b"\0" for path in files.sparse)
+        )
     # Ends with an error where a file differs from the index.
     git.try_run(*git.without_filters(), "update-index", "-q", "--refresh")
     git.run("update-ref", START_REF, record.start)

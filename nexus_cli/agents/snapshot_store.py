@@ -103,7 +103,7 @@ class SnapshotStore:
 
     def hold(self, tree: str, start: str) -> None:
         """Pack here what `tree` has beyond the commit `start`, which the repository keeps."""
-        stdin = f"{tree}\n^{start}\n".encode()
+        stdin = f"{tree}\n^{start}^{{tree}}\n".encode()
         self._git.try_run("pack-objects", "--revs", "-q", str(self._folder / "objects/pack/pack"), stdin=stdin)
 
     def list_others(self) -> list[bytes]:

@@ -62,6 +62,12 @@ class Worker:
     """While it runs."""
     running: asyncio.Task[None] | None = None
     in_background: bool = False
+    in_turn: bool = False
+    """True once its session runs a turn, until it is closed."""
+    untold: bool = False
+    """True if it has ended in the background and its report was not read."""
+    spawner: str = ""
+    """The session that it works for, where a fork of that one lists it; "" for the session's own."""
     _began: float = 0.0
     _before: Usage = field(default_factory=Usage)
 

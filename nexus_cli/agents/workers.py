@@ -22,6 +22,7 @@ from nexus_cli.agents.worker import (
     FINISHED,
     STOPPED,
     UNKNOWN,
+    WAITING,
     Worker,
     WorkerApprover,
     list_lines,
@@ -37,6 +38,7 @@ from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.options import Options
@@ -96,42 +98,45 @@ class SessionWorkers:
         except NexusError as error:
             return ToolResult(error=f"no worker was started: {error.message}. {error.hint}".rstrip(". "), ran=False)
         worker.in_background = not task.wait
-        self._launch(worker, None)
+        self._launch(worker, None, self._spending)
         if worker.in_background:
             return ToolResult(f"{worker.id} works in the background; `agents` reads its report, steers or stops it.")
         return await self._wait(worker, stopped)
 
     def _prepare(self, call_id: str, task: WorkerTask) -> Worker:
         """Return a worker with its budget reserved; raise `NexusError` where there can be none."""
-        limits, wanted = self.session.state.dispatcher.limits, task.limits
+        limits, wanted = self._rights(), task.limits
         if not task.task.strip():
             raise NexusError("usage", "it has no task", "`task` is empty")
         if not task.wait and limits.mode not in (None, "plan_execute"):
             raise NexusError("limit", "it would work in the background", f"the mode of this run is {limits.mode}")
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
-        running = len(self.running())
-        if self._depth > 1 and (self._places.locked() or running >= self._budget()):
-            # Its own place is one of them: waiting for another one could last for ever.
-            raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
+        self._refuse_without_place()
         recipe = task.recipe or FRONT
         recipe_for(recipe, self.session.folder)
         scope = Limits(allow=wanted.get("allow"), tools=frozenset(wanted["tools"]) if "tools" in wanted else None)
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")
-        worker = Worker(
-            f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files)
-        )
-        worker.scope = scope & self._reserve(worker, budget)
+        worker = Worker(f"{self._prefix}{len(self._workers) + 1}", call_id, task.task, recipe, tuple(task.files))
+        worker.scope = scope & self._reserve(worker, budget, self._spending)
         if task.worktree:
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
         self._workers[worker.id] = worker
+        self._record(worker)
         return worker
 
-    def _reserve(self, worker: Worker, wanted: Limits) -> Limits:
-        shares = max(1, self._budget() - len(self._spending.reserved)) + 1
-        return self._spending.reserve(worker.id, wanted, shares)
+    def _refuse_without_place(self) -> None:
+        """Raise `NexusError` where a worker of a worker would have to wait: its spawner's place is one of those that
+        are taken, so that the wait could last for ever."""
+        running = len(self.running())
+        if self._depth > 1 and (self._places.locked() or running >= self._budget()):
+            raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
+
+    def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
+        shares = max(1, self._budget() - len(spending.reserved)) + 1
+        return spending.reserve(worker.id, wanted, shares)
 
     async def _enter_worktree(self, worker: Worker, stays: list[WorktreeStay]) -> None:
         """Let a worker work in its worktree, made of the project of this session as it is; until the end of `stays`
@@ -143,6 +148,13 @@ class SessionWorkers:
         inside = stay.record.folder / dispatcher.cwd.relative_to(dispatcher.project)
         worker.folder = inside if inside.is_dir() else stay.record.folder
 
+    def _rights(self) -> Limits:
+        """Return what binds the session now, beside steps and money also what its turn was assessed to need, and that
+        it confirms what it changes: nothing is handed over to get around these."""
+        state = self.session.state
+        confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
+        return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
+
     @property
     def _spending(self) -> Spending:
         return self.session.state.lane_state.spending
@@ -152,10 +164,10 @@ class SessionWorkers:
 
     # One run of a worker
 
-    def _launch(self, worker: Worker, words: str | None) -> None:
+    def _launch(self, worker: Worker, words: str | None, spending: Spending) -> None:
         """Let a worker do its task, or (`words`) go on."""
-        worker.state = "waiting"
-        worker.running = asyncio.create_task(self._run(worker, words, self._spending))
+        worker.state = WAITING
+        worker.running = asyncio.create_task(self._run(worker, words, spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
         usage, steps = worker.usage, worker.steps
@@ -168,8 +180,13 @@ class SessionWorkers:
         except asyncio.CancelledError:
             if worker.state not in ENDED:
                 worker.state, worker.error = STOPPED, "it was stopped before it began"
+                worker.session_id = worker.session_id if words else ""
+        except Exception as bug:  # a seam: its parent goes on
+            worker.fail(report_bug(bug).message)
         finally:
             spending.settle(worker.id, worker.steps - steps, _difference(worker.usage, usage))
+            if not worker.worktree:
+                self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
             if worker.in_background:
                 self._tell(worker)
@@ -194,12 +211,13 @@ class SessionWorkers:
             self._record(worker)
             text = await first_message(worker, session) if words is None else words
             trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
+            worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
                 async for each in events:
                     worker.note(each)
                     self._forward(worker, each)
         finally:
-            worker.session = None
+            worker.session, worker.in_turn = None, False
             await session.aclose()
 
     def _open(self, worker: Worker) -> Session:
@@ -207,7 +225,7 @@ class SessionWorkers:
         state = self.session.state
         assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
         parent, dispatcher = state.lane_state, state.dispatcher
-        limits = dispatcher.limits & worker.scope
+        limits = self._rights() & worker.scope
         if self._depth >= MOST_DEPTH:
             limits = limits & Limits(sub_agents=False)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
@@ -225,9 +243,13 @@ class SessionWorkers:
         own = session.state.lane_state
         own.model = parent.model
         if isinstance(own.prompt, PromptAssembly):
-            epoch = own.lane.epoch if worker.session_id else parent.lane.epoch
-            own.prompt.inherited = EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
-        session.state.dispatcher.always = dispatcher.always
+            now = (own.model.info.name, own.model.effort)
+            epochs = [own.lane.epoch, parent.lane.epoch] if worker.session_id else [parent.lane.epoch]
+            epoch = next((one for one in epochs if (one.model, one.effort) == now), None)
+            if epoch is not None:  # None: steered after a switch of model that no request of its parent was sent to
+                own.prompt.inherited = EpochHeader(**{f.name: getattr(epoch, f.name) for f in fields(EpochHeader)})
+        # What is allowed for good in a copy of the project is not allowed in the project.
+        session.state.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.state.dispatcher.permission.share_probe(dispatcher.permission)
         return session
 
@@ -237,6 +259,7 @@ class SessionWorkers:
 
     def _tell(self, worker: Worker) -> None:
         """Let the model and the person know that a worker in the background has ended."""
+        worker.untold = True
         self._reports.put_nowait(worker)
         state = self.session.state
         if state.options is not None and state.options.interactive:
@@ -257,9 +280,9 @@ class SessionWorkers:
     async def _stop(self, worker: Worker) -> None:
         if worker.running is None or worker.running.done():
             return
-        if worker.session is not None and worker.session.busy:
+        if worker.session is not None and worker.in_turn:  # its last event says what it used
             worker.session.cancel()
-        else:
+        elif worker.state not in ENDED:
             worker.running.cancel()
         await asyncio.wait([worker.running])
 
@@ -275,9 +298,11 @@ class SessionWorkers:
             return ToolResult(error=f"there is no worker {agent[:40]!r}. There are: {there}", ran=False)
         if action == "stop":
             await self._stop(worker)
-            return ToolResult(f"[{worker.figures()}]")
-        if action == "read":
-            return ToolResult(f"[{worker.figures()}]\n{worker.report or worker.doing or worker.error}".rstrip())
+        worker.untold = False
+        if action in ("stop", "read"):
+            said = worker.report or worker.doing or worker.error if action == "read" else ""
+            return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
+        worker.in_background = worker.in_background and worker.state not in ENDED
         return await self.steer(worker, text)
 
     def find(self, name: str) -> Worker | None:
@@ -291,21 +316,37 @@ class SessionWorkers:
         """Say something to a worker that runs; let one go on that has ended, and return its report."""
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
+        if worker.running is not None and worker.state in ENDED:
+            await asyncio.wait([worker.running])  # it closes its session
         if worker.session is not None and worker.session.busy:
             worker.session.steer(text)
             return ToolResult(f"{worker.id} is told with its next step.")
-        if worker.state not in ENDED:
-            return ToolResult(error=f"{worker.id} has not begun", ran=False)
-        if worker.state == FINISHED and self._is_over(worker):
-            return ToolResult(error=f"{worker.id} has reported and is over. Start another worker.", ran=False)
-        if not worker.session_id:
-            return ToolResult(error=f"{worker.id} never began. Start another worker.", ran=False)
+        if why := self._never_again(worker):
+            return ToolResult(error=f"{worker.id} {why}", ran=False)
+        spending = self._spending
+        if not self.session.busy:  # the person's words: no turn pays for them
+            spending = Spending(self.session.state.limits, spending.recipes)
         try:
-            worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & self._reserve(worker, Limits())
+            self._refuse_without_place()
+            part = self._reserve(worker, Limits(), spending)
         except NexusError as error:
             return ToolResult(error=error.message, ran=False)
-        self._launch(worker, text)
+        worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
+        self._launch(worker, text, spending)
         return await self._wait(worker, lambda text: None)
+
+    def _never_again(self, worker: Worker) -> str:
+        """Return why a worker cannot go on, "" if it can."""
+        if worker.state not in ENDED:
+            return "has not begun"
+        if worker.spawner:
+            return f"works for session {worker.spawner}, of which this one is a copy. Start another worker."
+        if self._rights().sub_agents is False:
+            return "cannot go on: handing over work is not for this run"
+        if not worker.session_id:
+            return "never began. Start another worker."
+        over = worker.state == FINISHED and self._is_over(worker)
+        return "has reported and is over. Start another worker." if over else ""
 
     def _is_over(self, worker: Worker) -> bool:
         """True if nothing can be said to a worker after its report."""
@@ -321,7 +362,8 @@ class SessionWorkers:
 
     def _record(self, worker: Worker) -> None:
         try:
-            self.session.state.lane_state.lane.timeline.memo(WORKER, worker.to_json() | {"report": worker.report})
+            value = worker.to_json() | {"report": worker.report, "spawner": worker.spawner or self.session.id}
+            self.session.state.lane_state.lane.timeline.memo(WORKER, value)
         except NexusError as error:  # the session was deleted meanwhile
             self.session.state.lane_state.control.emit_aside(Notice(error.message))
 
@@ -329,7 +371,8 @@ class SessionWorkers:
         """Load the workers of earlier processes; one that finished without a record of it has finished."""
         for memo in self.session.state.lane_state.lane.timeline.memos(WORKER):
             worker = Worker.from_json(memo.value)
-            worker.report = str(memo.value["report"])
+            worker.report, spawner = str(memo.value["report"]), str(memo.value["spawner"])
+            worker.spawner = spawner if spawner != self.session.id else ""
             self._workers[worker.id] = worker
         for worker in self.all():
             if worker.state == UNKNOWN:
@@ -344,8 +387,14 @@ class SessionWorkers:
         ledger = self.session.ledger
         if ledger is None:
             return
+        if worker.spawner:
+            worker.error = f"{worker.id} {self._never_again(worker)}"
+            return
         try:
-            log = ledger.log(worker.session_id)
+            log = ledger.log(worker.session_id) if worker.session_id else None
+            if log is None or not log.last_id():  # killed before it was told its task
+                worker.state, worker.session_id, worker.error = STOPPED, "", "nexus was ended before it began"
+                return
             worker.report, done = _last_words(log)
             worker.steps, cost = log.step(), ledger.session(worker.session_id).cost_usd
         except NexusError:
@@ -361,21 +410,22 @@ class SessionWorkers:
         """See `RunningWorkers`."""
         for worker in self.all():
             if worker.session is not None:
-                bound = Limits(allow=level) & Limits(allow=worker.scope.allow)
+                bound = Limits(allow=level) & self._rights() & worker.scope
                 worker.session.set_level(bound.allow or "read")
 
     async def next_report(self) -> str:
         """See `RunningWorkers`."""
-        in_background = [one for one in self.all() if one.in_background and one.state not in ENDED]
-        if self._reports.empty() and not in_background:
-            return ""
-        worker = await self._reports.get()
-        return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
+        while not self._reports.empty() or any(one.in_background and one.state not in ENDED for one in self.all()):
+            worker = await self._reports.get()
+            if worker.untold:  # else `agents` has told it
+                worker.untold = False
+                return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
+        return ""
 
     async def aclose(self) -> None:
         """See `RunningWorkers`."""
-        for worker in self.all():
-            await self._stop(worker)
+        # All at once: the end of one gives its place to the next.
+        await asyncio.gather(*(self._stop(worker) for worker in self.all()))
 
 
 def _difference(now: Usage, before: Usage) -> Usage:
@@ -395,4 +445,3 @@ def _last_words(log: LaneLog) -> tuple[str, bool]:
     message = newest[0].message
     broken = message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
     return message.content, not message.tool_calls and not broken
-

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.agents.git_commands import Git, GitError, failure
-from nexus_cli.agents.make_worktree import fill_worktree, find_git, list_files, prepare_record, read_source
-from nexus_cli.agents.snapshot_store import ChangeCounts, SnapshotStore
+from nexus_cli.agents.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
+from nexus_cli.agents.make_worktree import fill_worktree, find_git, prepare_record, read_source
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
     WorktreeRecord,
@@ -31,48 +31,8 @@ from nexus_cli.core.errors import NexusError, nearest_name
 
 LONGEST = 60
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-CACHES = frozenset({b"__pycache__", b".pytest_cache", b".mypy_cache", b".ruff_cache", b"node_modules"})
-"""Ignored folders that tools fill again: losing them loses nothing."""
 WAIT = 60.0
 """Seconds that one process waits while another makes or removes a worktree of the same project."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorktreeState:
-    """The content of a worktree, compared with the state that was carried over."""
-
-    tree: str
-    counts: ChangeCounts
-    commits: int
-    has_moved: bool
-    """Its branch or its checked-out commit is or was another one than at first."""
-    kept: tuple[str, ...]
-    """What no difference shows: ignored files, repositories inside; worktrees that were made of it."""
-    unreachable: bool
-    """Commits of its branch are no part of what is checked out."""
-
-    def is_empty(self, record: WorktreeRecord) -> bool:
-        """True if nothing is lost with the worktree."""
-        return self.tree == record.base and not self.has_moved and not self.kept
-
-    def is_applied(self, record: WorktreeRecord) -> bool:
-        """True if every change is in the project."""
-        return self.tree == record.applied
-
-    def describe(self) -> str:
-        """Return what is in it, on one line."""
-        counts, parts = self.counts, []
-        if counts.files:
-            files = "1 file" if counts.files == 1 else f"{counts.files} files"
-            parts.append(f"{files} changed, +{counts.added} -{counts.removed}")
-        if self.commits:
-            parts.append("1 commit" if self.commits == 1 else f"{self.commits} commits")
-        elif self.has_moved and not counts.files:
-            parts.append("its branch was moved")
-        if self.kept:
-            more = f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else ""
-            parts.append(f"beside the diff: {', '.join(self.kept[:3])}{more}")
-        return ", ".join(parts) or "nothing"
 
 
 @dataclass
@@ -183,12 +143,12 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
         why = f"{place} is there, and the record of it is not"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
     source = read_source(project_root)
-    if record is not None:
-        # Nobody can have worked in one that was never made to its end.
-        kept = _delete(record, with_branch=not record.base)
-        if record.base:
-            branch = f"; branch {kept} keeps its commits" if kept else ""
-            notices.append(f"the folder of worktree {name} was deleted: it is made again{branch}")
+    for half in (one for one in read_records(folder) if not one.base):  # its process was killed
+        _discard(half.folder)
+    if record is not None and record.base:
+        kept = _delete(record, with_branch=False)
+        branch = f"; branch {kept} keeps its commits" if kept else ""
+        notices.append(f"the folder of worktree {name} was deleted: it is made again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
     except BaseException:
@@ -238,38 +198,6 @@ def require_folder(record: WorktreeRecord) -> None:
     if not record.folder.is_dir():
         why, name = f"its folder is gone: {record.folder}", record.name
         raise NexusError("usage", f"worktree {name}", why, f"nexus worktree remove {name} forgets it")
-
-
-def open_store(record: WorktreeRecord) -> SnapshotStore:
-    """Return the store of a worktree."""
-    return SnapshotStore(find_git(record.source), record.store, record.folder)
-
-
-def save_state(record: WorktreeRecord) -> str:
-    """Return the state of a worktree as it is now, as a tree of its store. Raises `GitError`."""
-    store = open_store(record)
-    return store.save_state(_listed(record, store))
-
-
-def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
-    """Return what is in a worktree whose folder is there. Raises `GitError`."""
-    store, git = open_store(record), _git_of(record)
-    tree = store.save_state(_listed(record, store))
-    counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
-    kept = list(_find_ignored(record, store, git))
-    kept += [f"worktree {one.name}" for one in list_worktrees(record.folder)]
-    if git is None:
-        return WorktreeState(tree, counts, 0, True, (*kept, "its link to the repository is broken"), False)
-    files = list_files(git)
-    kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
-    kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
-    tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
-    head = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
-    tips = [one for one in (head, tip) if one]
-    commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
-    has_moved = {*tips} != {record.start} or not tip or not head or _has_moved(record)
-    unreachable = bool(tip and head and tip != head) and git.try_run("merge-base", "--is-ancestor", tip, head)[0] != 0
-    return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable)
 
 
 def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False) -> bytes:
@@ -360,74 +288,9 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     return ""
 
 
-def _listed(record: WorktreeRecord, store: SnapshotStore) -> list[bytes]:
-    """Return the paths in a worktree that count, besides those of the base."""
-    git = _git_of(record)
-    if git is not None:
-        with suppress(GitError):
-            files = list_files(git)
-            return [*files.tracked, *files.others]
-    return [path for path in store.list_others() if not path.endswith(b"/")]
-
-
-def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None) -> Iterator[str]:
-    """Yield the ignored files and folders that were made in a worktree."""
-    if git is None:
-        return
-    query = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
-    base = store.list_base()
-    for path in git.run(*query).split(b"\0")[:-1]:
-        if path in base or path.rstrip(b"/").rpartition(b"/")[2] in CACHES:
-            continue
-        if path.endswith(b"/") and any(one.startswith(path) for one in base):
-            root = os.fsencode(record.folder)
-            walked = os.walk(os.path.join(root, path))
-            files = (os.path.relpath(os.path.join(folder, name), root) for folder, _, names in walked for name in names)
-            yield from (os.fsdecode(one) for one in files if one not in base)
-        elif not path.endswith(b"/") or _has_entries(record.folder, path):
-            yield os.fsdecode(path)
-
-
-def _has_entries(folder: Path, path: bytes) -> bool:
-    try:
-        return bool(os.listdir(os.path.join(os.fsencode(folder), path)))
-    except OSError:
-        return False
-
-
-def _git_folder(record: WorktreeRecord) -> Path | None:
-    """Return the folder that the repository keeps of a worktree; None if its link leads elsewhere."""
-    try:
-        kind, _, named = (record.folder / ".git").read_text().strip().partition(": ")
-        folder = Path(os.path.realpath(record.folder / named))
-    except (OSError, ValueError):
-        return None
-    is_ours = kind == "gitdir" and folder.parent == record.repository / "worktrees" and folder.is_dir()
-    return folder if is_ours else None
-
-
-def _git_of(record: WorktreeRecord) -> Git | None:
-    """Return git in a worktree, None if that is no worktree of its repository any more."""
-    folder = _git_folder(record)
-    if folder is None:
-        return None
-    place = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(record.folder)}
-    return Git(find_git(record.source), record.folder, place)
-
-
 def _repository_git(record: WorktreeRecord) -> Git:
     cwd = record.repository if record.repository.is_dir() else record.home
     return Git(find_git(record.source), cwd, {"GIT_DIR": str(record.repository)})
-
-
-def _has_moved(record: WorktreeRecord) -> bool:
-    """True if another commit was ever checked out: commits may be left that no branch names."""
-    folder = _git_folder(record)
-    try:
-        lines = (folder / "logs/HEAD").read_bytes().splitlines() if folder else []
-    except OSError:
-        return False
-    return any(line.split(b" ", 2)[1:2] != [record.start.encode()] for line in lines)
 
 
 def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:

@@ -51,7 +51,7 @@ class Options:
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:
     """Return the layers of the limits. The command line replaces the values of settings and project."""
     off = frozenset[str]() if options.no_tools and resumed else None
-    said = replace(options.limits, allow=options.allow, tools=off)
+    said = replace(options.limits & Limits(tools=off), allow=options.allow)
     later = options.allow is not None and options.allow_from != COMMAND_LINE
     over = {f.name: None for f in fields(said) if f.name in REPLACED and getattr(said, f.name) is not None}
     layers = [

@@ -431,6 +431,8 @@ class Session:
             await deliver_steering(lane_state)
         except NexusError as problem:
             error = error or problem
+        if error is not None and self.workers is not None and not self._goes_on():
+            await self.workers.aclose()  # before the sum is taken
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))
@@ -445,8 +447,11 @@ class Session:
 
     async def _next_report(self) -> str:
         """Wait for a worker in the background where nobody is there for whom the session goes on; "" without one."""
-        interactive = self.state.options is not None and self.state.options.interactive
-        return "" if interactive or self.workers is None else await self.workers.next_report()
+        return "" if self.workers is None or self._goes_on() else await self.workers.next_report()
+
+    def _goes_on(self) -> bool:
+        """True if a person is there, for whom workers in the background outlast the turn."""
+        return self.state.options is not None and self.state.options.interactive
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

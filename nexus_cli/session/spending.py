@@ -17,6 +17,8 @@ BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
 """Limits that a worker gets a part of."""
 LEAST_OUTPUT = 1024
 """A request with a smaller output cap is not sent."""
+LEAST_BUDGET = {"max_steps": 1, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
+"""What a worker can begin with."""
 MOST_OUTPUT = 32_000
 SPARE = 64
 """One part in so many of the window stays free beside input and output: short texts are counted by a rough rule, and
@@ -66,7 +68,7 @@ class Spending:
             max_total_tokens=None if left.max_total_tokens is None else left.max_total_tokens // shares,
             max_cost=None if left.max_cost is None else left.max_cost / shares,
         )
-        for name, least in (("max_steps", 1), ("max_total_tokens", 2 * LEAST_OUTPUT), ("max_cost", 1e-6)):
+        for name, least in LEAST_BUDGET.items():
             if (value := getattr(left, name)) is not None and value < least:
                 raise self._reached(name, "nothing is left for a worker", f"--{name.replace('_', '-')}")
         over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}

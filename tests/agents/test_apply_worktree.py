@@ -13,7 +13,8 @@ from agents.repository import git, make_project, put_link, read_tree
 
 from nexus_cli.agents import apply_worktree as applying
 from nexus_cli.agents.apply_worktree import ApplyResult, apply_worktree
-from nexus_cli.agents.worktrees import enter_worktree, inspect_worktree, make_worktree, remove_worktree
+from nexus_cli.agents.inspect_worktree import inspect_worktree
+from nexus_cli.agents.worktrees import enter_worktree, make_worktree, remove_worktree
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError
 
@@ -315,3 +316,26 @@ def test_a_file_that_moved_into_a_folder_of_its_name_arrives(project: Path) -> N
 
     result, record = applied(project, move)
     assert not result.conflicts and read_tree(project) == read_tree(record.folder)
+
+
+def test_a_commit_with_later_work_over_it_is_applied_whole(project: Path) -> None:
+    def work(folder: Path) -> None:
+        edit(2, "first")(folder)
+        git(folder, "commit", "-qam", "first")
+        edit(2, "second")(folder)
+
+    result, record = applied(project, work)
+    assert not result.conflicts and "second" in (project / "app.py").read_text()
+    assert "commits were" in remove_worktree(record)
+
+
+def test_a_file_takes_the_place_of_a_folder_out_of_which_a_changed_one_moved(project: Path) -> None:
+    (project / "box").mkdir()
+    (project / "app.py").rename(project / "box/app.py")
+    record, _ = make_worktree(project, "fix")
+    (record.folder / "box/app.py").rename(record.folder / "moved.py")
+    (record.folder / "box").rmdir()
+    put("box", "x")(record.folder)
+    (project / "box/app.py").write_text((project / "box/app.py").read_text() + "mine\n")
+    assert not apply_worktree(record).conflicts
+    assert (project / "box").read_text() == "x" and (project / "moved.py").read_text().endswith("mine\n")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from agents.repository import git, make_project, put_link, read_tree
 
+from nexus_cli.agents.inspect_worktree import inspect_worktree
 from nexus_cli.agents.worktrees import (
     check_name,
     describe_worktree,
     diff_worktree,
     enter_worktree,
     find_worktree_of,
-    inspect_worktree,
     list_worktrees,
     make_worktree,
     remove_worktree,
@@ -133,6 +133,11 @@ WORK: dict[str, Callable[[Path], object]] = {
         git(folder, "switch", "-qc", "b"), git(folder, "commit", "-qm", "x", "--allow-empty")),
     "a repository": lambda folder: make_project(folder / "inner"),
     "a repository without commits": lambda folder: git(folder, "init", "-q", "inner"),
+    "staged and deleted": lambda folder: (
+        (folder / "made").write_text("x"), git(folder, "add", "made"),
+        (folder / "made").rename(folder.parent / "gone")),
+    "staged and put back": lambda folder: (
+        (folder / "old.txt").write_text("x"), git(folder, "add", "old.txt"), (folder / "old.txt").write_text("old\n")),
     "a broken link to the repository": lambda folder: (folder / ".git").unlink(),
     "a file that git was told to forget": lambda folder: (
         git(folder, "update-index", "--assume-unchanged", "app.py"), (folder / "app.py").write_text("x")),
@@ -424,3 +429,42 @@ def test_git_variables_of_a_hook_lead_nowhere(project: Path, monkeypatch: pytest
     env = {name: value for name, value in os.environ.items() if name == "PATH"}
     done = subprocess.run(["git", "status", "--porcelain"], cwd=record.folder, env=env, capture_output=True)
     assert done.stdout == b"" and inspect_worktree(record).is_empty(record)
+
+
+def test_staging_alone_is_nothing(project: Path) -> None:
+    make_dirty(project)
+    stay = enter_worktree(project, "fix")
+    git(stay.record.folder, "add", "-A")
+    assert stay.leave() == "" and not stay.record.folder.exists()
+
+
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_empty(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root lists every folder: a git that warns as it does for others stands in."""
+    stay = enter_worktree(project, "fix")
+    real = shutil.which("git")
+    program = project.parent / "bin/git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase "$*" in *"ls-files -o"*) echo "warning: could not open directory" >&2;; esac\n'
+                       f'exec {real} "$@"\n')  # fmt: skip
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert "could not open directory" in stay.leave() and stay.record.folder.is_dir()
+
+
+def test_files_that_a_sparse_checkout_leaves_out_are_not_deleted(project: Path) -> None:
+    git(project, "sparse-checkout", "set", "--no-cone", "/*", "!/sub/")
+    assert not (project / "sub").exists()
+    record = made(project)
+    assert git(record.folder, "status", "--porcelain") == "" and inspect_worktree(record).is_empty(record)
+    (record.folder / "app.py").write_text("x\n")
+    git(record.folder, "commit", "-qam", "work")
+    assert git(record.folder, "show", "--stat", "--format=").strip().startswith("app.py |")
+    assert b"data.bin" not in diff_worktree(record)
+
+
+def test_a_store_holds_nothing_that_the_repository_has(project: Path) -> None:
+    (project / "large.bin").write_bytes(os.urandom(1 << 20))
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "large")
+    record = made(project)
+    assert sum(path.stat().st_size for path in record.store.rglob("*") if path.is_file()) < 20_000

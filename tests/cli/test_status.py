@@ -94,7 +94,7 @@ def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
 def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
     options = Options(tmp_path, "openai/m", save=False, limits=Limits())
     settings = Settings(models={"openai/m": {"window": 16_000}})
-    session = open_session(options, settings, approver=None, provider=object())  # type: ignore[arg-type]
+    session = open_session(options, settings, approver=None, provider=object(), workers=object())  # type: ignore
     assert reported(tmp_path)["tools"] == [tool.name for tool in session.tools()]
 
 

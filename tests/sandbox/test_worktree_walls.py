@@ -94,6 +94,22 @@ def test_commands_work_in_their_worktree_and_see_nothing_beside_it(ground: Groun
     )  # fmt: skip
 
 
+def test_what_a_rule_denies_in_a_worktree_stays_hidden(ground: Ground) -> None:
+    def act() -> list[str]:
+        with open_scene(ground) as scene:
+            mine, _ = open_worktree(scene)
+            (mine / "sub/private").write_text("SECRET")
+            (mine / "sub/plain").write_text("plain\n")
+            words = f"cat '{mine}/sub/plain' '{mine}/sub/private'"
+            denied = (mine / "sub/private",)
+            names = ("read", "write")
+            profiles = [scene.profile(name, project=mine, denied=denied) for name in names]  # type: ignore[arg-type]
+            return [scene.text(words, one) for one in profiles]
+
+    seen = in_user(ground.user, act)
+    assert all(text.startswith("plain\n") and "SECRET" not in text for text in seen), seen
+
+
 def test_file_tools_reach_the_worktree_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "nexus"))
     own = Places(*(tmp_path / "nexus" / name for name in ("config", "data", "cache", "log")))

@@ -16,6 +16,7 @@ from server.meter import Meter
 from session.played import MODEL, Answer, Played
 from session.summed import SUMMARY, asks_for_summary
 
+from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.entry import Cause, Drop
@@ -86,7 +87,7 @@ class Step:
 
 def opened(provider: Tokenizing, folder: Path) -> Session:
     options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=40))
-    return open_session(options, SMALL, approver=None, provider=provider)
+    return open_session(options, SMALL, approver=None, provider=provider, workers=SessionWorkers)
 
 
 def steps_of(events: Sequence[Event]) -> list[Step]:

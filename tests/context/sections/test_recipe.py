@@ -135,7 +135,7 @@ def test_the_packaged_recipes_bind_nothing_and_admit_every_contributor(name: str
 
 
 def test_every_packaged_recipe_loads() -> None:
-    assert recipe_names([PACKAGED]) == sorted(["chat", "ask", "compact", "title", "worker", *SEEDS])
+    assert recipe_names([PACKAGED]) == sorted(["chat", "ask", "assess", "compact", "title", "worker", *SEEDS])
     for name in recipe_names([PACKAGED]):
         load_recipe(name, [PACKAGED])
 
@@ -173,7 +173,7 @@ def test_an_unknown_name_is_told_with_the_nearest_and_all_there_are() -> None:
     with pytest.raises(NexusError) as caught:
         load_recipe("chta", [PACKAGED])
     assert (caught.value.kind, caught.value.exit_status) == ("usage", 2)
-    assert caught.value.hint.startswith("Did you mean chat? There are: ask, chat, compact, goal_decompose, ")
+    assert caught.value.hint.startswith("Did you mean chat? There are: ask, assess, chat, compact, goal_decompose, ")
 
 
 @pytest.mark.parametrize("name", ["../recipes/ask", "", ".", "ask.toml", "a/b", "ask\n", "/etc/passwd"])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say
 
+from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.cli import app
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
@@ -64,7 +65,9 @@ def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dic
     before = context_report(options, settings, None)
     provider = Sent(lambda request: "done")
     approver = Nobody() if options.interactive else None
-    session = open_session(replace(options, save=True), settings, approver=approver, provider=provider)
+    session = open_session(
+        replace(options, save=True), settings, approver=approver, provider=provider, workers=SessionWorkers
+    )
     assert say(session, "zzz")[1].ok
     return provider.lines, before, context_report(options, settings, session.id, 1)
 

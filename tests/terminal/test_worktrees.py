@@ -1,0 +1,36 @@
+"""The REPL in a worktree: it says where it works, and at its end where the work is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.repository import git
+from terminal.repl import Opens, Place
+from terminal.stories import call
+from terminal.terminal import ctrl
+
+
+def test_a_session_in_a_worktree_says_so_and_leaves_its_work_there(repl: Opens, places: Callable[..., Place]) -> None:
+    here = places([call("write_file", path="made.txt", content="made\n"), "It is done.", "nothing"])
+    git(here.folder, "init", "-q", "-b", "main")
+    git(here.folder, "add", "-A")
+    git(here.folder, "commit", "-q", "--allow-empty", "-m", "first")
+    made = repl(at=here, arguments=("-w", "fix", "--allow", "edit"), columns=160)
+    made.wait_for("worktree fix of ")
+    made.say("make it")
+    made.wait_for("It is done.")
+    made.send(ctrl("d"))
+    assert made.status() == 0
+    made.wait_for("nexus worktree apply fix")
+    made.wait_for(" -w fix -r ")
+    assert not (here.folder / "made.txt").exists()
+
+    again = repl(at=here, arguments=("-w", "fix", "-c"), columns=160)
+    again.wait_for("make it")
+    again.send(ctrl("d"))
+    assert again.status() == 0
+
+    empty = repl(at=here, arguments=("-w", "other"), columns=160)
+    empty.wait_for("worktree other of ")
+    empty.send(ctrl("d"))
+    assert empty.status() == 0 and "other" not in git(here.folder, "worktree", "list")
