@@ -44,6 +44,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 
 LAZY = {
     "agents/workers.py": {"nexus_cli"},  # worktrees run git
+    "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "core/errors.py": {"difflib"},
     "core/decode.py": {"charset_normalizer"},
     "config/paths.py": {"platformdirs"},

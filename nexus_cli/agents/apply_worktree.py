@@ -17,9 +17,9 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from nexus_cli.agents.git_commands import GitError, failure
 from nexus_cli.agents.inspect_worktree import open_store, save_state
@@ -69,6 +69,10 @@ class ApplyResult:
     conflicts: list[MergeConflict] = field(default_factory=list)
     nothing_new: bool = False
     """True if every change was applied before."""
+
+    def to_json(self, record: WorktreeRecord) -> dict[str, Any]:
+        """Return it as the value of a report."""
+        return {"version": 1, "name": record.name, "folder": str(record.folder), **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)

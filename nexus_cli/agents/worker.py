@@ -44,6 +44,8 @@ class Worker:
     """Name of its worktree."""
     left: str = ""
     """What is in that, and how a person looks at it and applies it."""
+    to_review: bool = False
+    """Something is in it."""
     session_id: str = ""
     state: str = WAITING
     doing: str = ""
@@ -139,6 +141,7 @@ class Worker:
             "state": self.state, "doing": self.doing, "steps": self.steps, "seconds": round(self.seconds, 3),
             "tokens": self.usage.input + self.usage.output, "cost_usd": self.usage.cost_usd,
             "changed": list(self.changed), "worktree": self.worktree, "left": self.left,
+            "to_review": self.to_review,
             "folder": str(self.folder or ""),
             "error": self.error, "scope": self.scope.to_json(),
         }  # fmt: skip
@@ -150,7 +153,7 @@ class Worker:
             value["id"], value["call"], value["task"], value["recipe"], session_id=value["session"],
             state=value["state"] if value["state"] in ENDED else UNKNOWN, steps=value["steps"],
             seconds=value["seconds"], changed=tuple(value["changed"]), worktree=value["worktree"],
-            left=value["left"], error=value["error"],
+            left=value["left"], to_review=value["to_review"], error=value["error"],
         )  # fmt: skip
         made.folder = Path(value["folder"]) if value["folder"] else None
         scope = dict(value["scope"])

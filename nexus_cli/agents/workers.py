@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.agents.first_message import first_message
 from nexus_cli.agents.worker import (
     ENDED,
-    FAILED,
     FINISHED,
     STOPPED,
     UNKNOWN,
@@ -31,7 +30,7 @@ from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, Event, Notice
+from nexus_cli.core.event import AgentEvent, Event, Notice, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
@@ -46,6 +45,7 @@ from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.session.spending import BUDGET, Spending
+from nexus_cli.session.worker_slot import WORKER
 
 if TYPE_CHECKING:
     from nexus_cli.agents.worktrees import WorktreeStay
@@ -55,8 +55,6 @@ MOST_DEPTH = 2
 MOST_AT_ONCE = 8
 AT_ONCE = 3
 """Workers that run at the same time unless a limit says less or more (seed D's `sub_agent_budget`)."""
-WORKER = "worker"
-"""Memo of the parent's lane: a worker as it is, written when it starts and when it ends."""
 FRONT = "worker"
 """Front end of its session."""
 
@@ -172,6 +170,8 @@ class SessionWorkers:
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
         usage, steps = worker.usage, worker.steps
         try:
+            if self._places.locked():
+                self._forward(worker, WorkerState(worker.to_json()))
             async with self._places:
                 worker.begin()
                 await self._work(worker, words)
@@ -188,6 +188,7 @@ class SessionWorkers:
             if not worker.worktree:
                 self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
             if worker.in_background:
                 self._tell(worker)
 
@@ -202,6 +203,7 @@ class SessionWorkers:
         finally:
             for stay in stays:
                 line = await run_shielded(asyncio.to_thread(stay.leave))
+                worker.to_review = bool(line)
                 worker.left = line or f"worktree {worker.worktree} had nothing in it and is gone"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
@@ -209,6 +211,7 @@ class SessionWorkers:
         try:
             worker.session_id = session.id
             self._record(worker)
+            self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session) if words is None else words
             trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
             worker.in_turn = True
@@ -258,14 +261,12 @@ class SessionWorkers:
         self.session.state.lane_state.control.emit_aside(marked)
 
     def _tell(self, worker: Worker) -> None:
-        """Let the model and the person know that a worker in the background has ended."""
+        """Let the model know that a worker in the background has ended."""
         worker.untold = True
         self._reports.put_nowait(worker)
         state = self.session.state
-        if state.options is not None and state.options.interactive:
+        if state.options is not None and state.options.has_more_turns:
             state.lane_state.notices.append(f"worker {worker.id} {worker.state}: `agents` reads its report")
-            notice = Notice(f"worker {worker.id} {worker.state}: {worker.title}", warning=worker.state == FAILED)
-            state.lane_state.control.emit_aside(notice)
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -312,8 +313,8 @@ class SessionWorkers:
         sessions = {one.session_id: one for one in self.all() if one.session_id}
         return self._workers.get(name) or sessions.get(name)
 
-    async def steer(self, worker: Worker, text: str) -> ToolResult:
-        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+    async def steer(self, worker: Worker, text: str, *, wait: bool = True) -> ToolResult:
+        """See `RunningWorkers`."""
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.state in ENDED:
@@ -332,7 +333,10 @@ class SessionWorkers:
         except NexusError as error:
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
+        worker.in_background = not wait
         self._launch(worker, text, spending)
+        if worker.in_background:
+            return ToolResult(f"{worker.id} goes on in the background.")
         return await self._wait(worker, lambda text: None)
 
     def _never_again(self, worker: Worker) -> str:

@@ -20,7 +20,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import ApprovalRequest, Event, Outcome, TurnEnd
+from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import failure_result
 from nexus_cli.session.factory import open_session
@@ -238,7 +238,8 @@ class _Turn:
             self._session.cancel()
 
     def _feed(self, event: Event) -> None:
-        self._moved_at, self._asking = asyncio.get_running_loop().time(), isinstance(event, ApprovalRequest)
+        inner = event.event if isinstance(event, AgentEvent) else event
+        self._moved_at, self._asking = asyncio.get_running_loop().time(), isinstance(inner, ApprovalRequest)
         if self._live is not None and self._live is not self._renderer:
             self._live.feed(event)  # first: where the answer goes to a pipe, nothing is drawn any more when it comes
         self._print(lambda: self._renderer.feed(event))

@@ -24,6 +24,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_w
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import diff_lines
+from nexus_cli.ui.reports.sessions import ONE_LINE
 from nexus_cli.ui.reports.worktrees import applied_text, worktrees_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -77,7 +78,7 @@ def apply(name: Name) -> int:
     if is_in_use(record):
         write_stderr_line(f"nexus: a session is working in worktree {name}: what it does from now on is not applied.")
     result = apply_worktree(record)
-    print_text(applied_text(result, record))
+    print_text(applied_text(result.to_json(record), ONE_LINE))
     if not result.conflicts:
         return 0
     names = ", ".join(one.path for one in result.conflicts)

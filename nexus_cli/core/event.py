@@ -208,6 +208,16 @@ class TurnEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker waits for its place, has begun or has ended. Always within an `AgentEvent`."""
+
+    kind: ClassVar[str] = "agent.state"
+    worker: Mapping[str, Any]
+    """The worker as it is now: `id`, `call`, `task`, `state`, `steps`, `tokens`, `cost_usd`, `seconds`, `changed`,
+    `worktree`, `folder`, `error` and others, see `RunningWorkers.rows`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentEvent:
     """An event of a worker, among those of the session that it works for. Its JSON is that of the event, marked with
     `agent` and `lane`."""
@@ -216,7 +226,7 @@ class AgentEvent:
     agent: str
     """Id of the worker in its session: `w1`; of a worker's worker `w1.1`."""
     lane: str
-    """The worker's session."""
+    """The worker's session; "" before it has one."""
     event: Event
 
 
@@ -263,5 +273,6 @@ Event = (
     | Notice
     | StepEnd
     | TurnEnd
+    | WorkerState
     | AgentEvent
 )

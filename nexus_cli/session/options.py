@@ -47,6 +47,11 @@ class Options:
     worktree: str = ""
     """Name of the worktree that a new session works in."""
 
+    @property
+    def has_more_turns(self) -> bool:
+        """True if a person goes on with the session: a turn need not wait for workers in the background."""
+        return self.interactive and self.front != "ask"
+
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:
     """Return the layers of the limits. The command line replaces the values of settings and project."""

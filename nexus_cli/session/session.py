@@ -315,6 +315,10 @@ class Session:
         """Count what `texts` gives, which waits to be sent with the next message, as part of the next request."""
         self._control.waiting_texts = texts
 
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Hand `listener` what workers do while no turn runs."""
+        self._control.listener = listener
+
     def has_walls(self) -> bool:
         """True if commands can be confined here; blocks until that was tried. Safe to call from a thread."""
         return self.state.dispatcher.permission.has_walls()
@@ -446,12 +450,11 @@ class Session:
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
-        """Wait for a worker in the background where nobody is there for whom the session goes on; "" without one."""
+        """Wait for a worker in the background if the session ends with its turn; "" without one."""
         return "" if self.workers is None or self._goes_on() else await self.workers.next_report()
 
     def _goes_on(self) -> bool:
-        """True if a person is there, for whom workers in the background outlast the turn."""
-        return self.state.options is not None and self.state.options.interactive
+        return self.state.options is not None and self.state.options.has_more_turns
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

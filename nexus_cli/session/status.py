@@ -45,6 +45,8 @@ class Status:
     """False if the system text of the next request was not read yet."""
     has_walls: bool = True
     """False if it is known that commands cannot be confined here, and the level needs it."""
+    workers: int = 0
+    """Workers that run in the background, from who follows their events."""
 
 
 def status(state: SessionState) -> Status:

@@ -8,6 +8,11 @@ from typing import Any, Protocol
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers, WorkerTask
 
+WORKER = "worker"
+"""Memo of a session's lane: one of its workers as it is, written when that starts and when it ends."""
+AT_WORK = ("waiting", "running", "asking")
+"""States of a worker that has not ended."""
+
 
 class RunningWorkers(Workers, Protocol):
     """The workers of a session, as the session itself needs them."""
@@ -21,14 +26,16 @@ class RunningWorkers(Workers, Protocol):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return each worker as a value, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
-        `tokens`, `cost_usd`, `changed`, `worktree`, `error`."""
+        `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of
+        the `call` that it came from."""
         ...
 
     def find(self, name: str) -> Any:
         """Return the `Worker` of this id or session, or None."""
 
-    async def steer(self, worker: Any, text: str) -> ToolResult:
-        """Say something to a worker that runs; let one go on that has ended, and return its report."""
+    async def steer(self, worker: Any, text: str, *, wait: bool = True) -> ToolResult:
+        """Say something to a worker that runs; let one go on that has ended, and return its report, or with `wait`
+        False that it goes on in the background."""
         ...
 
     def set_level(self, level: str) -> None:

@@ -145,7 +145,7 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
             await steered[0]
         return "over"
 
-    session = crewed(Crew({"ONE": doing("heard"), "root": root}), tmp_path, interactive=True)
+    session = crewed(Crew({"ONE": doing("heard"), "root": root}), tmp_path, interactive=True, front="chat")
 
     async def talk() -> None:
         try:
@@ -178,7 +178,7 @@ def test_a_report_that_was_read_is_not_sent_and_paid_for_again(tmp_path: Path) -
 
 def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("heard"), "root": handing(LASTING)})
-    session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=0.5), interactive=True)
+    session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=0.5), interactive=True, front="chat")
 
     async def talk() -> Any:
         try:

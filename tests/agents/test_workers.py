@@ -34,7 +34,7 @@ from nexus_cli.agents.worktrees import diff_worktree, list_worktrees
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, Notice, StepStart, TurnEnd
+from nexus_cli.core.event import AgentEvent, StepStart, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
@@ -57,7 +57,7 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
     first, second = results(events)
     assert first.startswith("[w1 · finished · 1 steps") and first.endswith("report on ONE")
     assert second.startswith("[w2 · finished") and second.endswith("report on TWO")
-    assert [type(one) for one in of_worker(events, "w1")][-1] is TurnEnd
+    assert [type(one) for one in of_worker(events, "w1")][-2:] == [TurnEnd, WorkerState]
     assert {one.lane for one in events if isinstance(one, AgentEvent)} == {
         one.id for one in _ledger_workers(_root_id())
     }
@@ -202,6 +202,7 @@ def test_only_so_many_run_at_once_and_the_others_wait(tmp_path: Path) -> None:
     crew = Crew({"TASK": work, "root": handing(*[f"TASK {n}" for n in range(7)])})
     events, _ = run(crewed(crew, tmp_path), "root")
     assert most == 3 and all(one.endswith("ok") for one in results(events))
+    assert _states(events).count("waiting") == 4 and _states(events).count("running") == 7
     most = 0
     run(crewed(crew, tmp_path, limits=Limits(max_steps=40, sub_agent_budget=1)), "root")
     assert most == 1
@@ -240,7 +241,8 @@ def test_a_wrong_call_is_a_result_that_says_what_is_wrong(task: dict[str, Any], 
 # In the background, and the tool `agents`
 
 
-def test_a_run_that_nobody_watches_ends_only_when_its_workers_have_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, tmp_path: Path) -> None:
     async def slow(request: Request) -> str:
         await asyncio.sleep(0.05)
         return "the slow report"
@@ -250,7 +252,7 @@ def test_a_run_that_nobody_watches_ends_only_when_its_workers_have_reported(tmp_
             return [("agent", {"task": "ONE", "wait": False})]
         return "heard it" if "the slow report" in content(request) else "waiting"
 
-    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path), "root")
+    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=asks), "root")
     assert "w1 works in the background" in results(events)[0]
     assert outcome.text == "heard it" and outcome.steps == 3
 
@@ -269,17 +271,17 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
         return [("agent", {"task": "ONE", "wait": False})] if not calls_made(request) else f"saw {said[:400]}"
 
     aside: list[Any] = []
-    session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True)
+    session = crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=True, front="chat")
 
     async def talk() -> tuple[list[Any], str]:
         ended = asyncio.Event()
 
         def listen(one: Any) -> None:
             aside.append(one)
-            if isinstance(one, Notice):
+            if _states([one])[-1:] == ["finished"]:
                 ended.set()
 
-        session.state.lane_state.control.listener = listen
+        session.listen(listen)
         try:
             first = [event async for event in session.run("root")]
             may_end.set()
@@ -291,7 +293,7 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
 
     first, report = asyncio.run(talk())
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
-    assert [one.text for one in aside if isinstance(one, Notice)] == ["worker w1 finished: ONE"]
+    assert _states(first) == ["running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
 
 
@@ -301,7 +303,7 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
         return ""
 
     crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "wait": False})})
-    session = crewed(crew, tmp_path, interactive=True)
+    session = crewed(crew, tmp_path, interactive=True, front="chat")
 
     async def talk() -> None:
         assert session.state.options is not None
@@ -473,6 +475,11 @@ def test_after_a_kill_reports_are_there_and_a_running_worker_can_go_on(tmp_path:
     assert results(events, "agents")[0].endswith("went on")
     assert [role for role, _ in crew.seen] == ["root", "TWO", "root"]
     assert len(before) == len(_ledger_workers(root)) == 2
+
+
+def _states(events: list[Any]) -> list[str]:
+    """The states of workers that were told."""
+    return [one.event.worker["state"] for one in events if isinstance(getattr(one, "event", None), WorkerState)]
 
 
 async def _set(event: asyncio.Event) -> None:

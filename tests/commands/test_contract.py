@@ -20,8 +20,8 @@ from nexus_cli.ui.reports.forms import FORMS
 NAMES = list(discover())
 TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]
 NONSENSE = [
-    "[/bold]", "{}", "%s", "{0.__class__}", "--nonsense", "d1 9:x", "d999999999999999999999", "0", "-1", "1e9", "''",
-    "a\x00b", "\x1b[2J", "é漢\U0001f600 x", "\ud800", "x" * 5000, "../../..", "~nobody/x", "a b c d",
+    "[/bold] {} %s", "{0.__class__}", "--nonsense", "d1 9:x", "d999999999999999999999", "0", "-1", "1e9", "''",
+    "a\x00b\x1b[2J", "é漢\U0001f600 x\ud800", "x" * 5000, "../../..", "~nobody/x", "a b c d",
 ]  # fmt: skip
 
 
@@ -126,7 +126,9 @@ def test_commands_of_other_agents_name_what_does_it_here() -> None:
         assert caught.value.hint == hint
 
 
-NEED_THE_LEDGER = ["cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions"]
+NEED_THE_LEDGER = [
+    "agents", "cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions",
+]  # fmt: skip
 
 
 def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:

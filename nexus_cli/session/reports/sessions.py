@@ -17,6 +17,7 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.ledger.search import search
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
 
@@ -48,10 +49,11 @@ def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: 
 
 
 def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
-    """Return one session with every entry of its main lane."""
+    """Return one session with its workers and every entry of its main lane."""
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
-    return {"version": 1, **session_value(info), "entries": [entry_value(entry) for entry in entries]}
+    workers = recorded_workers(ledger, session)
+    return {**session_value(info), "version": 1, "workers": workers, "entries": [entry_value(one) for one in entries]}
 
 
 def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:

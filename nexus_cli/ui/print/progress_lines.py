@@ -35,10 +35,16 @@ from nexus_cli.core.event import (
     ToolResultEvent,
     TurnEnd,
     TurnStart,
+    WorkerState,
 )
 from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
-from nexus_cli.ui.render.event_texts import describe_compaction_end, describe_denials, describe_told_facts
+from nexus_cli.ui.render.event_texts import (
+    describe_compaction_end,
+    describe_denials,
+    describe_told_facts,
+    describe_worker,
+)
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer, sanitize
 
 FACTS = {"remember", "forget"}
@@ -67,7 +73,9 @@ class ProgressLines:
     def __init__(self, stream: Writable, *, verbose: bool = False, quiet: bool = False, live: bool = False) -> None:
         """With `live` calls, thinking and retries are shown by others (`terminal_turn`)."""
         self._stream = stream
-        self._elsewhere = (Thinking, ToolCallEvent, ToolResultEvent, Retry, CompactionStart) if live else ()
+        self._elsewhere = (Thinking, ToolCallEvent, ToolResultEvent, Retry, CompactionStart, AgentEvent) if live else ()
+        self._mark = ""
+        """Of the worker that a line is about."""
         self._verbose = verbose and not quiet
         self._quiet = quiet
         self._progress = (stream.terminal or self._verbose) and not quiet
@@ -150,9 +158,22 @@ class ProgressLines:
             case ApprovalRequest() | ApprovalAnswer() | ContextDrop() | CacheExpectation() | CacheResult():
                 pass
             case AgentEvent():
-                pass
+                self._feed_worker(event)
+            case WorkerState():
+                if text := describe_worker(event.worker):
+                    self._step(f"  {text}")
             case _:
                 assert_never(event)
+
+    def _feed_worker(self, marked: AgentEvent) -> None:
+        """Print when a worker starts and ends, with `verbose` also its calls."""
+        inner = marked.event
+        if isinstance(inner, Notice):
+            self.notice(f"{marked.agent}: {inner.text}")
+        elif isinstance(inner, WorkerState) or (self._verbose and isinstance(inner, ToolCallEvent | ToolResultEvent)):
+            self._mark = "" if isinstance(inner, WorkerState) else f"[{marked.agent}] "
+            self.feed(inner)
+            self._mark = ""
 
     def _show_held_drops(self, event: Event | None = None) -> None:
         """Show held drops, unless more of them may follow before `event`."""
@@ -193,7 +214,7 @@ class ProgressLines:
     def _step(self, text: str, colour: str = "2") -> None:
         if not self._progress:
             return
-        text = " ".join(sanitize(text).split(" ")).replace("\n", " ").replace("\t", " ")
+        text = " ".join(sanitize(self._mark + text).split(" ")).replace("\n", " ").replace("\t", " ")
         room = self._stream.width - 1
         self._write(text if len(text) <= room else text[: room - 1] + "…", colour)
 

@@ -27,7 +27,10 @@ LEAST_ROWS = 6
 _SHOWN = (
     e.TurnStart, e.StepStart, e.StepEnd, e.Text, e.Thinking, e.ToolQueue, e.ToolCallEvent, e.ToolOutput,
     e.ToolResultEvent, e.ApprovalRequest, e.ApprovalAnswer, e.Retry, e.CompactionStart, e.TurnEnd,
+    e.AgentEvent,
 )  # fmt: skip
+_OF_QUESTION = (e.ApprovalRequest, e.ApprovalAnswer, e.TurnEnd)
+"""Events of a worker by which its question begins or ends."""
 
 
 class LiveLines:
@@ -148,6 +151,8 @@ class TerminalTurn:
             folder=folder,
         )
         self.notices: Writable = _Notices(err, self._live, self._renderer)
+        self._held: list[e.Event] = []
+        """What came while a question about a call of a worker was open, which stands where the cursor is."""
         if thinking:
             self._renderer.toggle_thinking()
 
@@ -155,11 +160,24 @@ class TerminalTurn:
         """Show `event`, unless `ProgressLines` has a line for it."""
         if not isinstance(event, _SHOWN):
             return
+        inner = event.event if isinstance(event, e.AgentEvent) else event
+        if isinstance(inner, e.ApprovalAnswer | e.TurnEnd):
+            self._live.note_line_start()
+        events: list[e.Event] = [event]
+        if isinstance(event, e.AgentEvent) and isinstance(inner, _OF_QUESTION):
+            self._renderer.feed(event)
+            events = []
+        if self._renderer.worker_asks and not isinstance(event, e.TurnEnd):
+            self._held += events
+            return
+        self._held, events = [], [*self._held, *events]
+        for one in events:
+            self._show(one)
+
+    def _show(self, event: e.Event) -> None:
         if isinstance(event, e.ToolResultEvent) and event.call.name in FACTS:
             output = event.result.output.replace("/memory", "nexus memory")
             event = replace(event, result=replace(event.result, output=output))
-        elif isinstance(event, e.ApprovalAnswer):
-            self._live.note_line_start()
         self._renderer.feed(event)
 
     def end(self, result: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nexus_cli.ui.cells import cut, one_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import SAID, FinishedCall, format_call, format_finished_call, format_head
+from nexus_cli.ui.render.tool_line import AGENT, SAID, FinishedCall, format_call, format_finished_call, format_head
 from nexus_cli.ui.reports.lines import plural
 
 FEW = 3
@@ -40,7 +40,7 @@ class CallGroup:
         """True if `done` may be folded away with others."""
         result = done.result
         open_ = done.failed or result.stopped or done.asked
-        return not (open_ or result.diff or result.changed or done.call.name in SAID)
+        return not (open_ or result.diff or result.changed or done.call.name in {*SAID, AGENT})
 
     def add(self, item: FinishedCall | HeldNote) -> None:
         """Add the next one."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
 from nexus_cli.core.limits import LEVELS
+from nexus_cli.session.worker_slot import AT_WORK
 from nexus_cli.ui.cells import cut, one_line, wrap
 from nexus_cli.ui.reports.lines import Value, dollars, plural, short, short_dollars
 
@@ -78,6 +79,28 @@ def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
         text = "; ".join(others)
         told.append(f"{text[0].upper()}{text[1:]}.")
     return told
+
+
+LONGEST = 400
+"""Characters of a worker's task, error or line that are looked at."""
+
+
+def worker_figures(row: Value) -> list[str]:
+    """Return the steps, tokens and dollars of a worker, as far as there are any."""
+    steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
+    made = [plural(steps, "step")] if steps else []
+    made += [f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens"] if tokens else []
+    return made + ([short_dollars(cost)] if cost else [])
+
+
+def describe_worker(row: Value) -> str:
+    """Return the line for a worker that has begun or ended, where nothing is drawn; "" for one that waits."""
+    if row["state"] == "waiting":
+        return ""
+    if row["state"] in AT_WORK:
+        return f"{row['id']} started: {one_line(row['task'][:LONGEST])}"
+    facts = [f"{row['id']} {row['state']}", *worker_figures(row), format_duration(row["seconds"])]
+    return " · ".join(facts) + (f": {one_line(row['error'][:LONGEST])}" if row["error"] else "")
 
 
 MISSED_LEAST = 4096

@@ -6,13 +6,14 @@ Finished text is done by `rich_renderer`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ui.cells import cut, expand_tabs, fold, wrap
 from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head, format_running_call
+from nexus_cli.ui.render.tool_line import AGENT, FinishedCall, format_call, format_head, format_running_call
+from nexus_cli.ui.render.worker_tree import WorkerTree
 from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import StreamSanitizer
 
@@ -63,25 +64,36 @@ def tail_of_code(text: str, rows: int, width: int) -> list[str]:
     return list(deque(pieces, rows))
 
 
-def call_lines(open_: Iterable[OpenCall], now: float, rows: int, width: int, theme: Theme) -> list[str]:
-    """Return one line for each call and below it the last line of its output, as far as there is room."""
-    every = list(open_)
-    lines = [
-        format_head(call.done, width, theme)[0]
-        if call.done
-        else format_running_call(call.what, call.seconds(now), width, theme, call.waiting)
-        for call in every
-    ]
-    if len(lines) > rows:
-        more = cut(f"... and {len(lines) - rows + 1} more", width, theme.signs.cut)
-        return [*lines[: rows - 1], theme.paint("dim", more)]
-    spare = rows - len(lines)
+def call_lines(
+    open_: Iterable[OpenCall], workers: WorkerTree, now: float, rows: int, width: int, theme: Theme
+) -> list[str]:
+    """Return one line for each call and below it the last line of its output, or the workers of its worker, as far as
+    there is room."""
+    blocks = []
+    for call in open_:
+        worker = workers.of_call(call.call.id) if call.call.name == AGENT else None
+        if call.done:
+            block = [format_head(call.done, width, theme)[0]]
+        elif worker:
+            block = workers.running_lines(worker, width, theme)
+        else:
+            block = [format_running_call(call.what, call.seconds(now), width, theme, call.waiting)]
+            if call.last_line and width > 8:
+                block += ["    " + theme.paint("dim", cut(expand_tabs(call.last_line), width - 4, theme.signs.cut))]
+        blocks.append(block)
+    return fit_blocks(blocks, rows, width, theme)
+
+
+def fit_blocks(blocks: Sequence[Sequence[str]], rows: int, width: int, theme: Theme) -> list[str]:
+    """Return the first line of each block, and of the others as many as fit `rows`."""
+    if len(blocks) > rows:
+        more = cut(f"... and {len(blocks) - rows + 1} more", width, theme.signs.cut)
+        return [*(block[0] for block in blocks[: max(0, rows - 1)]), theme.paint("dim", more)]
+    spare = rows - len(blocks)
     made: list[str] = []
-    for line, call in zip(lines, every, strict=True):
-        made.append(line)
-        if spare and not call.done and call.last_line and width > 8:
-            made.append("    " + theme.paint("dim", cut(expand_tabs(call.last_line), width - 4, theme.signs.cut)))
-            spare -= 1
+    for first, *others in blocks:
+        made += [first, *others[:spare]]
+        spare -= min(spare, len(others))
     return made
 
 

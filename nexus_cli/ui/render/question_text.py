@@ -71,7 +71,13 @@ def call_subject(question: Question) -> str:
 
 def list_prompt(question: Question, number: int, count: int) -> str:
     """Return the lines that ask about one call of a list: which it is, and the question."""
-    return f"{number} of {count}  {call_verb(question.call.name)} {call_subject(question)}\n{ask_text(question)}"
+    call = f"{_asker(question)}{call_verb(question.call.name)} {call_subject(question)}"
+    return f"{number} of {count}  {call}\n{ask_text(question)}"
+
+
+def _asker(question: Question) -> str:
+    """Return which worker asks; "" for the session itself."""
+    return f"worker {one_line(question.agent)} asks: " if question.agent else ""
 
 
 def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
@@ -131,7 +137,8 @@ def describe_unclear_answer(line: str, keys: Sequence[AnswerKey]) -> str:
 
 
 def question_text(question: Question, width: int, theme: Theme, number: int = 0) -> str:
-    """Return the block of a call: its name and what it is about, below it the diff or the command.
+    """Return the block of a call: who asks if that is a worker, its name and what it is about, below it the diff or the
+    command.
 
     `number` counts the calls that are asked about together, 0 for one alone.
     """
@@ -139,8 +146,9 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
     details = [] if is_diff else _details(question, width - 1)
     # What stands below in lines of its own need not stand in the head once more.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
-    verb = f"{number} " * bool(number) + call_verb(question.call.name)
-    head = hang(f"{subject}{_reason(question)}".strip(), f"{verb}  ", " " * (cells(verb) + 2), width - 1)
+    verb = f"{number} " * bool(number) + _asker(question) + call_verb(question.call.name)
+    below = " " * (2 if question.agent else cells(verb) + 2)
+    head = hang(f"{subject}{_reason(question)}".strip(), f"{verb}  ", below, width - 1)
     lines = [theme.paint("bold", line.rstrip()) for line in head]
     if is_diff:
         details = [diff_text(question.detail, width, theme, most_lines=HEAD_LINES + TAIL_LINES)]
@@ -191,7 +199,7 @@ def _details(question: Question, width: int) -> list[str]:
 
 def hang(line: str, before: str, below: str, width: int) -> list[str]:
     """Return `line` behind `before`, what does not fit `width` cells behind `below`; in a narrow terminal flush."""
-    if cells(below) > width // 3:
+    if cells(below) > width // 3 or cells(before) > width * 2 // 3:
         return list(wrap(before + line, width))
     line = expand_tabs(line)
     first, *_ = wrap(line, width - cells(before))

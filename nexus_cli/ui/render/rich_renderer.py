@@ -27,6 +27,7 @@ from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
+from nexus_cli.ui.render.worker_tree import WorkerTree
 from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -82,6 +83,9 @@ class RichRenderer:
         self._asked_alone = ""
         """The id of the call whose block was put last."""
         self._group = CallGroup()
+        self._workers = WorkerTree(clock, drawn=drawn, commands=commands)
+        self._beside: list[FinishedCall | HeldNote] = []
+        """What workers gave while a text was open."""
         self._thought: Thought | None = None
         self._folded: Thought | None = None
         self._show_thinking = False
@@ -113,6 +117,16 @@ class RichRenderer:
         title_, text = self._output
         return title_, sanitize(text)
 
+    @property
+    def worker_asks(self) -> bool:
+        """True if the person is asked about a call of a worker."""
+        return self._workers.asks
+
+    @property
+    def background_workers(self) -> int:
+        """Workers that run in the background."""
+        return len(self._workers.besides(self._calls))
+
     def keep_output(self, title_: str, text: str) -> None:
         """Take the output of something else for the newest one."""
         self._output = title_, text
@@ -120,6 +134,7 @@ class RichRenderer:
     def forget(self) -> None:
         """Another session begins: its last answer and output are its own."""
         self.last_answer, self._output, self._folded = "", None, None
+        self._workers.forget()
 
     def spinner(self) -> str:
         """Return what is waited for, on one line; "" when nothing is."""
@@ -159,6 +174,9 @@ class RichRenderer:
     def feed(self, event: e.Event) -> None:
         """Show `event`."""
         self._version += 1
+        if isinstance(event, e.AgentEvent):
+            self._feed_worker(event)
+            return
         if self._drop_batch.hold(event):
             return
         self._show_held_drops(event)
@@ -185,7 +203,7 @@ class RichRenderer:
                 self._scrollback.add_note(event.text, "warn" if event.warning else "dim")
             case e.ContextPlan():
                 self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
-            case e.CacheExpectation() | e.AgentEvent():
+            case e.CacheExpectation() | e.WorkerState():
                 pass
             case _:
                 assert_never(event)
@@ -231,35 +249,45 @@ class RichRenderer:
         self._spinner.lists_calls = rows > 0
         now, width = self._clock(), self._width() - 1
         seconds = [round(call.seconds(now) or 0) for call in self._calls.values()]
+        seconds += [round(now)] if self.background_workers else []
         key = (self._version, rows, width, seconds)
         if self._seen[0] != key:
             self._seen = key, self._live(rows, width, now) if rows > 0 else []
         return list(self._seen[1])
 
     def _live(self, rows: int, width: int, now: float) -> list[str]:
+        beside = self._workers.besides(self._calls) if self._in_turn else []
+        blocks = [self._workers.running_lines(worker, width, self._live_theme) for worker in beside]
+        below = live_area.fit_blocks(blocks, max(1, rows // 2), width, self._live_theme) if blocks else []
+        lines, kind = self._open_lines(rows - len(below), width, now)
+        if lines and kind != "line" and len(lines) + len(below) < rows and below:
+            lines = [*lines, ""]
+        kind = kind or "line"
+        parted = self._scrollback.needs_gap(kind) or (kind == "text" and self._markdown.parted)
+        lines = [*lines, *below]
+        return ["", *lines] if len(lines) < rows and parted and any(lines) else lines
+
+    def _open_lines(self, rows: int, width: int, now: float) -> tuple[list[str], str]:
+        """Return what is open, in at most `rows` lines, and its kind; "" for nothing."""
         paint, prose = self._theme.paint, min(width, PROSE)
         calls = [call for call in self._calls.values() if not call.asked]
         if calls or (self._group and not self._markdown.is_open):
             held, theme = self._group.live_lines(width, self._live_theme) if self._group else [], self._live_theme
-            running = live_area.call_lines(calls, now, max(1, rows - len(held)), width, theme)
-            lines, kind = [*held[: rows - len(running)], *running], "line"
-        elif self._markdown.is_open:
+            running = live_area.call_lines(calls, self._workers, now, max(1, rows - len(held)), width, theme)
+            return [*held[: rows - len(running)], *running], "line"
+        if self._markdown.is_open:
             tail, shape = (
                 self._markdown.tail(live_area.KEPT),
                 live_area.tail_of_code if self._markdown.in_fence else live_area.tail_of_prose,
             )
-            lines, kind = shape(tail, rows, width if self._markdown.in_fence else prose), "text"
-        elif self._thought and self._show_thinking:
+            return shape(tail, rows, width if self._markdown.in_fence else prose), "text"
+        if self._thought and self._show_thinking:
             tail = self._thought.tail[-live_area.KEPT :]
-            lines = [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)]
-            kind = "thought"
-        elif self._thought and self._thought.words:
+            return [paint("dim", line) for line in live_area.tail_of_prose(tail, rows, prose)], "thought"
+        if self._thought and self._thought.words:
             lines = [paint("dim", line) for line in wrap(f"thinking ... {self._thought.words:,} words", width)]
-            lines, kind = lines[:rows], "line"
-        else:
-            return []
-        parted = self._scrollback.needs_gap(kind) or (kind == "text" and self._markdown.parted)
-        return ["", *lines] if len(lines) < rows and parted and any(lines) else lines
+            return lines[:rows], "line"
+        return [], ""
 
     def _text(self, text: str) -> None:
         if text.strip():
@@ -301,6 +329,23 @@ class RichRenderer:
         self._scrollback.add_text(self._markdown.flush())
         self._markdown.begin()
         self._scrollback.start_text()
+        self._show_beside()
+
+    def _feed_worker(self, marked: e.AgentEvent) -> None:
+        """Show what a worker does: in the live area, and in a line when it has ended."""
+        line = self._workers.feed(marked, {call.call.id for call in self._open_calls})
+        self._spinner.worker_asks = self._workers.asks
+        self._beside += [line] if line else []
+        if not self._markdown.is_open:
+            self._show_beside()
+
+    def _show_beside(self) -> None:
+        beside, self._beside = self._beside, []
+        for one in beside:
+            if isinstance(one, HeldNote):
+                self._scrollback.add_note(one.text, one.role)
+            else:
+                self._scrollback.add_lines(format_finished_call(one, self._width(), self._theme))
 
     def _tool(
         self, event: e.ToolCallEvent | e.ToolOutput | e.ToolResultEvent | e.ApprovalRequest | e.ApprovalAnswer
@@ -346,9 +391,9 @@ class RichRenderer:
         shown = self._asked.pop(event.call.id, None)
         alone, self._asked_alone = event.call.id == self._asked_alone, ""
         known = shown is not None and bool(result.diff) and shown.strip() == result.diff.strip()
-        done = FinishedCall(
+        done = self._workers.complete(FinishedCall(
             event.call, subject, result, event.seconds, known, self._address(event.call, result), self._whole, alone
-        )
+        ))  # fmt: skip
         if call is None:
             self._finish(done)
             return
@@ -402,6 +447,7 @@ class RichRenderer:
             else:
                 self._scrollback.add_note(f"{call.what}: no result yet", "warn")
         self._show_group()
+        self._workers.forget(ended=True)
         self._in_turn = False
         self._spinner.phase("")
         if outcome.text:

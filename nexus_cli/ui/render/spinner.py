@@ -31,10 +31,13 @@ class Spinner:
         """Attempts that have failed, the time of the next one, why the last one failed."""
         self.lists_calls = False
         """The calls that run are shown elsewhere, each with its time."""
+        self.worker_asks = False
+        """A question about a call of a worker waits for the person."""
 
     def moving(self, calls: Iterable[OpenCall]) -> bool:
-        """True if work is in progress; False while a question about one of `calls` waits for the person."""
-        return bool(self._phase) and not any(call.asked for call in calls)
+        """True if work is in progress; False while a question about one of `calls` or of a worker waits for the
+        person."""
+        return bool(self._phase) and not self.worker_asks and not any(call.asked for call in calls)
 
     def phase(self, name: str, *, again: bool = False) -> None:
         """Show this work from now on, "" for none; `again` restarts its clock even if it is the same as before."""

@@ -9,7 +9,7 @@ from nexus_cli.core.limits import LEVELS
 from nexus_cli.session.status import Status
 from nexus_cli.ui.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.reports.lines import known_dollars, short
+from nexus_cli.ui.reports.lines import known_dollars, plural, short
 
 HIGH, CRITICAL = 0.6, 0.8
 """Shares of the budget from which the window counts as pressed (seed B's token budget)."""
@@ -25,13 +25,15 @@ class _Part:
 
 
 _LEAVES = (
-    "effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "sandbox", "model", "unsaved",
+    "effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "workers", "sandbox", "model",
+    "unsaved",
 )  # fmt: skip
 """Parts in the order in which they leave; the use of the window stays."""
 
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
-    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, drops, cache, cost."""
+    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, drops, cache,
+    cost."""
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
@@ -63,6 +65,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("recipe", recipe if recipe not in ("chat", "") else ""),
         _Part("folder", (place + named).strip()),
         _Part("used", used, role),
+        _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),
         _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
         _Part("cache", f"{status.cached:.0%} cached" if status.cached is not None else ""),
         _Part("cost", known_dollars(status.cost_usd, status.known_usd)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -22,6 +22,8 @@ _KEPT = 16_384
 _STATUS = re.compile(r"\[exit status -?\d+\]\Z")
 SAID = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
+AGENT = "agent"
+"""The tool that starts a worker."""
 _MAIN = ("command", "path", "pattern", "query", "url", "name", "id")
 _VERBS = {"read_file": "read", "edit_file": "edit", "write_file": "write"}
 _SINGULAR = {"entries": "entry", "matches": "match", "lines": "line", "files": "file"}
@@ -47,6 +49,10 @@ class FinishedCall:
     """How the person sees all of its output, now and later: `: /transcript`, "" where there is no way."""
     asked: bool = False
     """The question right above has named the call: only the outcome is shown."""
+    figures: Sequence[str] = ()
+    """What the worker that it has started did and cost."""
+    below: Sequence[str] = ()
+    """Lines below the outcome: the beginning of a worker's report, and its own workers."""
 
     @property
     def text(self) -> str:
@@ -127,12 +133,12 @@ def format_finished_call(done: FinishedCall, width: int, theme: Theme) -> list[s
     room = width - len(indent)
     if result.diff and not done.known:
         lines += (indent + line for line in diff_lines(result.diff, room, theme, most_lines=DIFF_LINES))
-    elif result.status is not None or result.stopped:
+    elif (result.status is not None or result.stopped) and not done.figures:
         lines += (indent + theme.paint("dim", line) for line in _end(result.output, room, theme, done.whole))
     if result.error and not result.stopped and not (done.asked and done.is_outcome):
         role = "warn" if result.denied else "error"
         lines += (indent + theme.paint(role, line) for line in _cause(result.error, room, done.whole))
-    return lines
+    return lines + [indent + theme.paint("dim", cut(line, room, theme.signs.cut)) for line in done.below]
 
 
 def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
@@ -177,7 +183,7 @@ def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width:
 def _facts(done: FinishedCall) -> list[tuple[str, str]]:
     """Return what came of the call and how long it took, each with the role that it is shown in."""
     result = done.result
-    facts: list[tuple[str, str]] = []
+    facts = [(figure, "dim") for figure in done.figures]
     if result.diff:
         facts.append((describe_changes(result.diff), "dim"))
     elif not result.error and (counted := describe_counts(result.counts, result.more)):

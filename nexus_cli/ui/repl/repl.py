@@ -28,7 +28,6 @@ from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.render.event_texts import format_duration
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
@@ -39,6 +38,7 @@ from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
+from nexus_cli.ui.repl.person_calls import PersonCalls
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports.forms import draw_report
@@ -83,8 +83,7 @@ class Repl:
         self._status: Status | None = None
         self._branch = ""
         self._leaving = False
-        self._questions: set[str] = set()
-        """Calls that the person is asked about."""
+        self._calls = PersonCalls(view)
         self._shown_output: tuple[str, str] | None = None
         """The output that Ctrl+O has shown last."""
         self._shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
@@ -93,11 +92,13 @@ class Repl:
         """The words of the newest turn are in the session."""
 
     def share_attachments(self) -> None:
-        """Let the session count what the next message takes along; what it was left with waits again."""
+        """Let the session count what the next message takes along, and tell of its workers; what it was left with waits
+        again."""
         there = {one.text for one in self.input_queue.attached}
         kept = [Attachment(text, what) for text, what in self.session.kept_attached() if text not in there]
         self.input_queue.attached[:0] = kept
         self.session.goes_along(lambda: [one.text for one in self.input_queue.attached])
+        self.session.listen(self.feed)
 
     @property
     def commands(self) -> Mapping[str, Command]:
@@ -147,7 +148,8 @@ class Repl:
         if self._status is None:
             self.refresh_status()
         assert self._status is not None
-        return status_line(self._status, self._branch, width, self.theme, str(Path.home()))
+        now = replace(self._status, workers=self.renderer.background_workers)
+        return status_line(now, self._branch, width, self.theme, str(Path.home()))
 
     def refresh_status(self) -> None:
         """Look at the session again for the status line."""
@@ -285,7 +287,7 @@ class Repl:
 
     async def _show_transcript(self, value: Mapping[str, Any] | None = None) -> None:
         made = await asyncio.to_thread(session_transcript, self.session) if value is None else value
-        shell = [one for one in self._shell_outputs if one["session"] == self.session.id]
+        shell = [one for one in self._shell_outputs if one["session"] == made.get("id")]
         text = await asyncio.to_thread(transcript_text, {**made, "shell": shell}, self.view.width - 1)
         await show_in_pager(self.view, text, at_end=bool(made["entries"] or shell))
 
@@ -380,7 +382,7 @@ class Repl:
     async def _make_title(self) -> None:
         """Let a small model name the session; only what goes wrong is shown."""
         async for event in self.session.act(make_title):
-            if isinstance(event, e.Notice):
+            if isinstance(event, e.Notice | e.AgentEvent):
                 self.feed(event)
 
     def _go_on(self) -> None:
@@ -460,17 +462,7 @@ class Repl:
         self.renderer.feed(event)
         if isinstance(event, e.TurnEnd):
             self._offer_continue(event.outcome)
-            self._questions.clear()
-            if not self.input_queue.later:
-                how = "done" if event.outcome.ok else "stopped short"
-                self.view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {self.folder.name}")
-        elif isinstance(event, e.ApprovalRequest):
-            self._questions.add(event.question.call.id)
-            self.view.notify(f"{event.question.call.name} waits for your answer in {self.folder.name}", waits=True)
-        elif isinstance(event, e.ApprovalAnswer):
-            self._questions.discard(event.call_id)
-            if not self._questions:
-                self.view.notify("")
+        self._calls.feed(event, self.folder.name, has_more=bool(self.input_queue.later))
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()

@@ -20,12 +20,17 @@ from nexus_cli.ui.reports import (
     status,
     transcript,
     usage,
+    workers,
+    worktrees,
 )
 from nexus_cli.ui.reports.lines import Value
 from nexus_cli.ui.reports.look import Look
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
-_MODULES = (compaction, context, context_summary, memory, permissions, plan, sessions, status, transcript, usage)
+_MODULES = (
+    compaction, context, context_summary, memory, permissions, plan, sessions, status, transcript, usage, workers,
+    worktrees,
+)  # fmt: skip
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}
 )

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, table, when
+from nexus_cli.ui.reports.workers import worker_lines
 
-HEAD = ("id", "name", "folder", "worktree", "model", "recipe", "created", "updated", "turns", "parent", "cost_usd")
+HEAD = (
+    "id", "name", "folder", "worktree", "model", "recipe", "created", "updated", "turns", "parent", "spawner",
+    "cost_usd",
+)  # fmt: skip
 TITLE = 200
 """Columns of a title at most, where the lines are as long as what they hold."""
 WIDE = 1000
@@ -47,6 +51,7 @@ def session_text(value: Value, width: int) -> str:
     """Return one session: its head, then what happened as it happened: a result names the call that it answers."""
     head = {**value, **{key: when(value.get(key)) for key in ("created", "updated")}}
     lines = [cut_line(f"{key:<8}  {head[key]}", width) for key in HEAD if head.get(key) not in (None, "")]
+    lines += worker_lines(value, width)
     for entry in value.get("entries", []):
         answers = f" of {entry['call']}" if entry.get("call") else ""
         lines += ["", cut_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]

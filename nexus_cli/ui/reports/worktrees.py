@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.agents.apply_worktree import ApplyResult
-from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.ui.reports.lines import Value, filled, plural, table
+from nexus_cli.ui.reports.lines import Value, filled, folded, plural, table
 
 
 def worktrees_text(value: Value, width: int) -> str:
@@ -32,13 +30,16 @@ def _changes(one: Value) -> str:
     return ", ".join(parts) or "-"
 
 
-def applied_text(result: ApplyResult, record: WorktreeRecord) -> str:
+def applied_text(value: Value, width: int) -> str:
     """Return what was done with each path."""
-    if result.nothing_new:
-        return f"Nothing to apply: every change of worktree {record.name} is in the project or was applied before."
-    lines = [f"applied   {path}" for path in result.written if path not in {one.path for one in result.conflicts}]
-    lines += [f"the same  {path}" for path in result.there]
-    for one in result.conflicts:
-        where = "" if one.is_marked else f"; the other version is {record.folder / one.path}"
-        lines.append(f"conflict  {one.path}: {one.why}{where}")
-    return "\n".join("".join(char if char.isprintable() else "?" for char in line) for line in lines)
+    if value["nothing_new"]:
+        text = f"Nothing to apply: every change of worktree {value['name']} is in the project or was applied before."
+        return "\n".join(filled(text, width))
+    conflicts = {one["path"] for one in value["conflicts"]}
+    lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
+    lines += [f"the same  {path}" for path in value["there"]]
+    for one in value["conflicts"]:
+        where = "" if one["is_marked"] else f"; the other version is {value['folder']}/{one['path']}"
+        lines.append(f"conflict  {one['path']}: {one['why']}{where}")
+    shown = ("".join(char if char.isprintable() else "?" for char in line) for line in lines)
+    return "\n".join(piece for line in shown for piece in folded(line, width))

@@ -19,6 +19,10 @@ from nexus_cli.ui.print.renderer import JsonLinesRenderer
 
 CALL = ToolCall("c1", "bash", {"command": "ls"})
 OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)
+ROW = {
+    "id": "w1", "call": "c3", "task": "the task", "state": "running", "steps": 0, "tokens": 0, "cost_usd": 0.0,
+    "seconds": 0.0, "error": "", "worktree": "",
+}  # fmt: skip
 EVENTS: tuple[e.Event, ...] = (
     e.SessionStart("01", "m", "ask", False),
     e.TurnStart("hi"),
@@ -45,6 +49,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.Notice("note"),
     e.StepEnd(1, "stop", Usage(1, 2)),
     e.TurnEnd(OUTCOME),
+    e.WorkerState(ROW),
     e.AgentEvent("w1", "01J", e.Text("of a worker")),
 )
 

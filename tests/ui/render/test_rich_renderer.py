@@ -102,6 +102,7 @@ EVENTS: tuple[e.Event, ...] = (
     e.Notice("note"),
     e.TurnEnd(DONE),
     e.AgentEvent("w1", "01J", e.Text("of a worker")),
+    e.WorkerState({}),
 )
 
 

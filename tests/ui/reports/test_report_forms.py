@@ -190,6 +190,8 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
              "hit": 0.9, "cost_usd": cost, "cause": "section", "why": text}  # fmt: skip
     fact = {"id": f"m{10**6}", "slot": "project", "text": text, "at": "2026-01-02T03:04:05Z", "actor": text, "entry": 9,
             "session": text, "quote": text, "source": text, "state": "proposed" if many % 2 else "kept"}  # fmt: skip
+    worker = {"id": "w1.1", "session": "01M7W0VNRRJTAQJQEP26FZPVAR" if many else "", "task": text, "state": "running",
+              "doing": text, "steps": many, "tokens": 10**7, "cost_usd": cost}  # fmt: skip
     goal = {"id": f"g{10**6}", "text": text, "done": bool(many % 2)}
     part = {"messages": 10**6, "turns": 9, "tokens": 10**7, "by_kind": {text or "user": 10**7},
             "newest": [{"entry": 10**6, "text": text}] * many}  # fmt: skip
@@ -305,7 +307,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "fact": {"facts": [fact] * many, "done": "kept"},
         "memory": {"facts": [fact] * many, "whole": many == 2},
         "search": {"text": text, "folder": None, "hits": [hit] * many, "more": True, "damaged": many},
-        "session": {**session, "entries": [entry] * many},
+        "session": {**session, "entries": [entry] * many, "workers": [worker] * many},
         "sessions": {"sessions": [session] * many},
         "settings": {
             "settings": [{"key": text, "value": value, "origin": text} for value in (text, many, True, 0.5)],
@@ -339,6 +341,19 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "level": "read",
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
         },
+        "workers": {"workers": [worker] * many},
+        "worktrees": {
+            "project": None if many else text,
+            "worktrees": [{
+                "name": text, "state": "changed", "in_use": True, "problem": "", "files": many, "added": 10**6,
+                "removed": 0, "commits": many, "kept": [text] * many, "created": "2026-01-02T03:04:05Z",
+                "project": text, "folder": text,
+            }] * many,
+        },
+        "applied": {
+            "name": text, "folder": text, "nothing_new": not many, "written": [text] * many, "there": [text] * many,
+            "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
+        },
         "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }  # fmt: skip
     return made[form]
@@ -352,7 +367,7 @@ def too_wide(text: str, width: int) -> list[str]:
 def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
     for width in WIDTHS:
         for many in (0, 1, 2, 9):
-            for odd in ODD if many < 9 else ODD[:4]:
+            for odd in ODD if many == 1 else ODD[:4]:
                 text = FORMS[form](values(form, odd, many), width)
                 assert text.strip()
                 assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])

@@ -1,0 +1,196 @@
+"""`/agents`: the workers of the session. What runs them is the session's own; how it looks is `ui/reports`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.commands.arguments import require_ledger
+from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
+from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.core.errors import NexusError
+from nexus_cli.session.reports.transcript import transcript_of
+from nexus_cli.session.reports.workers import recorded_workers
+from nexus_cli.session.worker_slot import AT_WORK, RunningWorkers
+
+STEER, STOP, REVIEW = "steer", "stop", "review"
+APPLY, DISCARD, LATER = "apply", "discard", "later"
+MOST = 512 * 1024
+"""Bytes of a diff that are shown."""
+
+
+async def show_agents(context: CommandContext, rest: str) -> None:
+    """List the workers; open, steer or stop one.
+
+    ID opens what a worker has done so far, in your pager. `steer ID WORDS` says something to it: one that works hears
+    it with its next step, one that has ended goes on in the background. `stop ID` stops it; what it did is kept.
+    `review ID` shows what it changed in its worktree, and asks whether that is applied to the project or discarded.
+    """
+    word, _, more = rest.partition(" ")
+    if not rest:
+        context.show("workers", {"version": 1, "workers": _rows(context)})
+    elif word == STEER:
+        name, _, words = more.strip().partition(" ")
+        await _steer(context, rest, name, words.strip())
+    elif word == STOP:
+        await _stop(context, rest, more.strip())
+    elif word == REVIEW:
+        await _review(context, rest, more.strip())
+    else:
+        await _open(context, rest)
+
+
+def _rows(context: CommandContext) -> list[dict[str, Any]]:
+    """Return all workers, those that run here as they are now."""
+    recorded = recorded_workers(require_ledger(context), context.session.id)
+    running = _running(context)
+    now = {row["id"]: row for row in running.rows()} if running else {}
+    rows = [{**row, **now.pop(row["id"], {})} for row in recorded]
+    return [*rows, *now.values()]
+
+
+def _running(context: CommandContext) -> RunningWorkers | None:
+    slot = context.session.state.workers
+    return slot.workers() if slot else None
+
+
+def _find(context: CommandContext, rest: str, name: str) -> Mapping[str, Any]:
+    """Return the worker of this id; raise `NexusError("usage", ...)` if there is none."""
+    rows = _rows(context)
+    found = next((row for row in rows if name and name in (row["id"], row["session"])), None)
+    if found is None:
+        named = ", ".join(row["id"] for row in rows) or "none"
+        raise usage_error("agents", rest, f"there is no such worker; there are: {named}", "/agents lists them")
+    return found
+
+
+async def _open(context: CommandContext, rest: str) -> None:
+    row = _find(context, rest, rest)
+    if not row["session"]:
+        context.say(f"{row['id']} has not begun yet.")
+        return
+    ledger = require_ledger(context)
+    subjects = {tool.name: tool.subject for tool in context.session.tools()}
+    try:
+        info = ledger.session(row["session"])
+        value = await asyncio.to_thread(transcript_of, ledger.log(info.id), info, subjects)
+    except NexusError as error:
+        raise usage_error("agents", rest, f"its session cannot be read: {error.message}") from error
+    context.show("transcript", {**value, "name": f"worker {row['id']} ({row['state']})"})
+
+
+async def _steer(context: CommandContext, rest: str, name: str, words: str) -> None:
+    row, running = _find(context, rest, name), _running(context)
+    if not words:
+        raise usage_error("agents", rest, "there are no words for it", "/agents steer ID WORDS")
+    worker = running.find(row["id"]) if running else None
+    if running is None or worker is None:
+        raise usage_error("agents", rest, "it works for another worker, or works no more", "/agents lists them")
+    result = await running.steer(worker, words, wait=False)
+    if result.error:
+        raise usage_error("agents", rest, result.error.rstrip("."))
+    context.say(result.output)
+
+
+async def _stop(context: CommandContext, rest: str, name: str) -> None:
+    row, running = _find(context, rest, name), _running(context)
+    if row["state"] not in AT_WORK:
+        raise usage_error("agents", rest, f"it works no more: {row['state']}", "/agents lists them")
+    if running is None or running.find(row["id"]) is None:
+        raise usage_error("agents", rest, "it works for another worker", "Stop that one")
+    await running.manage(STOP, row["id"], "")
+    context.say(f"{row['id']} is stopped; what it did is kept.")
+
+
+async def _review(context: CommandContext, rest: str, name: str) -> None:
+    from nexus_cli.agents.inspect_worktree import inspect_worktree  # noqa: PLC0415
+    from nexus_cli.agents.worktrees import diff_worktree, find_worktree_of  # noqa: PLC0415
+
+    row = _find(context, rest, name)
+    if not row["worktree"]:
+        raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows what changed")
+    if "." in row["id"]:
+        first = row["id"].partition(".")[0]
+        raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"/agents review {first}")
+    if row["state"] in AT_WORK:
+        raise usage_error("agents", rest, "it is still at work", f"/agents stop {row['id']} stops it")
+    if not row["to_review"]:
+        context.say(row["left"] or f"{row['id']} made no worktree.")
+        return
+    record = find_worktree_of(context.session.state.dispatcher.project, row["worktree"])
+    diff = await asyncio.to_thread(diff_worktree, record)
+    text = diff[:MOST].decode("utf-8", "replace")
+    more = f"{len(diff) - MOST:,} more bytes" if len(diff) > MOST else ""
+    context.show("diff", {"source": "git", "text": text, "cut": more, "unread": [], "untracked": [],
+                          "untracked_count": 0})  # fmt: skip
+    what = (await asyncio.to_thread(inspect_worktree, record)).describe()
+    choices = [
+        Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
+        Choice(DISCARD, "discard", "delete the worktree with all that is in it"),
+        Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} does the same"),
+    ]
+    chosen = await context.choose(f"{row['id']} made {what}", choices)
+    if chosen == APPLY:
+        await _apply(context, row, record)
+    elif chosen == DISCARD:
+        await _discard(context, row, record)
+
+
+async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
+    """Merge a worktree into the project and tell the model; where all of it is there, the worktree goes."""
+    from nexus_cli.agents.apply_worktree import apply_worktree  # noqa: PLC0415
+    from nexus_cli.agents.worktrees import find_worktree_of, remove_worktree  # noqa: PLC0415
+
+    result = await asyncio.to_thread(apply_worktree, record)
+    context.show("applied", result.to_json(record))
+    names = ", ".join(one.path for one in result.conflicts)
+    conflicts = f"; conflicts are left in {names}" if names else ""
+    _tell_model(context, f"the person applied the changes of worker {row['id']} to the project{conflicts}")
+    if result.conflicts:
+        left = "1 conflict is" if len(result.conflicts) == 1 else f"{len(result.conflicts)} conflicts are"
+        context.say(f"{left} left to you. Nothing of yours was overwritten.")
+        return
+    try:
+        applied = find_worktree_of(record.source, record.name)
+        await asyncio.to_thread(remove_worktree, applied)
+    except NexusError as error:
+        context.say(error.line)
+
+
+async def _discard(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
+    from nexus_cli.agents.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
+
+    if is_in_use(record):
+        raise usage_error("agents", f"review {row['id']}", "a session is working in its worktree", "End that one first")
+    more = await asyncio.to_thread(remove_worktree, record, force=True)
+    _tell_model(context, f"the person discarded the changes of worker {row['id']}")
+    context.say(f"Worktree {record.name} is discarded{f'; {more}' if more else ''}.")
+
+
+def _tell_model(context: CommandContext, line: str) -> None:
+    """Let the model read a line with the next request."""
+    context.session.state.lane_state.notices.append(line)
+
+
+def _complete_agents(context: CommandContext) -> Sequence[str]:
+    """Return ids, and what can be done with workers that run."""
+    try:
+        rows = _rows(context)
+    except NexusError:
+        return ()
+    at_work = [row["id"] for row in rows if row["state"] in AT_WORK]
+    made = [f"{REVIEW} {row['id']}" for row in rows if row["to_review"]]
+    return [*(row["id"] for row in rows), *(f"{what} {id_}" for what in (STEER, STOP) for id_ in at_work), *made]
+
+
+COMMANDS = (
+    Command(
+        "agents",
+        "work",
+        show_agents,
+        "[ID | steer ID WORDS | stop ID | review ID]",
+        complete=_complete_agents,
+        aliases=("agent",),
+    ),
+)

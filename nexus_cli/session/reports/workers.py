@@ -1,0 +1,36 @@
+"""Report the workers of a session from its ledger: those of earlier processes, and workers of workers, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.worker_slot import AT_WORK, WORKER
+
+SHOWN = (
+    "id", "session", "task", "recipe", "state", "doing", "steps", "seconds", "tokens", "cost_usd", "changed",
+    "worktree", "left", "to_review", "error",
+)  # fmt: skip
+"""Keys of a worker in a report."""
+
+
+def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
+    """Return the workers of a session as they were recorded last, behind each its own.
+
+    Dollars are those of its session in the ledger. The state of one whose process has ended while it worked is
+    `unknown`.
+    """
+    newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
+    rows = []
+    for value in newest.values():
+        row = {key: value[key] for key in SHOWN}
+        if row["state"] in AT_WORK and not ledger.is_held(session):
+            row["state"] = "unknown"
+        try:
+            row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]
+            below = recorded_workers(ledger, row["session"]) if row["session"] else []
+        except NexusError:  # its session was deleted
+            below = []
+        rows += [row, *below]
+    return rows

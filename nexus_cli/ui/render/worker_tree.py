@@ -1,0 +1,234 @@
+"""The workers of a session as a tree: one line each while they run, what they did and cost when they are done.
+
+Knows them by their events alone. Where a line is put is `rich_renderer`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nexus_cli.core import event as e
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.session.worker_slot import AT_WORK
+from nexus_cli.ui.cells import cells, cut, one_line
+from nexus_cli.ui.render.call_group import HeldNote
+from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, worker_figures
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.render.tool_line import AGENT, FinishedCall
+
+LEAST = 24
+"""Cells that the task and what a worker does take before its figures give way."""
+NARROW = 60
+"""Columns below which a line begins with the id alone."""
+REPORTED = 2
+"""Lines of a report that stay below the worker's line."""
+
+
+@dataclass
+class ShownWorker:
+    """A worker as far as its events tell of it."""
+
+    row: dict[str, Any]
+    """Its newest row, see `core.event.WorkerState`; `steps`, `tokens` and `cost_usd` go on with its events."""
+    began: float
+    doing: str = ""
+    asked: set[str] = field(default_factory=set)
+    """Its calls that the person is asked about."""
+    report: str = ""
+
+    @property
+    def id(self) -> str:
+        """Return its id in the session."""
+        return str(self.row["id"])
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it works no more."""
+        return self.row["state"] not in AT_WORK
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if it waits for a place."""
+        return bool(self.row["state"] == "waiting")
+
+    @property
+    def task(self) -> str:
+        """Return its task on one line."""
+        return one_line(str(self.row["task"])[:LONGEST])
+
+    def report_lines(self) -> list[str]:
+        """Return the beginning of its report, each line sanitized."""
+        lines = (one_line(line[:LONGEST]) for line in self.report[: LONGEST * REPORTED * 4].split("\n"))
+        return [line for line in lines if line][:REPORTED]
+
+
+class WorkerTree:
+    """The workers that events have told of, in the order in which they came."""
+
+    def __init__(self, clock: Callable[[], float], *, drawn: bool = True, commands: bool = True) -> None:
+        """`drawn` and `commands` as in `RichRenderer`."""
+        self._clock = clock
+        self._drawn = drawn
+        self._commands = commands
+        self._workers: dict[str, ShownWorker] = {}
+
+    def feed(self, marked: e.AgentEvent, calls: Collection[str]) -> FinishedCall | HeldNote | None:
+        """Note an event; return what a person is shown of it beside the tree. The result of one of the open `calls`
+        tells by itself how its worker has ended."""
+        inner = marked.event
+        if isinstance(inner, e.Notice) and inner.warning:
+            return HeldNote(f"{marked.agent}: {inner.text}", "warn")
+        if not isinstance(inner, e.WorkerState):
+            if worker := self._workers.get(marked.agent):
+                self._note_work(worker, inner)
+            return None
+        worker = self._note_state(dict(inner.worker))
+        if not worker.has_ended:
+            return None if self._drawn or worker.is_waiting else HeldNote(describe_worker(worker.row), "dim")
+        if worker not in self.roots or worker.row["call"] in calls:
+            return None
+        error = "" if worker.row["state"] == "finished" else str(worker.row["error"] or worker.row["state"])
+        done = FinishedCall(ToolCall("", AGENT, {}), "", ToolResult(error=error), worker.row["seconds"])
+        return self._with_facts(done, worker)
+
+    def complete(self, done: FinishedCall) -> FinishedCall:
+        """Return the outcome of a call with what its worker did, if it has started one."""
+        worker = self.of_call(done.call.id) if done.call.name == AGENT else None
+        return self._with_facts(done, worker) if worker else done
+
+    def _with_facts(self, done: FinishedCall, worker: ShownWorker) -> FinishedCall:
+        """Return the outcome with the worker's name, task and figures, the beginning of its report, its own workers and
+        the way to what it has changed."""
+        if not worker.has_ended:
+            return replace(done, subject=f"{worker.id} {worker.task}", figures=["in the background"])
+        below = worker.report_lines() if not done.result.error else []
+        below += [describe_worker(one.row) for one in self.below(worker)]
+        if worker.row["to_review"]:
+            tree = worker.row["worktree"]
+            way = f"/agents review {worker.id}" if self._commands else f"nexus worktree diff {tree}"
+            below.append(f"in worktree {tree}: {way}")
+        elif worker.row["left"]:
+            below.append(one_line(worker.row["left"]))
+        return replace(done, subject=f"{worker.id} {worker.task}", figures=worker_figures(worker.row), below=below)
+
+    def _note_state(self, row: dict[str, Any]) -> ShownWorker:
+        worker = self._workers.get(row["id"])
+        if worker is None or worker.has_ended:
+            worker = self._workers[row["id"]] = ShownWorker(row, self._clock())
+        else:
+            worker.row = row
+        if row["state"] == "running":
+            worker.began = self._clock()
+        worker.asked.clear()
+        return worker
+
+    def _note_work(self, worker: ShownWorker, inner: e.Event) -> None:
+        match inner:
+            case e.StepStart():
+                worker.doing = "asks the model"
+            case e.Retry():
+                worker.doing = f"retry {inner.attempt}: {one_line(inner.why[:LONGEST])}"
+            case e.CompactionStart():
+                worker.doing = "compacts its window"
+            case e.ToolCallEvent():
+                worker.doing = one_line(f"{inner.call.name} {inner.subject[:LONGEST]}")
+            case e.ApprovalRequest():
+                worker.asked.add(inner.question.call.id)
+            case e.ApprovalAnswer():
+                worker.asked.discard(inner.call_id)
+            case e.StepEnd():
+                used, cost = inner.usage, inner.usage.cost_usd
+                row = worker.row
+                row["steps"] += 1
+                row["tokens"] += used.input + used.output
+                row["cost_usd"] = None if cost is None or row["cost_usd"] is None else row["cost_usd"] + cost
+            case e.TurnEnd():
+                worker.report = inner.outcome.text
+                worker.asked.clear()
+            case _:
+                pass
+
+    def forget(self, *, ended: bool = False) -> None:
+        """Forget all workers, or those that have `ended` with all of their own."""
+        self._workers = {
+            id_: one for id_, one in self._workers.items() if ended and not self._workers[_root(id_)].has_ended
+        }
+
+    @property
+    def asks(self) -> bool:
+        """True if the person is asked about a call of a worker."""
+        return any(one.asked for one in self._workers.values())
+
+    def of_call(self, call_id: str) -> ShownWorker | None:
+        """Return the worker that a call of the session has started."""
+        return next((one for one in self.roots if one.row["call"] == call_id), None)
+
+    def besides(self, calls: Collection[str]) -> list[ShownWorker]:
+        """Return the session's own workers that have not ended and work for none of the open `calls`."""
+        return [one for one in self.roots if not one.has_ended and one.row["call"] not in calls]
+
+    @property
+    def roots(self) -> list[ShownWorker]:
+        """Return the session's own workers."""
+        return [one for id_, one in self._workers.items() if id_ == _root(id_)]
+
+    def below(self, worker: ShownWorker) -> list[ShownWorker]:
+        """Return the workers of a worker, theirs behind each."""
+        return [one for id_, one in self._workers.items() if id_.startswith(f"{worker.id}.")]
+
+    def running_lines(self, worker: ShownWorker, width: int, theme: Theme) -> list[str]:
+        """Return the line of a worker and those of its own workers, each in at most `width` cells."""
+        made = [self._line(worker, width, theme)]
+        return made + [self._line(one, width, theme) for one in self.below(worker)]
+
+    def _line(self, worker: ShownWorker, width: int, theme: Theme) -> str:
+        signs, mark = theme.signs, theme.signs.cut
+        sign, role = (signs.waiting, "dim") if worker.is_waiting else (signs.running, "accent")
+        if worker.has_ended:
+            sign, role = (signs.ok, "ok") if worker.row["state"] == "finished" else (signs.error, "error")
+        indent = "    " * worker.id.count(".") if width >= 40 else "  " * worker.id.count(".")
+        name = worker.id if width < NARROW or indent else f"agent {worker.id}"
+        seconds = worker.row["seconds"] if worker.has_ended else self._clock() - worker.began
+        time = "" if worker.is_waiting else f"  {seconds:.0f} s"
+        room = width - cells(indent) - cells(sign) - 1 - cells(name) - 1 - len(time)
+        if room < 4:
+            return theme.paint(role, cut(f"{indent}{sign} {name}", width, mark))
+        doing = _doing(worker)
+        figures = worker_figures(worker.row)
+        dot = f" {signs.dot} "
+        while figures and cells(tail := dot + dot.join(figures)) > room - LEAST:
+            figures.pop()
+        tail = dot + dot.join(figures) if figures else ""
+        task, doing = _share(worker.task, doing, room - cells(tail), dot, mark)
+        role_ = "warn" if worker.asked else "dim"
+        middle = theme.paint("dim", dot) + theme.paint(role_, doing) if doing else ""
+        head = indent + theme.paint(role, f"{sign} ") + theme.paint("tool", name)
+        return f"{head} {task}{middle}{theme.paint('dim', tail + time)}"
+
+
+def _doing(worker: ShownWorker) -> str:
+    """Return what it does now, or its state."""
+    if worker.has_ended:
+        return str(worker.row["state"])
+    if worker.is_waiting:
+        return "waits for a place"
+    return "asks you" if worker.asked else worker.doing
+
+
+def _root(worker_id: str) -> str:
+    """Return the id of the session's own worker below which `worker_id` works, itself perhaps."""
+    return worker_id.partition(".")[0]
+
+
+def _share(task: str, doing: str, room: int, dot: str, mark: str) -> tuple[str, str]:
+    """Return both cut so that they fit `room` with a dot between them: what is short leaves its part to the other."""
+    if not doing:
+        return cut(task, room, mark), ""
+    room -= cells(dot)
+    if room < 8:
+        return cut(task, room + cells(dot), mark), ""
+    half = room // 2
+    doing = cut(doing, max(half, room - cells(task)), mark)
+    return cut(task, room - cells(doing), mark), doing

@@ -1,0 +1,233 @@
+"""`/agents` over a session with workers: what a person reads of them, and says to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.crew import Crew, calls_made, content, crewed, doing, handing, run
+from agents.repository import make_project
+from commands.conftest import FakeContext
+from session.played import Played
+
+from nexus_cli.agents.worktrees import list_worktrees
+from nexus_cli.commands import discover, find
+from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import AgentEvent, WorkerState
+from nexus_cli.core.request import Request
+from nexus_cli.session.reports.sessions import show_session
+from nexus_cli.session.session import Session
+from nexus_cli.ui.reports.forms import FORMS
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Iterator[FakeContext]:
+    made = FakeContext(tmp_path, Played(lambda request: ""))
+    first = made.session
+    yield made
+    asyncio.run(first.aclose())
+
+
+def over(context: FakeContext, session: Session, work: Callable[[], Awaitable[None]]) -> None:
+    """Do `work` with `session` as the open one, in one loop."""
+    context.session = session
+
+    async def whole() -> None:
+        try:
+            async with asyncio.timeout(20):
+                await work()
+        finally:
+            await session.aclose()
+
+    asyncio.run(whole())
+
+
+async def typed(context: FakeContext, rest: str) -> None:
+    await find("agents", context.commands).invoke(context, rest)
+
+
+def states(context: FakeContext) -> dict[str, str]:
+    form, value = context.shown[-1]
+    assert form == "workers"
+    return {row["id"]: row["state"] for row in value["workers"]}
+
+
+def test_without_workers_it_says_so(context: FakeContext) -> None:
+    context.run("agents")
+    assert "No worker" in FORMS["workers"](context.shown[-1][1], 80)
+    with pytest.raises(NexusError, match="no such worker; there are: none"):
+        context.run("agents w1")
+
+
+def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeContext, tmp_path: Path) -> None:
+    heard = asyncio.Event()
+
+    async def listens(request: Request) -> Any:
+        if "hear this" in content(request):
+            heard.set()
+            await asyncio.sleep(60)
+        return [("bash", {"command": f"sleep 0.02; echo {calls_made(request)}"})]
+
+    background = {"task": "ONE", "wait": False}
+    crew = Crew({"ONE": listens, "root": handing(background)})
+    session = crewed(crew, tmp_path, interactive=True, front="chat")
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        await typed(context, "")
+        assert states(context) == {"w1": "running"}
+        await typed(context, "steer w1 hear this")
+        await heard.wait()
+        await typed(context, "w1")
+        form, value = context.shown[-1]
+        text = FORMS[form](value, 80)
+        assert form == "transcript" and "worker w1 (running)" in text and "> ONE" in text and "hear this" in text
+        command = find("agents", discover())
+        assert command.complete and list(command.complete(context)) == ["w1", "steer w1", "stop w1"]
+        await typed(context, "stop w1")
+        await typed(context, "")
+        assert states(context) == {"w1": "stopped"}
+        assert any("told with its next step" in said for said in context.said) and "w1 is stopped" in context.said[-1]
+        for rest, why in (("stop w1", "works no more"), ("steer w1", "no words"), ("steer w7 x", "are: w1")):
+            with pytest.raises(NexusError, match=why):
+                await typed(context, rest)
+
+    over(context, session, work)
+
+
+def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
+    context: FakeContext, tmp_path: Path
+) -> None:
+    recipes = places().config / "recipes"
+    recipes.mkdir(parents=True)
+    (recipes / "lasting.toml").write_text('description = "It goes on"\n')
+    task = {"task": "ONE", "recipe": "lasting"}
+    crew = Crew({"ONE": lambda request: f"heard {content(request)[-8:]}", "root": handing(task)})
+    session = crewed(crew, tmp_path, interactive=True, front="chat")
+    ended: list[str] = []
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        done = asyncio.Event()
+
+        def listen(event: Any) -> None:
+            if isinstance(event, AgentEvent) and isinstance(event.event, WorkerState):
+                ended.append(event.event.worker["state"])
+                if ended[-1] == "finished":
+                    done.set()
+
+        session.listen(listen)
+        await typed(context, "steer w1 and more")
+        assert "goes on in the background" in context.said[-1]
+        await done.wait()
+        assert session.workers and "heard and more" in session.workers.find("w1").report
+        assert any("w1 finished" in notice for notice in session.state.lane_state.notices)
+
+    over(context, session, work)
+
+
+def test_a_later_process_reads_the_workers_and_those_below_them_from_the_ledger(
+    context: FakeContext, tmp_path: Path
+) -> None:
+    crew = Crew({"DEEP": doing("deep"), "HIGH": handing("DEEP"), "root": handing("HIGH")})
+    session = crewed(crew, tmp_path)
+    run(session, "root")
+    again = crewed(Crew({"root": doing("x")}), tmp_path, session.id)
+
+    async def work() -> None:
+        await typed(context, "")
+        assert states(context) == {"w1": "finished", "w1.1": "finished"}
+        rows = {row["id"]: row for row in context.shown[-1][1]["workers"]}
+        assert rows["w1"]["cost_usd"] == pytest.approx(0.75) and rows["w1.1"]["cost_usd"] == pytest.approx(0.25)
+        await typed(context, "w1.1")
+        assert "deep" in FORMS["transcript"](context.shown[-1][1], 80)
+        assert again.ledger is not None
+        value = show_session(again.ledger, again.id)
+        assert [row["id"] for row in value["workers"]] == ["w1", "w1.1"]
+        text = FORMS["session"](value, 200)
+        assert f"worker w1 finished · 2 steps · 6,030 tokens · $0.7500 · session {rows['w1']['session']}" in text
+        own = show_session(again.ledger, rows["w1"]["session"])
+        assert own["spawner"] == again.id and f"spawner {again.id}" in FORMS["session"](own, 200)
+        assert [row["id"] for row in own["workers"]] == ["w1.1"]
+
+    over(context, again, work)
+
+
+def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:
+    """A session whose worker has changed `app.py` in a worktree."""
+    write = [("write_file", {"path": "app.py", "content": new})]
+    read = [("read_file", {"path": "app.py"})]
+    crew = Crew({"ONE": doing(read, write, "changed it"), "root": handing({"task": "ONE", "worktree": True})})
+    return crewed(crew, project, interactive=True, front="chat")
+
+
+@pytest.mark.parametrize("pick", ["apply", "discard", "later", None])
+def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
+    pick: str | None, context: FakeContext, tmp_path: Path
+) -> None:
+    project = make_project(tmp_path / "project")
+    before = (project / "app.py").read_text()
+    session = edits_in_a_worktree(project)
+    context.pick = lambda choices: pick
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        await typed(context, "review w1")
+        form, value = context.shown[0]
+        assert form == "diff" and "+by a worker" in value["text"]
+        assert [choice.key for choice in context.offered] == ["apply", "discard", "later"]
+        notices = session.state.lane_state.notices
+        assert (project / "app.py").read_text() == ("by a worker\n" if pick == "apply" else before)
+        kept = [record.name for record in list_worktrees(project)]
+        if pick in ("apply", "discard"):
+            assert not kept, context.said
+            assert pick[:4] in notices[-1] and "worker w1" in notices[-1]
+            with pytest.raises(NexusError, match="no worktree"):
+                await typed(context, "review w1")
+        else:
+            assert len(kept) == 1 and not notices
+
+    over(context, session, work)
+
+
+def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeContext, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    session = edits_in_a_worktree(project)
+    context.pick = lambda choices: "apply"
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        (project / "app.py").write_text("by the person\n")
+        await typed(context, "review w1")
+        text = (project / "app.py").read_text()
+        assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
+        assert "app.py" in FORMS["applied"](context.shown[-1][1], 80)
+        assert context.said == ["1 conflict is left to you. Nothing of yours was overwritten."]
+        assert "conflicts are left in app.py" in session.state.lane_state.notices[-1]
+        assert len(list_worktrees(project)) == 1
+
+    over(context, session, work)
+
+
+def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    looking = {"task": "ONE", "worktree": True}
+    session = crewed(Crew({"ONE": doing("seen"), "root": handing("ONE", looking)}), project, front="chat")
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        with pytest.raises(NexusError, match="not in a worktree"):
+            await typed(context, "review w1")
+        await typed(context, "review w2")
+        assert "had nothing in it and is gone" in context.said[-1]
+
+    over(context, session, work)

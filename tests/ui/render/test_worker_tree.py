@@ -1,0 +1,212 @@
+"""Workers while they run and when they are done: a line each, at any width, apart from what the model says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from nexus_cli.core import event as e
+from nexus_cli.core.approval import Allow, Question
+from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.usage import Usage
+from nexus_cli.ui.cells import cells
+from nexus_cli.ui.render.question_text import list_prompt, question_text
+from nexus_cli.ui.render.rich_renderer import RichRenderer
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.rows import fit_row
+
+TASK = "fix the parser so that it takes 漢字 names"
+CALL = ToolCall("c1", "agent", {"task": TASK})
+OTHER = ToolCall("c2", "agent", {"task": "write the docs"})
+BASH = ToolCall("c1", "bash", {"command": "pytest -q"})
+REPORT = "Fixed it.\n\nThe tests pass.\nMore words."
+
+
+def outcome(text: str = "") -> e.Outcome:
+    return e.Outcome(True, 0, text, "stop", None, 3, Usage(), 12.0)
+
+
+def row(id_: str, state: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": id_, "call": "c1", "task": TASK, "state": state, "steps": 0, "tokens": 0, "cost_usd": 0.0,
+        "seconds": 0.0, "error": "", "worktree": "", "left": "", "to_review": False, **more,
+    }  # fmt: skip
+
+
+def told(id_: str, state: str, **more: Any) -> e.AgentEvent:
+    return e.AgentEvent(id_, "01", e.WorkerState(row(id_, state, **more)))
+
+
+def done(id_: str = "w1", **more: Any) -> e.AgentEvent:
+    return told(id_, "finished", **{"steps": 5, "tokens": 12_040, "cost_usd": 0.0123, "seconds": 14.2, **more})
+
+
+def of(id_: str, *events: e.Event) -> list[e.Event]:
+    return [e.AgentEvent(id_, "01", one) for one in events]
+
+
+@dataclass
+class Seen:
+    """What a person sees of events."""
+
+    width: int = 100
+    drawn: bool = True
+    commands: bool = True
+    pieces: list[str] = field(default_factory=list)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        theme = Theme(colour=False)
+        self.renderer = RichRenderer(
+            self.pieces.append, lambda: self.width, theme, lambda: self.now, drawn=self.drawn, commands=self.commands
+        )
+
+    def feed(self, *events: e.Event) -> Seen:
+        for event in events:
+            self.renderer.feed(event)
+        return self
+
+    @property
+    def lines(self) -> list[str]:
+        return "".join(self.pieces).rstrip("\n").split("\n")
+
+    def live(self, rows: int = 10) -> list[str]:
+        return self.renderer.live(rows)
+
+
+def two_at_work(width: int = 100) -> Seen:
+    seen = Seen(width).feed(e.TurnStart("x"), e.ToolCallEvent(CALL, TASK), e.ToolCallEvent(OTHER, "write the docs"))
+    return seen.feed(
+        told("w1", "running"), told("w2", "waiting", call="c2", task="write the docs"),
+        *of("w1", e.StepStart(1), e.Text("I SAY"), e.Thinking("I THINK"), e.ToolCallEvent(BASH, "pytest -q"),
+            e.ToolOutput("c1", "OUTPUT"), e.StepEnd(1, "tool_calls", Usage(2000, 40, cost_usd=0.01))),
+    )  # fmt: skip
+
+
+def test_each_worker_is_one_line_in_the_place_of_its_call() -> None:
+    seen = two_at_work(110)
+    seen.now = 7.0
+    assert seen.live() == [
+        "● agent w1 fix the parser so that it takes 漢字 names · bash pytest -q · 1 step · 2k tokens · $0.0100  7 s",
+        "○ agent w2 write the docs · waits for a place",
+    ]
+    assert "running" in seen.renderer.spinner() and seen.pieces == []
+
+
+@pytest.mark.parametrize("width", [4, 12, 20, 40, 60, 80, 100, 160])
+def test_lines_fit_and_name_the_worker_and_what_it_does(width: int) -> None:
+    seen = two_at_work(width)
+    seen.feed(told("w1.1", "running", task="down there"), *of("w1.1", e.StepStart(1)))
+    for line in seen.live():
+        assert cells(line) < max(width, 4), line
+    if width >= 40:
+        assert "w1 " in seen.live()[0] and "bash" in seen.live()[0] and "7 s" not in seen.live()[0]
+
+
+def test_workers_of_workers_stand_below_theirs_and_give_way_first() -> None:
+    seen = two_at_work(80).feed(told("w1.1", "running", task="look deeper"), *of("w1.1", e.StepStart(1)))
+    first, nested, second = seen.live()
+    assert first.startswith("● agent w1 ") and second.startswith("○ agent w2")
+    assert nested == "    ● w1.1 look deeper · asks the model  0 s"
+    assert [line[:10] for line in seen.live(2)] == ["● agent w1", "○ agent w2"]
+    assert seen.live(1) == ["... and 2 more"]
+
+
+def test_a_worker_that_is_done_leaves_one_line_with_the_beginning_of_its_report() -> None:
+    seen = two_at_work().feed(*of("w1", e.TurnEnd(outcome(REPORT))), done("w1"))
+    assert seen.live()[0].startswith("✓ agent w1 ") and seen.pieces == [], "its call has no result yet"
+    seen.feed(e.ToolResultEvent(CALL, ToolResult(f"[figures]\n{REPORT}"), 9, 14.2))
+    assert seen.lines == [
+        "✓ agent w1 fix the parser so that it takes 漢字 names · 5 steps · 12k tokens · $0.0123 · 14.2 s",
+        "    Fixed it.",
+        "    The tests pass.",
+    ]
+    for words in ("I SAY", "I THINK", "OUTPUT", "More words"):
+        assert words not in "".join([*seen.pieces, *seen.live()])
+    assert seen.renderer.last_output == (f"agent w1 {TASK}", f"[figures]\n{REPORT}"), "all of it is a key away"
+
+
+def test_a_worker_that_failed_says_why_and_its_own_workers_stay_below_it() -> None:
+    seen = Seen().feed(e.ToolCallEvent(CALL, TASK), told("w1", "running"), told("w1.1", "running", task="deeper"))
+    seen.feed(done("w1.1", task="deeper", steps=1), told("w1", "failed", steps=2, error="limit max_steps reached"))
+    seen.feed(e.ToolResultEvent(CALL, ToolResult("[w1]", error="w1 failed: limit max_steps reached"), 9, 3.0))
+    first, *below = seen.lines
+    assert first.startswith("✗ agent w1 fix") and first.endswith(" · 2 steps · 3.0 s")
+    assert below == [
+        "    w1 failed: limit max_steps reached", "    w1.1 finished · 1 step · 12k tokens · $0.0123 · 14 s"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("commands", "way"), [(True, "/agents review w1"), (False, "nexus worktree diff x-w1")])
+def test_what_a_worker_made_in_a_worktree_is_named_with_the_way_to_it(commands: bool, way: str) -> None:
+    seen = Seen(commands=commands).feed(e.ToolCallEvent(CALL, TASK), told("w1", "running"))
+    seen.feed(done(worktree="x-w1", to_review=True))
+    seen.feed(e.ToolResultEvent(CALL, ToolResult("done"), 9, 3.0))
+    assert seen.lines[-1] == f"    in worktree x-w1: {way}"
+
+
+def test_a_worker_in_the_background_is_counted_and_leaves_its_line_when_it_ends() -> None:
+    seen = Seen(120).feed(e.TurnStart("x"), e.ToolCallEvent(CALL, TASK), told("w1", "running"))
+    seen.feed(e.ToolResultEvent(CALL, ToolResult("w1 works in the background"), 9, 0.0))
+    assert seen.lines == [f"✓ agent w1 {TASK} · in the background"]
+    seen.feed(e.Text("Meanwhile I say this."))
+    assert seen.live()[-1].startswith("● agent w1 ") and "Meanwhile" in seen.live()[1]
+    seen.feed(e.TurnEnd(outcome("Meanwhile")))
+    assert seen.renderer.background_workers == 1 and seen.live() == []
+    seen.feed(*of("w1", e.TurnEnd(outcome(REPORT))), done())
+    assert seen.lines[-3].startswith("✓ agent w1 ") and seen.lines[-1] == "    The tests pass."
+    assert seen.renderer.background_workers == 0
+
+
+def test_a_line_of_a_worker_never_stands_inside_of_a_text() -> None:
+    seen = Seen().feed(told("w1", "running"), e.TurnStart("x"), e.Text("```\none\n"), done())
+    seen.feed(*of("w1", e.Notice("careful")), e.Text("two\n"))
+    assert not any("w1" in piece for piece in seen.pieces)
+    seen.feed(e.Text("```\n"))
+    seen.feed(e.StepEnd(1, "stop", Usage()))
+    text = "\n".join(seen.lines)
+    assert text.index("one") < text.index("two") < text.index("✓ agent w1") < text.index("! w1: careful")
+
+
+def test_a_worker_that_goes_on_after_its_report_has_a_line_again() -> None:
+    steer = ToolCall("c9", "agents", {"action": "steer"})
+    seen = Seen().feed(e.TurnStart("x"), told("w1", "running"), done(), e.ToolCallEvent(steer, "steer"))
+    seen.feed(told("w1", "running", steps=5), *of("w1", e.StepStart(6)))
+    assert [line[:12] for line in seen.live()][-2:] == ["● agents ste", "● agent w1 f"]
+    seen.feed(done(steps=6))
+    assert sum(line.startswith("✓ agent w1") for line in seen.lines) == 2
+
+
+def test_where_nothing_is_drawn_a_line_says_that_a_worker_has_started() -> None:
+    seen = Seen(drawn=False).feed(told("w1", "waiting"), told("w1", "running"))
+    assert seen.lines == [f"· w1 started: {TASK}"]
+
+
+def test_a_worker_that_asks_says_so_and_nothing_spins_until_all_its_questions_are_answered() -> None:
+    seen = two_at_work(80)
+    two = [Question(ToolCall(id_, "bash", {}), "bash ls", "why", agent="w1") for id_ in ("c1", "c5")]
+    seen.feed(*of("w1", *map(e.ApprovalRequest, two)))
+    assert "asks you" in seen.live()[0] and not seen.renderer.moving
+    assert seen.renderer.spinner() == "waiting for your answer"
+    seen.feed(*of("w1", e.ApprovalAnswer("c1", Allow())))
+    assert not seen.renderer.moving
+    seen.feed(*of("w1", e.ApprovalAnswer("c5", Allow())))
+    assert seen.renderer.moving and "bash pytest" in seen.live()[0]
+
+
+def test_a_stopped_worker_asks_no_more() -> None:
+    question = Question(BASH, "bash ls", "why", agent="w1")
+    seen = two_at_work().feed(*of("w1", e.ApprovalRequest(question), e.TurnEnd(outcome())))
+    assert seen.renderer.moving
+
+
+@pytest.mark.parametrize("width", [8, 20, 40, 80])
+def test_a_question_names_the_worker(width: int) -> None:
+    question = Question(BASH, "bash pytest -q", "level", detail="pytest -q", kind="run", agent="w1.1")
+    text = question_text(question, width, Theme(colour=False))
+    assert "worker w1.1 asks: bash pytest -q" in " ".join(text.split()) or width < 20
+    assert all(cells(line) <= width for line in text.split("\n"))
+    assert list_prompt(question, 2, 3).startswith("2 of 3  worker w1.1 asks: bash pytest -q\n")
+    assert fit_row(text.split("\n")[0], width)[1] == text.split("\n")[0]
