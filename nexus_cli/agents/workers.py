@@ -166,6 +166,8 @@ class SessionWorkers:
     def _launch(self, worker: Worker, words: str | None, spending: Spending) -> None:
         """Let a worker do its task, or (`words`) go on."""
         worker.state = WAITING
+        if worker.in_background:  # its call has its result at once
+            self._forward(worker, WorkerState(worker.to_json()))
         worker.running = asyncio.create_task(self._run(worker, words, spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
@@ -273,7 +275,7 @@ class SessionWorkers:
     def _tell(self, worker: Worker) -> None:
         """Let the model know that a worker in the background has ended."""
         self._reports.put_nowait(worker)
-        if self.session.state.has_more_turns():
+        if self.session.state.has_more_turns:
             self.session.state.lane_state.notices.append(_ended_line(worker))
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:

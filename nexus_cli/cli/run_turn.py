@@ -87,7 +87,7 @@ class _Turn:
         self._session = open_session(
             session_options(
                 options.shared, run.settings, run.work, run.model, require_save=options.require_save,
-                limits=options.limits, interactive=interactive,
+                limits=options.limits, interactive=interactive, one_turn=True,
             ),
             run.settings,
             approver=approver,

@@ -40,15 +40,14 @@ class Options:
     interactive: bool = False
     spawner: str | None = None
     """The session that a new one works for."""
+    served: bool = False
+    """A program uses the session through a server."""
     system_prompt: str | None = None
     """The whole system text, in the place of ours; None: ours."""
     worktree: str = ""
     """Name of the worktree that a new session works in."""
-
-    @property
-    def has_more_turns(self) -> bool:
-        """True if a person goes on with the session: a turn need not wait for workers in the background."""
-        return self.interactive and self.front != "ask"
+    one_turn: bool = False
+    """The session ends with its turn, also where a person is there."""
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:

@@ -435,7 +435,7 @@ class Session:
             await deliver_steering(lane_state)
         except NexusError as problem:
             error = error or problem
-        if error is not None and self.workers is not None and not self.state.has_more_turns():
+        if error is not None and self.workers is not None and not self.state.has_more_turns:
             with suppress(asyncio.CancelledError):  # it ends anyway, with the sum of all
                 await run_shielded(self.workers.aclose())
         ended = outcome(self.state, error)
@@ -451,8 +451,8 @@ class Session:
         return await assess(self.state.lane_state, self.state.dispatcher, trigger.text)
 
     async def _next_report(self) -> str:
-        """Wait for a worker in the background if the session ends with its turn; "" without one."""
-        return "" if self.workers is None or self.state.has_more_turns() else await self.workers.next_report()
+        """Wait for a worker in the background where the session ends with its turn; "" without one."""
+        return "" if self.workers is None or self.state.has_more_turns else await self.workers.next_report()
 
     async def _begin(self, lane_state: LaneState, trigger: Trigger) -> None:
         """Open the session and record the person's message."""

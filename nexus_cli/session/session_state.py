@@ -59,14 +59,15 @@ class SessionState:
         """Return everything left out in the session so far."""
         return self.record.drops() if self.record is not None else ()
 
-    def has_more_turns(self) -> bool:
-        """True if the session does not end with its turn: workers in the background outlast it."""
-        return self.options is not None and self.options.has_more_turns
-
     def is_saved(self) -> bool:
         """True if another process can resume the session."""
         on_disk = self.ledger is not None and self.ledger.path is not None
         return on_disk and self.record is not None and self.record.is_saving
+
+    @property
+    def has_more_turns(self) -> bool:
+        """True if a person goes on with the session: a turn need not wait for workers in the background."""
+        return self.options is not None and self.options.interactive and not self.options.one_turn
 
     def costs(self) -> tuple[float | None, float]:
         """Return the dollars of all requests of the session so far (None if a price is unknown), and the known part."""

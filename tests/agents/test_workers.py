@@ -252,7 +252,7 @@ def test_a_run_of_one_turn_ends_only_when_its_workers_have_reported(asks: bool, 
             return [("agent", {"task": "ONE", "wait": False})]
         return "heard it" if "the slow report" in content(request) else "waiting"
 
-    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=asks), "root")
+    events, outcome = run(crewed(Crew({"ONE": slow, "root": root}), tmp_path, interactive=asks, one_turn=True), "root")
     assert "w1 works in the background" in results(events)[0]
     assert outcome.text == "heard it" and outcome.steps == 3
 
@@ -293,7 +293,7 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
 
     first, report = asyncio.run(talk())
     assert isinstance(first[-1], TurnEnd) and first[-1].outcome.ok
-    assert _states(first) == ["running"] and _states(aside) == ["finished"]
+    assert _states(first) == ["waiting", "running"] and _states(aside) == ["finished"]
     assert report.startswith("[w1 · finished") and report.endswith("the report")
 
 

@@ -149,7 +149,7 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     elif done.is_sure:
         sign, role = theme.signs.ok, "ok"
     what = format_call(done.call, done.subject)
-    facts = _facts(done)
+    facts = _facts(done, theme.signs.dot)
     dot = f" {theme.signs.dot} "
     if done.asked:
         return _outcome(done, facts, f"{theme.paint(role, sign)} ", width, theme)
@@ -180,10 +180,10 @@ def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width:
     return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]
 
 
-def _facts(done: FinishedCall) -> list[tuple[str, str]]:
+def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     """Return what came of the call and how long it took, each with the role that it is shown in."""
     result = done.result
-    facts = [(figure, "dim") for figure in done.figures]
+    facts = [(figures, "dim")] if (figures := f" {dot} ".join(done.figures)) else []
     if result.diff:
         facts.append((describe_changes(result.diff), "dim"))
     elif not result.error and (counted := describe_counts(result.counts, result.more)):
