@@ -90,6 +90,28 @@ def test_a_socket_file_is_for_the_person_alone_and_goes_with_the_server(place: S
         assert not path.exists()
 
 
+def test_a_second_signal_ends_it_at_once_and_leaves_no_file(place: Stage) -> None:
+    place.script({"default": {"fault": {"kind": "stall", "seconds": 60, "after": 0}}})
+    with serving(place, "--socket", "n.sock") as (child, printed):
+        before = len(place.server.requests)
+
+        async def talk() -> None:
+            async with Client(printed["url"], token_of(printed)) as client:
+                await client.create_agent("w")
+                turn = asyncio.create_task(client.send("w", "go"))
+                await asyncio.to_thread(until, lambda: len(place.server.requests) > before)
+                child.send_signal(signal.SIGTERM)
+                assert (await client.list_agents())[0]["state"] == "running", "its step is not over"
+                child.send_signal(signal.SIGTERM)
+                with pytest.raises(ConnectionError):
+                    await turn
+
+        asyncio.run(talk())
+        assert left(child)[0] == 143
+        assert not (place.folder / "n.sock").exists() and not Path(printed["token_file"]).exists()
+    place.script(None)
+
+
 def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
     with serving(place) as (child, printed):
         old, port = token_of(printed), printed["url"].rpartition(":")[2]
@@ -112,8 +134,11 @@ def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--port", "70000"), ("--port", "x"), ("--socket", ""), ("--socket", "s", "--port", "1"), ("--allow", "plan")],
-)
+    [
+        ("--host", "a..b"), ("--port", "70000"), ("--port", "x"), ("--socket", ""), ("--socket", "s", "--port", "1"),
+        ("--allow", "plan"),
+    ],
+)  # fmt: skip
 def test_wrong_options_are_one_line(place: Stage, arguments: tuple[str, ...]) -> None:
     done = place.run("serve", *arguments)
     assert done.status == 2 and len(done.told) == 1 and done.stdout == b""
@@ -152,7 +177,7 @@ def test_the_session_with_curl_is_as_it_is_written(place: Stage) -> None:
     pages = [page.read_text(encoding="utf-8") for page in PAGES]
     blocks = [block for page in pages for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
     sessions = [block for block in blocks if "nexus serve" in block and "curl" in block]
-    assert sessions
+    assert "text/event-stream" in "".join(sessions)
     for block in sessions:
         place.script({"default": "hello from the model"})
         (place.folder / "server.json").unlink(missing_ok=True)
@@ -161,6 +186,7 @@ def test_the_session_with_curl_is_as_it_is_written(place: Stage) -> None:
         lines = [line for line in done.text.splitlines() if line.startswith("{")]
         first, second, last = (json.loads(line) for line in lines)
         assert first["result"]["agent_id"] == "w" and second["result"]["text"] == "hello from the model"
-        assert last == {"jsonrpc": "2.0", "id": 4, "result": {"ok": True}}
+        assert last["result"] == {"ok": True} and f'"id": {last["id"]}, "method": "shutdown"' in block
         events = [json.loads(line[6:]) for line in done.text.splitlines() if line.startswith("data: ")]
-        assert events[0]["type"] == "session.start" and events[-1]["type"] == "result" and events[-1]["ok"]
+        if "text/event-stream" in block:
+            assert events[0]["type"] == "session.start" and events[-1]["type"] == "result" and events[-1]["ok"]
