@@ -48,6 +48,7 @@ MASKS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:00000"),
     (re.compile(r"\$0\.\d+"), "$0.00"),
     (re.compile(r"(?<=/tmp/nexus-)\w{8}"), "........"),
+    (re.compile(r"\b100%(?= cached)"), "99%"),
     (re.compile(r"(?s)(?<=\nhost  )       .*?(?=\ntools )|(?<=\nproject  )    .*?(?=\nmemory )"), " ..."),
 ]
 """What differs from run to run, beside what every kept screen is masked for."""
