@@ -164,7 +164,7 @@ QUICK = [
 """Every two of way, line and PYTHONPATH once: each pair of them guards against the folder on its own."""
 
 
-@pytest.mark.parametrize(("way", "line", "path"), [*QUICK, ("script", "ask hi", "."), ("module", "ask hi", "")])
+@pytest.mark.parametrize(("way", "line", "path"), [*QUICK, ("module", "ask hi", ".")])
 def test_nothing_is_imported_from_the_working_folder(
     way: str, line: str, path: str, hostile: Path, locked_model: tuple[str, list[str]]
 ) -> None:

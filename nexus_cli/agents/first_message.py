@@ -9,8 +9,9 @@ import json
 
 from nexus_cli.agents.worker import Worker
 from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import ToolContext
+from nexus_cli.core.tool import Effect, ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.permission import Grant, resolve_targets
@@ -18,8 +19,9 @@ from nexus_cli.tools.permission import Grant, resolve_targets
 READ = "read_file"
 
 
-async def first_message(worker: Worker, session: Session) -> str:
-    """Return what the worker's session begins with. A file that may not be read unasked is named, not shown."""
+async def first_message(worker: Worker, session: Session, rights: Limits) -> str:
+    """Return what the worker's session begins with. A file that may not be read unasked is named, not shown; none is
+    where `rights`, those of the session that it works for, let nothing be read."""
     lines = []
     if worker.worktree:
         lines.append(f"- Your working folder is {session.folder}, a copy of the project, not the one named above.")
@@ -29,11 +31,15 @@ async def first_message(worker: Worker, session: Session) -> str:
     if recipe.name != "worker" and recipe.instruction:
         lines.append(f"\n# Role\n{recipe.instruction}")
     text = load_prompt("worker", place="\n".join(lines), task=worker.task)
-    shown = [await _quote_file(path, session) for path in dict.fromkeys(worker.files)]
+    reading = Limits(tools=frozenset({READ}), categories=frozenset({str(Effect.READ)}))
+    may_read = reading <= Limits(tools=rights.tools, categories=rights.categories)
+    shown = [await _quote_file(path, session, may_read) for path in dict.fromkeys(worker.files)]
     return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
 
 
-async def _quote_file(path: str, session: Session) -> str:
+async def _quote_file(path: str, session: Session, may_read: bool) -> str:
+    if not may_read:
+        return f"{path}: not shown (reading is not for this run)"
     result = await read_unasked(path, session)
     if result is None or result.error:
         return f"{path}: not shown ({result.error if result else 'reading it needs permission'})"

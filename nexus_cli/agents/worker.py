@@ -67,7 +67,7 @@ class Worker:
     in_turn: bool = False
     """True once its session runs a turn, until it is closed."""
     untold: bool = False
-    """True if it has ended in the background and its report was not read."""
+    """True if it was started in the background and its report was not read yet."""
     spawner: str = ""
     """The session that it works for, where a fork of that one lists it; "" for the session's own."""
     _began: float = 0.0

@@ -27,10 +27,11 @@ from nexus_cli.agents.worker import (
     list_lines,
 )
 from nexus_cli.context.window.lane import EpochHeader
+from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, Event, Notice, WorkerState
+from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
@@ -95,7 +96,6 @@ class SessionWorkers:
             worker = self._prepare(call_id, task)
         except NexusError as error:
             return ToolResult(error=f"no worker was started: {error.message}. {error.hint}".rstrip(". "), ran=False)
-        worker.in_background = not task.wait
         self._launch(worker, None, self._spending)
         if worker.in_background:
             return ToolResult(f"{worker.id} works in the background; `agents` reads its report, steers or stops it.")
@@ -122,6 +122,7 @@ class SessionWorkers:
         if task.worktree:
             worker.worktree = f"{self.session.id[-6:].lower()}-{worker.id.replace('.', '-')}"
         self._workers[worker.id] = worker
+        worker.in_background = worker.untold = not task.wait
         self._record(worker)
         return worker
 
@@ -214,13 +215,15 @@ class SessionWorkers:
             worker.session_id = session.id
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
-            text = await first_message(worker, session) if words is None else words
+            text = await first_message(worker, session, self._rights()) if words is None else words
             trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
                 async for each in events:
                     worker.note(each)
                     self._forward(worker, each)
+                    if isinstance(each, ApprovalAnswer) and isinstance(each.answer, Allow) and each.answer.always:
+                        self._withdraw_questions()
         finally:
             worker.session, worker.in_turn = None, False
             await session.aclose()
@@ -262,13 +265,19 @@ class SessionWorkers:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
         self.session.state.lane_state.control.emit_aside(marked)
 
+    def _withdraw_questions(self) -> None:
+        """Decide again on what is asked here and for other workers: an answer holds for them all."""
+        for session in (self.session, *(one.session for one in self.all())):
+            if session is not None:
+                session.state.dispatcher.withdraw_questions()
+
     def _tell(self, worker: Worker) -> None:
         """Let the model know that a worker in the background has ended."""
         worker.untold = True
         self._reports.put_nowait(worker)
         state = self.session.state
         if state.has_more_turns:
-            state.lane_state.notices.append(f"worker {worker.id} {worker.state}: `agents` reads its report")
+            state.lane_state.notices.append(_ended_line(worker))
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -301,12 +310,19 @@ class SessionWorkers:
             return ToolResult(error=f"there is no worker {agent[:40]!r}. There are: {there}", ran=False)
         if action == "stop":
             await self._stop(worker)
-        worker.untold = False
-        if action in ("stop", "read"):
-            said = worker.report or worker.doing or worker.error if action == "read" else ""
-            return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
-        worker.in_background = worker.in_background and worker.state not in ENDED
-        return await self.steer(worker, text)
+        if worker.state in ENDED and (action != "steer" or not self._never_again(worker)):
+            self._note_told(worker)
+            worker.in_background = False
+        if action == "steer":
+            return await self.steer(worker, text)
+        said = worker.report or worker.doing or worker.error if action == "read" else ""
+        return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
+
+    def _note_told(self, worker: Worker) -> None:
+        """Note that the model has the report of a worker."""
+        if worker.untold:
+            worker.untold = False
+            self._record(worker)
 
     def find(self, name: str) -> Worker | None:
         """Return a worker by its id or its session's; the only one where no name is given."""
@@ -364,11 +380,15 @@ class SessionWorkers:
     def recover(self, call_id: str) -> ToolResult | None:
         """See `nexus_cli.core.services.Workers`."""
         worker = next((one for one in self.all() if one.call == call_id), None)
-        return None if worker is None else worker.result()
+        if worker is None:  # it is recorded before it is started
+            return ToolResult(error="no worker was started: nexus was ended before", ran=False)
+        self._note_told(worker)
+        return worker.result()
 
     def _record(self, worker: Worker) -> None:
         try:
-            value = worker.to_json() | {"report": worker.report, "spawner": worker.spawner or self.session.id}
+            spawner = worker.spawner or self.session.id
+            value = worker.to_json() | {"report": worker.report, "spawner": spawner, "untold": worker.untold}
             self.session.state.lane_state.lane.timeline.memo(WORKER, value)
         except NexusError as error:  # the session was deleted meanwhile
             self.session.state.lane_state.control.emit_aside(Notice(error.message))
@@ -379,10 +399,13 @@ class SessionWorkers:
             worker = Worker.from_json(memo.value)
             worker.report, spawner = str(memo.value["report"]), str(memo.value["spawner"])
             worker.spawner = spawner if spawner != self.session.id else ""
+            worker.untold = bool(memo.value["untold"])
             self._workers[worker.id] = worker
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
+            if worker.untold and not worker.spawner:
+                self.session.state.lane_state.notices.append(_ended_line(worker))
 
     def _look_up(self, worker: Worker) -> None:
         """Find out how far a worker came whose process was killed."""
@@ -402,11 +425,10 @@ class SessionWorkers:
                 worker.state, worker.session_id, worker.error = STOPPED, "", "nexus was ended before it began"
                 return
             worker.report, done = _last_words(log)
-            worker.steps, cost = log.step(), ledger.session(worker.session_id).cost_usd
+            worker.steps, worker.usage = log.step(), ledger.usage(worker.session_id)
         except NexusError:
             worker.error = f"the session of {worker.id} was deleted"
             return
-        worker.usage = replace(worker.usage, cost_usd=cost)
         if done:
             worker.state, worker.error = FINISHED, ""
 
@@ -424,7 +446,7 @@ class SessionWorkers:
         while not self._reports.empty() or any(one.in_background and one.state not in ENDED for one in self.all()):
             worker = await self._reports.get()
             if worker.untold:  # else `agents` has told it
-                worker.untold = False
+                self._note_told(worker)
                 return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
         return ""
 
@@ -440,6 +462,10 @@ def _difference(now: Usage, before: Usage) -> Usage:
     cost = None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd
     counted = {name: value - getattr(before, name) for name, value in values.items() if name != "cost_usd"}
     return Usage(**counted, cost_usd=cost)
+
+
+def _ended_line(worker: Worker) -> str:
+    return f"worker {worker.id} {worker.state}: `agents` reads its report"
 
 
 def _last_words(log: LaneLog) -> tuple[str, bool]:

@@ -61,7 +61,7 @@ class _Run:
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
         server = RpcServer(self._methods, token, self._host)
-        self._interrupt.install(self._end.set)
+        self._interrupt.install(self._end.set, before_exit=lambda: path.unlink(missing_ok=True))
         try:
             await server.start(self._listening)
             self._print(url, path, json)

@@ -16,6 +16,8 @@ from nexus_cli.core.elide import one_line
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 MAC_VERSION_FILE = Path("/System/Library/CoreServices/SystemVersion.plist")
 KERNEL_FILE = Path("/proc/version")
+SERVER_MODE = "HTTP JSON-RPC Server"
+"""The mode in which programs use a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def get_system_info(is_repl: bool = True, cwd: Path | None = None, *, host: Host
     ]
     if is_repl:
         lines.append(f"Terminal: {terminal(host.environ)}")
-    lines.append(f"Mode: {'Interactive REPL' if is_repl else 'HTTP JSON-RPC Server'}")
+    lines.append(f"Mode: {'Interactive REPL' if is_repl else SERVER_MODE}")
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import lanes, sessions, token_stats
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
@@ -112,6 +113,12 @@ class Ledger:
     def workers(self, session: str) -> list[SessionInfo]:
         """Return the sessions that work for `session`, oldest first."""
         return sessions.workers(self.db, session)
+
+    def usage(self, session: str) -> Usage:
+        """Return the usage of a session and of those that work for it."""
+        from nexus_cli.ledger.usage_totals import session_usage  # noqa: PLC0415
+
+        return session_usage(self.db, session)
 
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
         """Return the session of `folder` that was used last; an empty one only if there is no other.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.core.usage import UsageSum
+from nexus_cli.core.usage import Usage, UsageSum
 from nexus_cli.ledger.database import Database
 
 
@@ -52,3 +52,20 @@ def _owner(session: int, owners: dict[int, int]) -> int:
     while session in owners:
         session = owners[session]
     return session
+
+
+def session_usage(db: Database, session: str) -> Usage:
+    """Return the usage of all requests of a session and of those that work for it."""
+    row = db.one(
+        """WITH RECURSIVE paid (key, id) AS (
+            SELECT key, id FROM sessions WHERE id = ?
+            UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
+        SELECT coalesce(sum(r.input), 0), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
+            coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0),
+            CASE WHEN coalesce(sum(r.finish IS NOT NULL AND r.cost IS NULL), 0) THEN NULL
+                ELSE ROUND(coalesce(sum(r.cost), 0.0), 8) END
+        FROM requests r JOIN lanes l ON l.id = r.lane WHERE l.session IN (SELECT key FROM paid)""",
+        session,
+    )
+    assert row is not None, "sums are one row"
+    return Usage(*row)

@@ -196,7 +196,8 @@ class AgentDispatcher:
         """Return messages of the whole session, the oldest first, and how many there are."""
         timeline = self.context.lane.timeline
         total = timeline.last
-        found = timeline.read(offset + 1, min(total, offset + limit)) if offset < total else ()
+        last = min(total, offset + limit)
+        found = await asyncio.to_thread(timeline.read, offset + 1, last) if offset < total else ()
         return {"messages": [_message_value(entry) for entry in found], "total": total}
 
     # -- the end -----------------------------------------------------------------------------------------------

@@ -183,7 +183,8 @@ class AgentPool:
         provider = self._shared_provider(settings)
         options = Options(
             folder, self._model(config, settings), effort=settings.effort, recipe=config.recipe, front=RUN,
-            allow=self._level(config, settings), allow_from="server", interactive=True, system_prompt=prompt,
+            allow=self._level(config, settings), allow_from="server", interactive=True, served=True,
+            system_prompt=prompt,
         )  # fmt: skip
         approver = ClientApprover()
         session = open_session(

@@ -40,6 +40,8 @@ class Options:
     interactive: bool = False
     spawner: str | None = None
     """The session that a new one works for."""
+    served: bool = False
+    """A program uses the session through a server."""
     system_prompt: str | None = None
     """The whole system text, in the place of ours; None: ours."""
     worktree: str = ""

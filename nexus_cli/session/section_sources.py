@@ -26,6 +26,7 @@ from nexus_cli.context.sections.project_outline import Outline, outline_files, w
 from nexus_cli.context.sections.reader import SectionReader
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.context.sysinfo import SERVER_MODE
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.timeline import Timeline
@@ -229,7 +230,8 @@ def make_collector(
     # The guide of a skill is printed by a command, which is free inside walls.
     can_use = "bash" in tools and (runs or settings.sandbox.backend != "off")
     hidden: Mapping[str, Any] = {} if can_use else {"skills": []}
-    own = {
+    own: dict[str, Any] = {
+        "mode": SERVER_MODE if options.served else "",
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,

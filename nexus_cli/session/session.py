@@ -44,7 +44,7 @@ from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import ATTACHED, TRIGGER, clip_with_drop, record_user_message
-from nexus_cli.session.worker_slot import RunningWorkers
+from nexus_cli.session.worker_slot import WORKER, RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 
 CYCLE = ("read", "edit", "run", PLAN)
@@ -407,6 +407,8 @@ class Session:
     async def _open(self) -> None:
         if not self._opened:
             await start_lane(self.state)
+            if self.state.workers and self.state.resumed and self.state.lane_state.lane.timeline.memos(WORKER):
+                self.state.workers.workers()  # whose notices go along with the first message
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:

@@ -17,8 +17,8 @@ BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
 """Limits that a worker gets a part of."""
 LEAST_OUTPUT = 1024
 """A request with a smaller output cap is not sent."""
-LEAST_BUDGET = {"max_steps": 1, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
-"""What a worker can begin with."""
+LEAST_BUDGET = {"max_steps": 2, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
+"""What has to be left for a worker to begin: of the steps one for it, and one in which its report is read."""
 MOST_OUTPUT = 32_000
 SPARE = 64
 """One part in so many of the window stays free beside input and output: short texts are counted by a rough rule, and

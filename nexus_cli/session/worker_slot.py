@@ -9,7 +9,8 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers, WorkerTask
 
 WORKER = "worker"
-"""Memo of a session's lane: one of its workers as it is, written when that starts and when it ends."""
+"""Memo of a session's lane: one of its workers as it is, written before it starts, when it has a session of its own
+and when it ends."""
 AT_WORK = ("waiting", "running", "asking")
 """States of a worker that has not ended."""
 

@@ -4,6 +4,7 @@ a kill between any two commits."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import subprocess
@@ -18,11 +19,11 @@ from agents.crew import MODEL, SETTINGS, Crew, Person, calls_made, content, crew
 from nexus_cli.agents import workers as workers_module
 from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.paths import places
-from nexus_cli.core.approval import Allow
+from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.event import AgentEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import Ledger, SessionInfo, database
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -94,6 +95,36 @@ def test_what_is_allowed_for_good_in_a_worktree_is_not_allowed_in_the_project(tm
     assert not session.state.dispatcher.always and not (project / "a.txt").exists()
 
 
+def test_a_session_that_reads_no_files_gets_none_by_naming_them_to_a_worker(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("inside = 1\n")
+    (places().config / "recipes" / "blind.toml").write_text('description = "x"\n[limits]\ntools = ["agent"]\n')
+    crew = Crew({"ONE": doing("seen"), "root": handing({"task": "ONE", "files": ["a.py"]})})
+    run(crewed(crew, tmp_path, recipe="blind"), "root")
+    sent = str(next(request for role, request in crew.seen if role == "ONE").messages)
+    assert "inside = 1" not in sent and "a.py: not shown (reading is not for this run)" in sent
+
+
+def test_an_answer_for_good_answers_the_same_question_of_other_workers(tmp_path: Path) -> None:
+    asked: list[Question] = []
+    both = asyncio.Event()
+
+    class Slow:
+        async def ask(self, question: Question) -> Answer:
+            asked.append(question)
+            if len(asked) == 2:
+                both.set()
+            await asyncio.wait_for(both.wait(), 10)
+            if question is not asked[0]:
+                await asyncio.sleep(60)
+            return Allow(always=True)
+
+    touch = [("bash", {"command": "touch made"})]
+    crew = Crew({"ONE": doing(touch, "1"), "TWO": doing(touch, "2"), "root": handing("ONE", "TWO")})
+    events, outcome = run(crewed(crew, tmp_path, allow="read", approver=Slow(), limits=Limits(timeout=20)), "root")
+    assert outcome.ok and {one.agent for one in asked} == {"w1", "w2"}
+    assert all("refused" not in one for one in results(events))
+
+
 def test_a_run_that_hands_nothing_over_lets_no_earlier_worker_go_on(tmp_path: Path) -> None:
     run(crewed(Crew({"ONE": doing("1"), "root": handing(LASTING)}), tmp_path), "root")
     crew = Crew({"ONE": doing("never"), "root": steers})
@@ -145,7 +176,7 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
             await steered[0]
         return "over"
 
-    session = crewed(Crew({"ONE": doing("heard"), "root": root}), tmp_path, interactive=True)
+    session = crewed(Crew({"ONE": doing("heard"), "root": root}), tmp_path, interactive=True, front="chat")
 
     async def talk() -> None:
         try:
@@ -178,7 +209,7 @@ def test_a_report_that_was_read_is_not_sent_and_paid_for_again(tmp_path: Path) -
 
 def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("heard"), "root": handing(LASTING)})
-    session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=0.5), interactive=True)
+    session = crewed(crew, tmp_path, limits=Limits(max_steps=9, timeout=0.5), interactive=True, front="chat")
 
     async def talk() -> Any:
         try:
@@ -194,6 +225,34 @@ def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path
 
     worker, said = asyncio.run(talk())
     assert said.text.endswith("heard") and 0 < worker.scope.timeout <= 0.5, "0 would be none"
+
+
+def test_workers_without_end_leave_their_session_a_step(tmp_path: Path) -> None:
+    behind = [{"task": f"TASK {number}", "wait": False} for number in range(50)]
+    crew = Crew({"TASK": doing("x"), "root": handing(*behind)})
+    events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=30)), "root")
+    assert "nothing is left for a worker" in results(events)[-1]
+    assert outcome.ok, outcome.error
+
+
+def test_workers_that_let_their_own_go_on_do_not_wait_for_each_others_place(tmp_path: Path) -> None:
+    both, heard = asyncio.Event(), list[str]()
+
+    async def middle(request: Request) -> Any:
+        if "AGAIN" in content(request):
+            heard.append("")
+            if len(heard) == 2:
+                both.set()
+            await asyncio.wait_for(both.wait(), 10)
+            return [("agents", {"action": "steer", "agent": "", "text": "more"})]
+        return "told" if calls_made(request) else [("agent", {"task": "LEAF", "recipe": "lasting"})]
+
+    again = [("agents", {"action": "steer", "agent": name, "text": "AGAIN"}) for name in ("w1", "w2")]
+    tasks = [[("agent", {"task": f"MIDDLE {number}", "recipe": "lasting"})] for number in (1, 2)]
+    crew = Crew({"LEAF": doing("leaf"), "MIDDLE": middle, "root": doing(*tasks, again, "over")})
+    limits = Limits(max_steps=100, sub_agent_budget=2, timeout=20)
+    _, outcome = run(crewed(crew, tmp_path, limits=limits), "root")
+    assert outcome.ok and outcome.text == "over", outcome.error
 
 
 # Failures and kills
@@ -233,6 +292,88 @@ def test_workers_killed_before_they_began_have_never_begun(tmp_path: Path, monke
     events, _ = run(session, "steer it")
     assert results(events, "agents") == ["w1 never began. Start another worker."]
     assert {role for role, _ in crew.seen} == {"root"}
+
+
+@pytest.mark.parametrize("number", range(9, 48, 3))
+def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int, tmp_path: Path) -> None:
+    def crew(root: Any) -> Crew:
+        step = [("glob", {"pattern": "half"})]  # no process, which could hold locks for a moment after the kill
+        return Crew({"ONE": doing(step, "report 1"), "TWO": doing(step, "report 2"), "root": root})
+
+    child = os.fork()
+    if not child:
+        commits, commit = itertools.count(1), database.commit
+
+        def dies(connection: Any) -> None:
+            commit(connection)
+            if next(commits) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            database.commit = dies
+            run(crewed(crew(handing("ONE", "TWO")), tmp_path), "root")
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    root = _root().id
+    with closing(Ledger.open(places().ledger)) as ledger:
+        before = ledger.usage(root)
+        logs = [ledger.log(worker.id) for worker in ledger.workers(root)]
+        last = [log.read(log.last_id(), log.last_id())[0].message.content for log in logs if log.last_id()]
+
+    def goes_on(request: Request) -> Any:
+        said = [str(one["content"]) for one in request.messages if one["role"] == "tool"]
+        if not said:
+            return [("agent", {"task": "ONE"}), ("agent", {"task": "TWO"})]
+        cut_off = [name for name in ("w1", "w2") if f"nexus was ended while {name} worked" in str(said)]
+        if len(said) > 2 or not cut_off:
+            return "over"
+        return [("agents", {"action": "steer", "agent": name, "text": "go on"}) for name in cut_off]
+
+    resumed = crew(goes_on)
+    events, outcome = run(crewed(resumed, tmp_path, root), "")
+    assert outcome.ok and all("report" in one for one in results(events, "agents"))
+    roles = [role for role, _ in resumed.seen]
+    assert not ("report 1" in last and "ONE" in roles) and not ("report 2" in last and "TWO" in roles)
+    with closing(Ledger.open(places().ledger)) as ledger:
+        assert ledger.usage(root) == before + outcome.usage
+        assert ledger.usage(root).cost_usd == pytest.approx(ledger.session(root).cost_usd)
+
+
+def test_of_a_killed_run_in_the_background_the_resumed_one_is_told(tmp_path: Path) -> None:
+    """One worker has ended, one is at work; the run has read neither report."""
+    child = os.fork()
+    if not child:
+
+        async def slow(request: Request) -> Any:
+            if calls_made(request):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return [("bash", {"command": "sleep 0.3"})]
+
+        async def late(request: Request) -> Any:
+            await asyncio.sleep(20 if calls_made(request) else 0)
+            return [("agent", {"task": one, "wait": False}) for one in ("ONE", "TWO")]
+
+        try:
+            run(crewed(Crew({"ONE": doing("the report"), "TWO": slow, "root": late}), tmp_path), "root")
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+    def reads(request: Request) -> Any:
+        return "over" if "the report" in content(request) else [("agents", {"action": "read", "agent": "w1"})]
+
+    told = []
+    for _ in range(2):
+        crew = Crew({"root": reads})
+        run(crewed(crew, tmp_path, _root().id), "go on")
+        told.append(next(str(one["content"]) for one in reversed(crew.seen[0][1].messages) if one["role"] == "user"))
+    assert "worker w1 finished" in told[0] and "worker w2 unknown" in told[0]
+    assert "worker w1" not in told[1] and "worker w2 unknown" in told[1], "what was read is not told again"
+    with closing(Ledger.open(places().ledger)) as ledger:
+        two = ledger.usage(ledger.workers(_root().id)[1].id)
+    rows = {row["id"]: row for row in SessionWorkers(crewed(Crew({}), tmp_path, _root().id)).rows()}
+    assert rows["w2"]["tokens"] == two.input + two.output == 2010
 
 
 def test_a_worker_steered_after_a_switch_of_model_begins_an_epoch_of_the_new_one(tmp_path: Path) -> None:

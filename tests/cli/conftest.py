@@ -13,6 +13,8 @@ import pytest
 from program.nursery import born
 
 ENGINE = str(Path(__file__).with_name("fake_engine.py"))
+RUN_ENGINE = f"import runpy; runpy.run_path({ENGINE!r}, run_name='engine')"
+"""Run in a forked process: what follows has the scripted session."""
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
@@ -21,7 +23,7 @@ def start(
 ) -> Any:
     """Run the program, with a scenario over a scripted session; forked (`program.nursery`) where that is the same."""
     if not more and not any(name.startswith("PYTHON") for name in env or ()):
-        engine = f"import runpy; runpy.run_path({ENGINE!r}, run_name='engine')" if scenario else ""
+        engine = RUN_ENGINE if scenario else ""
         words = [scenario, *arguments] if scenario else arguments
         pipes = {"stdin": subprocess.DEVNULL if stdin is None else subprocess.PIPE}
         pipes |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)

@@ -7,7 +7,6 @@ import errno
 import os
 import stat
 import subprocess
-import sys
 import time
 import tomllib
 from collections.abc import Callable, Mapping
@@ -325,16 +324,14 @@ def leaving(tmp_path: Path, *texts: str) -> dict[str, str]:
     """An environment whose editor leaves these texts, one at each start, and keeps what it was given."""
     for number, text in enumerate(texts):
         (tmp_path / f"leave{number}").write_text(text)
-    script = tmp_path / "editor.py"
+    script = tmp_path / "editor.sh"
     script.write_text(
-        "import pathlib, sys\n"
-        f"here = pathlib.Path({str(tmp_path)!r})\n"
-        "number = len(list(here.glob('given*')))\n"
-        "file = pathlib.Path(sys.argv[1])\n"
-        "(here / f'given{number}').write_text(file.read_text())\n"
-        "file.write_text((here / f'leave{number}').read_text())\n"
+        "here=${0%/*} number=0\n"
+        'while [ -e "$here/given$number" ]; do number=$((number + 1)); done\n'
+        'cat "$1" >"$here/given$number"\n'
+        'cat "$here/leave$number" >"$1"\n'
     )
-    return {**os.environ, "EDITOR": f"{sys.executable} {script}"}
+    return {**os.environ, "EDITOR": f"sh {script}"}
 
 
 def test_the_template_sets_nothing_and_names_every_key() -> None:

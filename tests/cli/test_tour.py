@@ -17,6 +17,7 @@ from typing import Any
 import pexpect
 import pytest
 from program.nursery import born
+from program.terminal_run import TerminalRun
 
 from nexus_cli.cli.app import COMMANDS
 from nexus_cli.config.paths import PACKAGE
@@ -62,8 +63,6 @@ compaction.restored_head = lambda old, window, since: tuple(window)
 HURRIED = """
 from nexus_cli.cli.tour import tour_session
 tour_session.WORD_SECONDS = 0.001
-from nexus_cli.__main__ import main
-main()
 """
 """The program, if it does not wait between two words."""
 ASKED = r"what\s+to\s+do\s+instead"
@@ -130,21 +129,9 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, Seen]:
 def terminal(root: Path, *, hurried: bool = False, **more: str) -> Iterator[tuple[Any, Path]]:
     env, _, tmp = person(root)
     env.pop("COLUMNS")
-    program, arguments = (sys.executable, ["-c", HURRIED, "tour"]) if hurried else (NEXUS, ["tour"])
-    child = pexpect.spawn(
-        program, arguments, env={**env, "TERM": "xterm-256color", **more}, cwd=str(root), timeout=SECONDS,
-        encoding="utf-8", dimensions=(24, 80),
-    )  # fmt: skip
-    try:
+    environment = {**env, "TERM": "xterm-256color", **more}
+    with TerminalRun("tour", env=environment, cwd=root, code=HURRIED if hurried else "") as child:
         yield child, tmp
-    finally:
-        child.close(force=True)
-
-
-def rest(child: Any) -> str:
-    child.expect(pexpect.EOF)
-    child.wait()
-    return str(child.before)
 
 
 def working_in(folder: Path) -> list[int]:
@@ -276,7 +263,7 @@ def test_in_a_terminal_enter_goes_on_everywhere(tmp_path: Path) -> None:
             asked += found
             child.sendline("")
         shown += child.before
-        child.wait()
+        child.finish()
         assert child.exitstatus == 0 and asked == 3
         assert "they pass" in shown and "outcome unknown" in shown and "Your turn" in shown
         assert re.search(r"> One test fails.*\r\n.*scripted.*\r\n.*Enter to send", shown), "the prompt of a session"
@@ -296,7 +283,7 @@ def test_a_no_is_respected_and_the_way_goes_on(tmp_path: Path) -> None:
         told = child.before
         assert re.search("You (said no|declined)", told) and "\x1b[" not in told
         child.sendline("q")
-        assert "deleted" in rest(child)
+        assert "deleted" in child.finish()
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
 
 
@@ -307,7 +294,7 @@ def test_who_allows_nothing_sees_the_rest_all_the_same(tmp_path: Path) -> None:
             shown += child.before
             child.sendline("" if found == 0 else "n")
         shown = " ".join((shown + child.before).split())
-        child.wait()
+        child.finish()
         assert child.exitstatus == 0, shown[-600:]
         assert "The person declined a command or an edit" in shown and re.search("/uncompact .* undone: ", shown)
         assert "How did the last run" not in shown and "AssertionError" not in shown
@@ -318,8 +305,8 @@ def test_the_end_of_input_leaves(tmp_path: Path) -> None:
     with terminal(tmp_path, TERM="dumb") as (child, tmp):
         child.expect(ON)
         shown = child.before
-        child.sendeof()
-        assert "\x1b" not in shown + rest(child)
+        child.send("\x04")
+        assert "\x1b" not in shown + child.finish()
         assert child.exitstatus == 0 and list(tmp.iterdir()) == []
 
 
@@ -329,21 +316,20 @@ def test_ctrl_c_at_a_question_leaves_nothing(tmp_path: Path) -> None:
             child.expect(ON)
             child.sendline("")
         child.expect(ASKED)
-        child.sendintr()
-        assert "Traceback" not in rest(child)
+        child.send("\x03")
+        assert "Traceback" not in child.finish()
         assert child.exitstatus == 130 and list(tmp.iterdir()) == []
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_while_another_process_works_ends_both(tmp_path: Path, number: int, status: int) -> None:
+def test_a_signal_while_another_process_works_ends_both(tmp_path: Path) -> None:
     child, _, tmp = begun(tmp_path)
     try:
         while b"I read the orders" not in child.stdout.readline():
             assert child.poll() is None
         time.sleep(0.05)
-        child.send_signal(number)
+        child.send_signal(signal.SIGTERM)
         child.stdout.read()
-        assert child.wait(SECONDS) == status
+        assert child.wait(SECONDS) == 143
         assert b"Traceback" not in child.stderr.read()
         assert list(tmp.iterdir()) == []
         gone = time.monotonic() + 10

@@ -20,8 +20,8 @@ from nexus_cli.ui.reports.forms import FORMS
 NAMES = list(discover())
 TAKES_NOTHING = [name for name, command in discover().items() if not command.usage]
 NONSENSE = [
-    "[/bold]", "{}", "%s", "{0.__class__}", "--nonsense", "d1 9:x", "d999999999999999999999", "0", "-1", "1e9", "''",
-    "a\x00b", "\x1b[2J", "é漢\U0001f600 x", "\ud800", "x" * 5000, "../../..", "~nobody/x", "a b c d",
+    "[/bold] {} %s", "{0.__class__}", "--nonsense", "d1 9:x", "d999999999999999999999", "0", "-1", "1e9", "''",
+    "a\x00b\x1b[2J", "é漢\U0001f600 x\ud800", "x" * 5000, "../../..", "~nobody/x", "a b c d",
 ]  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.services import Calibration
 
-SEEDS = range(1000, 1004)
+SEEDS = range(1000, 1002)
 
 
 @pytest.mark.parametrize("window", [7000, 12_000])
@@ -81,8 +81,8 @@ def test_a_server_with_a_counter_of_its_own_refuses_at_most_one_request(
     async def live(around: World) -> str:
         session = around.open()
         try:
-            for number in range(3):
-                words = "とても長い文章です。" * 200 if number == 1 else "words " * 40
+            for number in range(2):
+                words = "とても長い文章です。" * 200 if number else "words " * 40
                 ended = outcome(await say(session, f"TURN{number} {words}"))
                 assert ended.ok, ended.error
         finally:

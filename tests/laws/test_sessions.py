@@ -20,7 +20,7 @@ from laws.world import World, the_ledger, world
 
 from nexus_cli.core.event import CompactionDone, ContextDrop
 
-SESSIONS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 48
+SESSIONS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "search" else 24
 CHUNK = 24
 ELSEWHERE = 16
 """One session in so many goes on in another process for a while."""

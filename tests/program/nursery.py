@@ -294,10 +294,13 @@ def warm() -> None:
     """Import what a run with a request would import, and load what it would keep, so that its forks need not."""
     from nexus_cli.cli.preload import import_run
     from nexus_cli.context.tokens import counter
+    from nexus_cli.provider.litellm_env import http_library
     from nexus_cli.provider.model_table import model_info
 
+    os.environ.pop("SSL_CERT_FILE", None)  # runs have an environment of their own, and the library keeps one per file
     import_run()
     gc.enable()
+    http_library()
     counter._load("o200k_base")
     model_info(SCRIPTED)
     sys.modules["litellm.llms.custom_httpx.http_handler"].get_ssl_configuration()

@@ -313,10 +313,11 @@ def play(folder_for: Callable[[str], Path], *scenes: Callable[[Path], Any]) -> S
     """Every scene run once, a few at a time, each with a folder of its own."""
     shown: dict[str, Any] = {}
     failed: dict[str, Exception] = {}
+    folders = {scene.__name__: folder_for(scene.__name__) for scene in scenes}  # pytest makes none in several threads
 
     def one(scene: Callable[[Path], Any]) -> None:
         try:
-            shown[scene.__name__] = scene(folder_for(scene.__name__))
+            shown[scene.__name__] = scene(folders[scene.__name__])
         except Exception as error:  # raised again by the tests that look at this scene
             failed[scene.__name__] = error
 

@@ -99,8 +99,8 @@ def full(root: Path) -> list[Done]:
 
 def closed(root: Path) -> list[Done]:
     with stage(root) as place:
-        lines = ("nexus ask hi <&-", "nexus ask hi <&- >&- 2>&-", "nexus ask <&-")
-        return [place.shell(line) for line in lines]
+        no_stdin = place.ask("hi", bug="import os, sys; os.close(0); sys.stdin = None")
+        return [no_stdin, *(place.shell(line) for line in ("nexus ask hi <&- >&- 2>&-", "nexus ask <&-"))]
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,16 @@ GO_ON = "Go on from where you broke off."
 def resumed(
     root: Path, script: Any, *arguments: str, env: dict[str, str | None] | None = None, shell: bool = False
 ) -> dict[str, Any]:
-    """A run that stops short, and what the last line of its stderr leads to: with `shell` typed into bash."""
+    """A run that stops short, and what the last line of its stderr leads to: with `shell` as bash reads it."""
     with stage(root, script) as place:
         first = place.ask(*arguments, "hi", env=env)
         place.script(["went on"])
         command = first.told[-1].removeprefix("Resume with: ")
-        second = place.shell(command) if shell else place.run(*shlex.split(command.removeprefix("nexus ")))
+        words = shlex.split(command)
+        if shell:
+            words = place.shell(f"printf '%s\\0' {command}").text.split("\0")[:-1]
+        assert words[0] == "nexus"
+        second = place.run(*words[1:])
         requests = [request for request in place.server.requests if request.status == 200]
         prefix = len(requests) < 2 or is_prefix(requests[-2].blocks, requests[-1].blocks)
         last = requests[-1].body["messages"][-1]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
-from program.stage import NEXUS, SECONDS, Seen, Stage, calls, play, stage
+from program.stage import Seen, Stage, calls, play, stage
+from program.terminal_run import TerminalRun
 from terminal.emulator import Emulator
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202etxt\U000e0041"
@@ -18,24 +16,8 @@ OURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[KAG]|\x1b\[\?(?:25|2004)[lh]")
 """Colours, how a line of progress is rewritten, and the marks of a paste while a question is open."""
 
 
-@contextmanager
-def terminal(place: Stage, *arguments: str) -> Iterator[Any]:
-    """The program in a pseudo-terminal of 80 columns; ended however it goes."""
-    child = pexpect.spawn(
-        NEXUS, list(arguments), env={**place.environment, "TERM": "xterm-256color"}, cwd=str(place.folder),
-        timeout=SECONDS, encoding="utf-8", dimensions=(24, 80),
-    )  # fmt: skip
-    try:
-        yield child
-    finally:
-        child.close(force=True)
-
-
-def whole(child: Any) -> str:
-    """Everything until it ends."""
-    child.expect(pexpect.EOF)
-    child.wait()
-    return str(child.before)
+def terminal(place: Stage, *arguments: str) -> TerminalRun:
+    return TerminalRun(*arguments, env={**place.environment, "TERM": "xterm-256color"}, cwd=place.folder)
 
 
 def approved(root: Path) -> dict[str, Any]:
@@ -50,7 +32,7 @@ def approved(root: Path) -> dict[str, Any]:
         child.send("y")
         child.expect("what to do instead")
         child.send("n")
-        rest = whole(child)
+        rest = child.finish()
         return {
             "first": first, "rest": rest, "status": child.exitstatus,
             "left": sorted(path.name for path in place.folder.iterdir()),
@@ -63,8 +45,8 @@ def interrupted(root: Path) -> dict[str, Any]:
     script = {"default": {"text": "word " * 8 + "\n\n", "repeat": 4000, "pace": 0.02}}
     with stage(root, script) as place, terminal(place, "ask", "talk") as child:
         child.expect("word word")
-        child.sendintr()
-        rest = whole(child)
+        child.send("\x03")
+        rest = child.finish()
         return {"rest": rest, "status": child.exitstatus}
 
 
@@ -74,11 +56,10 @@ def piped(root: Path) -> dict[str, Any]:
         lines = []
         for colour in ({}, {"NO_COLOR": "1"}):
             environment = {**place.environment, "TERM": "xterm-256color", **colour}
-            child = pexpect.spawn(
-                "/bin/sh", ["-c", f"{NEXUS} ask hi > answer"], env=environment, cwd=str(place.folder), timeout=SECONDS,
-                encoding="utf-8", dimensions=(24, 80),
-            )  # fmt: skip
-            lines.append(whole(child))
+            with open(place.folder / "answer", "wb") as file:
+                child = TerminalRun("ask", "hi", env=environment, cwd=place.folder, stdout=file.fileno())
+            with child:
+                lines.append(child.finish())
         return {"lines": lines, "answer": (place.folder / "answer").read_text()}
 
 

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
-from program.stage import NEXUS, PRICED, QUICK, SECONDS, Seen, Stage, calls, clean, play, stage
+from program.stage import PRICED, QUICK, Seen, Stage, calls, clean, play, stage
+from program.terminal_run import TerminalRun
 
 KEY = "sk-nobody"
-SESSION = "ask --stream-json --allow read 'make two files'"
+SESSION = ("ask", "--stream-json", "--allow", "read", "make two files")
 
 
 def bash(command: str, **more: Any) -> tuple[str, dict[str, Any]]:
@@ -59,18 +59,14 @@ def always(root: Path) -> dict[str, Any]:
     """A person who says always, in a terminal; the lines go to a file. Then the same without one."""
     script: list[Any] = [calls(bash("touch one")), calls(bash("touch two")), "done"]
     with stage(root, script) as place:
-        child = pexpect.spawn(
-            "/bin/sh", ["-c", f"{NEXUS} {SESSION} > lines"], cwd=str(place.folder), timeout=SECONDS,
-            env={**place.environment, "TERM": "xterm-256color"}, encoding="utf-8", dimensions=(24, 80),
-        )  # fmt: skip
-        try:
+        environment = {**place.environment, "TERM": "xterm-256color"}
+        with open(place.folder / "lines", "wb") as file:
+            child = TerminalRun(*SESSION, env=environment, cwd=place.folder, stdout=file.fileno())
+        with child:
             child.expect("what to do instead")
             question = str(child.before)
             child.send("a")
-            child.expect(pexpect.EOF)
-            rest = str(child.before)
-        finally:
-            child.close(force=True)
+            rest = child.finish()
         lines = [json.loads(line) for line in (place.folder / "lines").read_text().splitlines()]
         stored = (place.nexus_home / "config" / "config.toml").read_text()
         place.script([calls(bash("touch three")), "done"])

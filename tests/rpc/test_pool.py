@@ -91,6 +91,7 @@ async def test_without_a_loader_an_agent_begins_like_any_session(tmp_path: Path)
     pool = AgentPool(SharedComponents(provider=Answering(), config=SETTINGS, cwd=tmp_path))
     agent = await pool.create()
     assert "Only Greek." in agent.context.system_prompt and str(tmp_path) in agent.context.system_prompt
+    assert "\nMode: HTTP JSON-RPC Server\n" in agent.context.system_prompt
     await agent.dispatcher.send("hi")
     await pool.aclose()
     with closing(Ledger.look(places().ledger)) as ledger:

@@ -212,6 +212,28 @@ async def test_a_client_that_listens_answers_questions(
         assert (await served.client.list_agents())[0]["state"] == "idle"
 
 
+def hand_over(request: Request) -> Reply:
+    """Hands a task to a worker, which runs a command that asks."""
+    newest = request.messages[-1]
+    if newest["role"] == "tool":
+        return "reported"
+    return [("agent", {"task": "make it"})] if "hand over" in str(newest["content"]) else shell_then_done(request)
+
+
+async def test_a_question_of_a_worker_is_answered_under_its_name(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(hand_over)) as served:
+        await served.client.create_agent("a")
+        events = []
+        async for event in served.client.stream("a", "hand over"):
+            events.append(event)
+            if event["type"] == "approval.ask":
+                assert event["agent"] == "w1" and event["lane"]
+                await served.client.approve("a", f"w1:{event['question']['call']['id']}", "once")
+        assert (tmp_path / "made").exists() and events[-1]["text"] == "reported"
+        assert {event.get("agent") for event in events} == {None, "w1"}
+        assert (await served.client.list_agents())[0]["state"] == "idle"
+
+
 async def test_words_belong_to_a_no(tmp_path: Path) -> None:
     async with serving(tmp_path, Answering(shell_then_done)) as served:
         await served.client.create_agent("a")

@@ -74,6 +74,8 @@ GROUNDS = [
     Ground("root", Backend.LANDLOCK, 7),
     *(Ground("ordinary", Backend.LANDLOCK, abi) for abi in range(7, 0, -1)),
 ]
+ONE_EACH = [Ground("ordinary", Backend.BWRAP), Ground("ordinary" if os.getuid() else "root", Backend.LANDLOCK, 7)]
+"""Each backend and each user once."""
 
 
 def in_user(user: str, act: Callable[[], _T]) -> _T:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox.scene import GROUNDS, Ground, Scene, in_user, open_scene
+from sandbox.scene import GROUNDS, ONE_EACH, Ground, Scene, in_user, open_scene
 
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
@@ -24,6 +24,8 @@ from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.tools.process_tree import find_group
 
 SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
+once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
+"""For what is the same for each user."""
 
 
 @pytest.fixture(params=SOME, ids=lambda ground: ground.name)
@@ -80,6 +82,7 @@ def test_not_even_who_hides_outlives_the_command(ground: Ground) -> None:
     assert in_scene(ground, act) == 0
 
 
+@once_each
 def test_the_time_limit_gives_a_command_time_to_end(ground: Ground) -> None:
     """Wall 60: SIGTERM first, as without walls."""
 
@@ -91,6 +94,7 @@ def test_the_time_limit_gives_a_command_time_to_end(ground: Ground) -> None:
     assert timed_out and text.startswith("begun\ncleaned\n") and cleaned
 
 
+@once_each
 def test_much_output_is_counted_and_statuses_come_through(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[int, int, int, int]:
         done = scene.run("head -c 20000000 /dev/zero; exit 7")
@@ -134,6 +138,7 @@ def test_files_are_linked_and_moved_between_folders_of_the_project(ground: Groun
     assert in_scene(ground, act) == ("sub:\nb\ny\n\nsub/y:\na\n", "1\n")
 
 
+@once_each
 def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground: Ground) -> None:
     """Wall 31; by a rule set that was already built, too."""
 
@@ -160,6 +165,7 @@ def test_a_hidden_file_that_is_made_later_is_hidden_from_the_next_command(ground
     assert first == later == "plain" and "SECRET" not in hidden
 
 
+@once_each
 def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[str, bool]:
         folder = Path(tempfile.mkdtemp(prefix="nexus-walls-", dir="/dev/shm"))
@@ -177,6 +183,7 @@ def test_a_hidden_folder_in_shared_memory_is_hidden_as_any_other(ground: Ground)
     assert "SECRET" not in text and not made
 
 
+@once_each
 def test_skills_can_be_read_in_every_profile_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
     def act(scene: Scene) -> list[str]:
         own = scene.own
@@ -210,6 +217,7 @@ def test_a_project_that_is_or_holds_the_home_folder_is_not_writable(ground: Grou
         assert "home folder" in notes[0] and ("denied" in text or "Read-only" in text)
 
 
+@once_each
 def test_the_network_profile_reaches_a_server_and_still_no_unix_socket(ground: Ground) -> None:
     program = "import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ['OUT'] + '/socket')"
     words = f'exec 9<>/dev/tcp/127.0.0.1/$PORT && echo reached; "$PYTHON" -c "{program}" 2>&- && echo local'
@@ -223,6 +231,7 @@ def test_the_network_profile_reaches_a_server_and_still_no_unix_socket(ground: G
     assert local.endswith("local\n") and "reached" not in local
 
 
+@once_each
 def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground) -> None:
     """Wall 62, with the tools that are installed for everybody."""
     tools = {
@@ -256,6 +265,7 @@ def test_caches_that_do_not_exist_are_not_made_and_programs_are_never_writable(t
     assert not any(tmp_path.is_relative_to(path) for path in find_caches(tmp_path, {"GOCACHE": "/"}))
 
 
+@once_each
 def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: Ground) -> None:
     def act(scene: Scene) -> list[str]:
         skills = scene.own.config / "skills"
@@ -371,6 +381,7 @@ def test_no_walls_means_the_command_as_it_is() -> None:
     assert text == "bash\nSECRET"
 
 
+@once_each
 def test_what_a_session_starts_leaves_no_group_and_no_descriptor(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[int, int]:
         scene.run("true")

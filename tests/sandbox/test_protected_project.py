@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox.scene import GROUNDS, IDENTITY, Ground, Scene, in_user, open_scene
+from sandbox.scene import GROUNDS, IDENTITY, ONE_EACH, Ground, Scene, in_user, open_scene
 
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import find_worktree_folder
 
 SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
+once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
+"""For what is the same for each user."""
 GIT = "git " + " ".join(IDENTITY)
 
 
@@ -118,11 +120,11 @@ def after_harm(ground: Ground) -> dict[str, tuple[dict[str, Any], tuple[str, ...
             prepare(scene)
             shutil.copytree(scene.project, scene.base / "fresh", symlinks=True)
             outside = sorted(os.listdir(scene.out))
+            before = shape(scene.project)
             confinement = Confinement(scene.profile(), ground.probe)
             for name, words in HARM.items():
                 shutil.rmtree(scene.project)
                 shutil.copytree(scene.base / "fresh", scene.project, symlinks=True)
-                before = shape(scene.project)
                 told, text = scene.start(words, confinement)
                 after = shape(scene.project)
                 lost = {
@@ -143,6 +145,7 @@ def test_protected_places_are_as_they_were(ground: Ground, name: str) -> None:
     assert told or ground.backend is Backend.BWRAP, "what was put back is told"
 
 
+@once_each
 def test_git_works_as_ever(ground: Ground) -> None:
     """Wall 28, and no ghost files besides."""
     words = "; ".join(
@@ -165,6 +168,7 @@ def test_git_works_as_ever(ground: Ground) -> None:
     assert names == [".git", "new", "sub", "tracked"]
 
 
+@once_each
 def test_a_worktree_commits_and_leaves_the_hooks_of_its_repository(ground: Ground) -> None:
     """Wall 23."""
     words = (
@@ -193,6 +197,7 @@ def test_a_worktree_commits_and_leaves_the_hooks_of_its_repository(ground: Groun
     assert harm == [False] * 5
 
 
+@once_each
 def test_a_worktree_can_be_added_and_in_one_git_works_as_ever(ground: Ground) -> None:
     """Wall 28: `rebase` and `stash` lock the references of the whole repository."""
     words = "; ".join(
@@ -216,6 +221,7 @@ def test_a_worktree_can_be_added_and_in_one_git_works_as_ever(ground: Ground) ->
     assert in_user(ground.user, act) == [["4\n", 0, ()], ["4\n", 0, ()], 4]
 
 
+@once_each
 def test_a_new_worktree_that_obeys_another_configuration_is_taken_away(ground: Ground) -> None:
     words = (
         "git worktree add -q one; git worktree add -q two; echo /tmp > .git/worktrees/one/commondir; "
@@ -250,6 +256,7 @@ def test_a_project_cannot_open_a_repository_that_does_not_know_it(tmp_path: Path
     assert find_worktree_folder(project) is None
 
 
+@once_each
 def test_a_repository_that_the_command_makes_stays_and_runs_nothing(ground: Ground) -> None:
     words = (
         f"git init -qb main && git add -A && {GIT} commit -qm x && echo x > .git/hooks/pre-commit && "
@@ -270,6 +277,7 @@ def test_a_repository_that_the_command_makes_stays_and_runs_nothing(ground: Grou
     assert "sshCommand" not in config and "repositoryformatversion = 0" in config
 
 
+@once_each
 @pytest.mark.parametrize("longer", [True, False])
 def test_a_command_that_begins_meanwhile_does_not_take_harm_for_the_state_to_keep(ground: Ground, longer: bool) -> None:
     def act() -> list[str]:
@@ -288,6 +296,7 @@ def test_a_command_that_begins_meanwhile_does_not_take_harm_for_the_state_to_kee
     assert in_user(ground.user, act) == []
 
 
+@once_each
 def test_what_was_left_there_is_kept_for_the_person(ground: Ground) -> None:
     def act() -> list[str]:
         with open_scene(ground) as scene:

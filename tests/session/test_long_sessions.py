@@ -26,7 +26,7 @@ from nexus_cli.session.session import Session
 AT = "2026-01-13T14:30:00.000Z"
 EPOCH = Epoch(0, None, "start", "m", "be brief", (), "{}", (), 0)
 
-EARLY, LATE = 600, 3000
+EARLY, LATE = 300, 1500
 """Entries of the sessions that are compared: in both the person said more than there is room for."""
 STEPS = 9
 REWRITES = 3

@@ -120,7 +120,7 @@ def test_a_link_that_is_swapped_in_is_never_followed(desk: Any, outside: Path, n
     before = content(outside)
     swapped, link_to = (file, outside / "a.txt") if part == "file" else (file.parent, outside)
     with swapping(swapped, link_to):
-        rounds = (settings().max_examples if part == "file" else settings().max_examples // 2) * 10
+        rounds = settings().max_examples * (4 if part == "file" else 2)
         ends = run_racing(desk, name, rounds, path="d/a.txt", **CALLS[name])
     assert content(outside) == before
     assert ends["asked"] and ends["ran"] + ends["failed"], ends
@@ -131,7 +131,7 @@ def test_folders_that_are_made_or_missing_lead_nowhere_else(desk: Any, outside: 
     (desk.project / "d").mkdir()
     before = content(outside)
     with swapping(desk.project / "d", outside):
-        for number in range(60):
+        for number in range(settings().max_examples):
             run_racing(desk, name, 1, path=f"d/new{number}/{SECRET[:-1]}.txt", **CALLS[name])
             run_racing(desk, name, 1, path=f"d/{SECRET[:-1]}.tx", **CALLS[name])
     assert content(outside) == before
@@ -146,7 +146,7 @@ def test_a_search_names_and_shows_nothing_behind_a_swapped_link(
         monkeypatch.setattr(listing, "find_program", lambda program, project: None)
     desk.write("d/a.txt", "inside\n")
     pattern = "**/*.txt" if name == "glob" else "secret|inside"
-    rounds = 200 if (name, with_git) == ("glob", False) else 40
+    rounds = settings().max_examples * (2 if (name, with_git) == ("glob", False) else 1) // 2
     with swapping(desk.project / "d", outside):
         for path in (".", "d"):
             run_racing(desk, name, rounds, path=path, pattern=pattern)
@@ -155,7 +155,7 @@ def test_a_search_names_and_shows_nothing_behind_a_swapped_link(
 def test_a_search_of_a_file_that_becomes_a_link_shows_nothing_of_it(desk: Any, outside: Path) -> None:
     file = desk.write("a.txt", "inside\n")
     with swapping(file, outside / "a.txt"):
-        run_racing(desk, "grep", 40, path="a.txt", pattern="secret|inside")
+        run_racing(desk, "grep", settings().max_examples, path="a.txt", pattern="secret|inside")
 
 
 def test_a_link_inside_the_project_still_works_where_nothing_is_swapped(desk: Any) -> None:

@@ -48,6 +48,8 @@ class Sources:
     """When the session began, local time with its zone."""
     instructions: Callable[[], Sequence[ContextLayer]]
     """The instruction layers as they are on disk now; one without a text has a notice that says why. Blocking."""
+    mode: str = ""
+    """The front end, where the model has to know it: a program at the other end, no person."""
     host: Callable[[], Host] = Host.here
     clock: Clock = local_now
     notices: Callable[[], Sequence[str]] = tuple

@@ -330,7 +330,7 @@ class Person:
 ACTIONS = ("words", "list", "look", "silent", "odd", "broken", "compact", "undo", "reload", "switch", "fork")
 
 
-@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(ACTIONS), min_size=4, max_size=9))
 def test_whatever_is_done_every_place_says_the_same(tmp_path: Path, actions: list[str]) -> None:
     folder = Path(tempfile.mkdtemp(dir=tmp_path))

@@ -7,12 +7,15 @@ import os
 import pty
 import sys
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pexpect
 import pytest
+from cli.conftest import ENGINE, RUN_ENGINE
+from program.terminal_run import TerminalRun
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
@@ -22,7 +25,6 @@ from nexus_cli.ui.print.terminal_questions import TerminalQuestions
 from nexus_cli.ui.render.question_text import AnswerKey, choice_rows, line_prompt, question_text
 from nexus_cli.ui.render.theme import Theme
 
-ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
 KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), AnswerKey("n", "no"))
 
 
@@ -328,19 +330,15 @@ def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer(
 # The whole program
 
 
-def asked(*arguments: str, before: str = "") -> pexpect.spawn:
+@contextmanager
+def asked(before: str = "") -> Iterator[TerminalRun]:
     environ = {**os.environ, "NEXUS_MODEL": "m", "TERM": "dumb", "COLUMNS": "100"}
-    child = pexpect.spawn(sys.executable, [ENGINE, "approval", "ask", "hi", *arguments], env=environ, timeout=30)
-    if before:
-        child.send(before)
-    child.expect_exact("what to do instead: ")
-    return child
-
-
-def ended(child: pexpect.spawn) -> tuple[str, int]:
-    text = child.read().decode()
-    child.close()
-    return text, child.exitstatus
+    words, home = ("approval", "ask", "hi"), Path(environ["HOME"])
+    with TerminalRun(*words, env=environ, cwd=home, code=RUN_ENGINE, kind="light") as child:
+        if before:
+            child.send(before)
+        child.expect_exact("what to do instead: ")
+        yield child
 
 
 @pytest.mark.parametrize(
@@ -353,27 +351,25 @@ def ended(child: pexpect.spawn) -> tuple[str, int]:
     ],
 )
 def test_a_key_or_a_typed_line_counts(typed: str, answer: str) -> None:
-    child = asked(before="y\ny\n")
-    shown = child.before.decode()
-    assert "ls -la ␛[31m" in shown and "Allow bash?" in shown
-    child.send(typed)
-    text, status = ended(child)
-    assert answer in text and status == 0
+    with asked(before="y\ny\n") as child:
+        shown = child.before
+        assert "ls -la ␛[31m" in shown and "Allow bash?" in shown
+        child.send(typed)
+        assert answer in child.finish() and child.exitstatus == 0
 
 
 def test_lines_that_come_in_one_piece_are_words_together() -> None:
-    child = asked()
-    child.send("y\nok\n")
-    child.expect_exact("what to do instead: ")
-    child.send("n\nand y\n")
-    assert "answer Deny and y" in ended(child)[0]
+    with asked() as child:
+        child.send("y\nok\n")
+        child.expect_exact("what to do instead: ")
+        child.send("n\nand y\n")
+        assert "answer Deny and y" in child.finish()
 
 
 def test_the_end_of_input_denies() -> None:
-    child = asked()
-    child.sendeof()
-    text, status = ended(child)
-    assert "answer Deny the input ended before an answer" in text and status == 0
+    with asked() as child:
+        child.send("\x04")
+        assert "answer Deny the input ended before an answer" in child.finish() and child.exitstatus == 0
 
 
 @pytest.mark.parametrize("key", ["\x03", "\x1b"])
@@ -383,7 +379,7 @@ def test_ctrl_c_and_esc_stop_the_turn_and_give_the_terminal_back(key: str) -> No
     child = pexpect.spawn("bash", ["-c", command], env=environ, timeout=30)
     child.expect_exact("what to do instead: ")
     child.send(key)
-    text, _ = ended(child)
+    text = child.read().decode()
     assert "status 130" in text and "Traceback" not in text and "Resume with: nexus ask -r 01FAKE" in text
     assert " icanon" in text and " echo " in text
 
@@ -391,4 +387,4 @@ def test_ctrl_c_and_esc_stop_the_turn_and_give_the_terminal_back(key: str) -> No
 def test_without_a_terminal_nobody_is_asked() -> None:
     command = f"{sys.executable} {ENGINE} approval ask hi </dev/null"
     child = pexpect.spawn("bash", ["-c", command], env={**os.environ, "NEXUS_MODEL": "m"}, timeout=30)
-    assert "nobody can be asked" in ended(child)[0]
+    assert "nobody can be asked" in child.read().decode()

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
-import pexpect
 import pytest
-
-ENGINE = str(Path(__file__).parents[2] / "cli" / "fake_engine.py")
+from cli.conftest import RUN_ENGINE
+from program.terminal_run import TerminalRun
 
 
 def screen(scenario: str, *arguments: str, columns: int = 80, **environ: str) -> str:
     env = {**os.environ, "NEXUS_MODEL": "m", "TERM": "xterm-256color", **environ}
-    command = [ENGINE, scenario, "ask", "hi", *arguments]
-    child = pexpect.spawn(sys.executable, command, env=env, timeout=30, dimensions=(24, columns))
-    text: str = child.read().decode()
-    child.close()
+    words, home = (scenario, "ask", "hi", *arguments), Path(env["HOME"])
+    with TerminalRun(*words, env=env, cwd=home, code=RUN_ENGINE, kind="light", columns=columns) as child:
+        text: str = child.finish()
     assert child.exitstatus == 0
     return text
 

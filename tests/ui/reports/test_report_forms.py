@@ -367,7 +367,7 @@ def too_wide(text: str, width: int) -> list[str]:
 def test_no_form_is_wider_than_asked_whatever_stands_in_it(form: str) -> None:
     for width in WIDTHS:
         for many in (0, 1, 2, 9):
-            for odd in ODD if many < 9 else ODD[:4]:
+            for odd in ODD if many == 1 else ODD[:4]:
                 text = FORMS[form](values(form, odd, many), width)
                 assert text.strip()
                 assert not too_wide(text, width), (width, many, odd[:20], too_wide(text, width)[:3])

@@ -24,7 +24,7 @@ MANAGERS = {
 
 
 def read(sources: Sources) -> Value:
-    """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`."""
+    """Return the record of this place: `cwd`, `project`, `git`, `system`, `machine`, `shell`, `managers`, `mode`."""
     host, root = sources.host(), project_root(sources.cwd)
     return {
         "cwd": one_line(str(sources.cwd)),
@@ -34,6 +34,7 @@ def read(sources: Sources) -> Value:
         "machine": one_line(host.machine),
         "shell": one_line(os.path.basename(host.environ.get("SHELL", ""))),
         "managers": list(dict.fromkeys(name for file, name in MANAGERS.items() if os.path.exists(root / file))),
+        "mode": sources.mode,
     }
 
 
@@ -48,6 +49,8 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
         lines.append(f"Shell: {value['shell']}")
     if value["managers"]:
         lines.append(f"Package manager: {', '.join(value['managers'])}")
+    if mode := value.get("mode"):
+        lines.append(f"Mode: {mode}")
     order = Phase.CONSTRAINT + SLOT
     text = "\n".join(lines)
     return (Section("environment", order, (text,), Layer.SYSTEM, priority=94, sticky=True, source="this machine"),)
