@@ -36,7 +36,9 @@ class FakeContext:
             folder, MODEL, recipe="chat", limits=Limits(max_steps=9), **{"front": "chat", **options}
         )
         self.settings = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
-        self.session = open_session(self._options, self.settings, approver=None, provider=provider, workers=SessionWorkers)
+        self.session = open_session(
+            self._options, self.settings, approver=None, provider=provider, workers=SessionWorkers
+        )
         self.said: list[str] = []
         self.shown: list[tuple[str, Mapping[str, Any]]] = []
         self.fed: list[Event] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from terminal.repl import Opens, Place, Repl
-from terminal.terminal import ENTER, ESCAPE, ctrl
+from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.reports.cost import cost_report
@@ -64,7 +64,7 @@ def commit(here: Place) -> None:
         subprocess.run(["git", *words], cwd=here.folder, env=here.environment, check=True)
 
 
-def boxed(made: Repl) -> str:
+def boxed(made: Terminal) -> str:
     """What stands in the input box."""
     return next((line for line in reversed(made.lines()) if line.startswith("> ")), "").removeprefix("> ")
 
@@ -165,6 +165,6 @@ def test_a_worker_in_the_background_is_counted_and_its_end_is_a_line(
     made.send("a draft")
     made.wait_for(lambda one: boxed(one) == "a draft")
     (made.folder / "go").touch()
-    made.wait_for(lambda one: one.times("✓ agent w1") == one.times("✓ agent w2") == 2)
+    made.wait_for(lambda one: made.times("✓ agent w1") == made.times("✓ agent w2") == 2)
     made.wait_for(lambda one: not any("worker" in line for line in one.lines()[-3:]))
     assert boxed(made) == "a draft" and (made.folder / "two.txt").read_text() == "made by two\n"
