@@ -226,11 +226,11 @@ class AgentDispatcher:
     async def finish_step(self, seconds: float) -> None:
         """Let the running turn finish its step and no other begin; stop it after so many seconds."""
         self._ending = True
-        self.session.end_after_step()
+        workers = self.session.end_after_step()
         self.approver.end()
-        for limit in (seconds, STOP_SECONDS):
-            if self._works:
-                await asyncio.wait(list(self._works), timeout=limit)
+        for tasks, limit in (({*self._works, *workers}, seconds), (self._works, STOP_SECONDS)):
+            if tasks:
+                await asyncio.wait(list(tasks), timeout=limit)
             if self._works:
                 self.session.cancel()
 

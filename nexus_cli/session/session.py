@@ -333,9 +333,11 @@ class Session:
         """Stop the running turn or act; finished work is kept, open calls are settled, and what waits comes next."""
         self._control.stop("cancel")
 
-    def end_after_step(self) -> None:
-        """Let the running turn finish its step and no turn begin another: it can be resumed in another process."""
+    def end_after_step(self) -> list[asyncio.Task[None]]:
+        """Let the running turn and its workers finish their step and none begin another: they can be resumed in another
+        process. Return the tasks of the workers."""
         self._control.is_ending = True
+        return [] if self.workers is None else self.workers.end_after_step()
 
     def passed_limit(self) -> NexusError | None:
         """Return the error of a time limit that has passed while the turn still runs. For any thread."""

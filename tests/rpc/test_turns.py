@@ -477,3 +477,44 @@ async def test_a_client_that_vanishes_stops_nothing(tmp_path: Path) -> None:
         found = (await served.client.get_messages("a"))["messages"]
         assert [one["content"] for one in found if one["role"] == "assistant"] == ["wait echo go"] * 2
         assert _listeners(served, "a") == 0 and _attached(served) == 0
+
+
+async def test_at_the_end_workers_finish_their_step_and_begin_no_other(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        newest = request.messages[-1]
+        if newest["role"] != "tool" and "hand over" in str(newest["content"]):
+            return [("agent", {"task": f"task {number}"}) for number in range(3)]
+        return "done" if newest["role"] == "tool" else [("bash", {"command": f"echo {words(request)} >> ran"})]
+
+    provider = Answering(script, gates={f"task {number}": asyncio.Event() for number in range(3)})
+    async with serving(tmp_path, provider, allow="all") as served:
+        await served.client.create_agent("a", allow="all")
+        turn = asyncio.create_task(served.client.send("a", "hand over"))
+        await until(lambda: len(provider.asked) == 4)
+        ending = asyncio.create_task(served.pool.finish_steps(10.0))
+        await asyncio.sleep(0.02)
+        for gate in provider.gates.values():
+            gate.set()
+        await ending
+        with pytest.raises(CallError) as failed:
+            await turn
+        assert failed.value.data["kind"] == "aborted"
+        assert len(provider.asked) == 4, "no request was sent after the end had begun"
+        assert sorted((tmp_path / "ran").read_text().splitlines()) == ["task 0", "task 1", "task 2"]
+        results = [
+            one["content"] for one in (await served.client.get_messages("a"))["messages"] if one["role"] == "tool"
+        ]
+        assert len(results) == 3 and all("stopped" in one and "session" in one for one in results)
+
+
+async def test_at_the_end_a_worker_in_the_background_finishes_its_step(tmp_path: Path) -> None:
+    provider = Answering(hand_over_and_go_on, gates={"make it": asyncio.Event()})
+    async with serving(tmp_path, provider, allow="all") as served:
+        await served.client.create_agent("a", allow="all")
+        await served.client.send("a", "hand over")
+        await until(lambda: "make it" in provider.asked)
+        ending = asyncio.create_task(served.pool.finish_steps(10.0))
+        await asyncio.sleep(0.02)
+        provider.gates["make it"].set()
+        await ending
+        assert (tmp_path / "made").exists() and provider.asked.count("make it") == 1
