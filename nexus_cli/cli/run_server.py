@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import secrets
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +26,8 @@ from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.session.factory import make_provider
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
+MOST_FILES = 4096
+"""Open files: agents, connections, workers and their requests hold one each. Many systems give 1,024."""
 STEP_SECONDS = 60.0
 """Seconds that running turns have at the end to finish their step."""
 
@@ -36,6 +40,7 @@ def run_server(
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
     leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
     run = _Run(pool, folder, listening, "" if isinstance(address, Path) else address[0], leave)
+    _raise_file_limit()
     process.freeze_gc()
     loop = asyncio.new_event_loop()
     try:
@@ -44,6 +49,15 @@ def run_server(
         close_loop(loop)
         listening.close()
         leave()
+
+
+def _raise_file_limit() -> None:
+    """Let this process open more files, as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _leave_nothing() -> None:

@@ -35,7 +35,7 @@ from nexus_cli.tools.registry import ToolRegistry
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_AGENTS = 400
-"""Each holds a file of its lock open; a process may have 1,024."""
+"""Each holds a file of its lock open."""
 
 
 @dataclass(frozen=True, slots=True)

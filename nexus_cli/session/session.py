@@ -334,8 +334,7 @@ class Session:
         self._control.stop("cancel")
 
     def end_after_step(self) -> list[asyncio.Task[None]]:
-        """Let the running turn and its workers finish their step and none begin another: they can be resumed in another
-        process. Return the tasks of the workers."""
+        """Let the running turn and its workers finish their step, and none begin another; return the workers' tasks."""
         self._control.is_ending = True
         return [] if self.workers is None else self.workers.end_after_step()
 
@@ -356,9 +355,10 @@ class Session:
         Like a turn it is stopped by `cancel` and bounded by the limits. Ends in `NexusError` where it failed; kind
         `aborted` when it was stopped, with the window as it was.
         """
-        problem: list[NexusError] = []
+        problem = [self._stopped()]  # where it is stopped while it waits
 
         async def work() -> None:
+            problem.clear()
             try:
                 await self._open()
                 await act(self.state)

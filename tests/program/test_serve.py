@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 import shutil
 import signal
 from collections.abc import Iterator
@@ -88,6 +89,16 @@ def test_a_socket_file_is_for_the_person_alone_and_goes_with_the_server(place: S
         child.send_signal(signal.SIGTERM)
         assert left(child)[0] == 143
         assert not path.exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="needs /proc")
+def test_it_may_open_a_file_for_each_agent_and_each_connection(place: Stage) -> None:
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    with serving(place, installed=True, preexec_fn=lower) as (child, _):
+        limits = Path(f"/proc/{child.pid}/limits").read_text()
+        assert int(limits.partition("Max open files")[2].split()[0]) > 1024
 
 
 def test_a_second_signal_ends_it_at_once_and_leaves_no_file(place: Stage) -> None:

@@ -306,6 +306,21 @@ async def test_a_message_and_the_end_of_its_agent_in_one_moment(tmp_path: Path) 
         assert provider.asked == []
 
 
+async def test_a_compaction_that_waits_is_told_of_the_end_of_its_agent(tmp_path: Path) -> None:
+    provider = Answering(gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        turn = asyncio.create_task(served.client.send("a", "go"))
+        await until(lambda: provider.asked)
+        waiting = asyncio.create_task(served.client.compact("a"))
+        await until(lambda: len(_works(served)) == 2)
+        await served.client.destroy_agent("a")
+        done = await waiting
+        assert done["why"] == "interrupted" and done["before"] == done["after"]
+        with pytest.raises(CallError):
+            await turn
+
+
 async def test_the_first_turn_begins_with_what_came_up_before_anybody_could_listen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
