@@ -22,7 +22,7 @@ _KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """Variables of git that only say where the person's own configuration is."""
 _SETTINGS = {
     "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
+    "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C",
 }  # fmt: skip
 
 
