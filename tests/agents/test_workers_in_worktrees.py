@@ -57,7 +57,7 @@ def test_a_worker_of_a_session_in_a_worktree_begins_with_what_that_one_has(proje
     crew = Crew({"ONE": writing("inner\n"), "root": handing({"task": "ONE", "worktree": True})})
     run(crewed(crew, outer.record.folder), "root")
     (inner,) = list_worktrees(outer.record.folder)
-    assert (inner.folder / "app.py").read_text() == "outer\n" and list_worktrees(project) == [outer.record]
+    assert (inner.folder / "app.py").read_text() == "outer\n" and list_worktrees(project) == [outer.record, inner]
     assert not apply_worktree(inner).conflicts
     assert (outer.record.folder / "shared.txt").exists() and not (project / "shared.txt").exists()
 
