@@ -541,3 +541,32 @@ def test_no_setting_of_a_repository_lets_git_fetch(project: Path, tmp_path: Path
     git(copy, "fetch", "-q")
     status, _, errors = Git(find_git(copy), copy).try_run("fetch", "-q")
     assert status and b"not allowed" in errors
+
+
+@pytest.mark.parametrize("name", [".GIT/made", "git~1"])
+def test_a_file_that_git_refuses_for_its_name_is_not_taken_for_nothing(project: Path, name: str) -> None:
+    stay = enter_worktree(project, "fix")
+    path = stay.record.folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("work")
+    assert name in stay.leave() and path.read_text() == "work"
+    with pytest.raises(NexusError, match=name):
+        remove_worktree(stay.record)
+    path.unlink()
+    remove_worktree(stay.record)
+
+
+def test_a_worktree_of_which_git_has_lost_its_state_can_be_applied(project: Path) -> None:
+    stay = enter_worktree(project, "fix")
+    (stay.record.folder / "made").write_text("work")
+    shutil.rmtree(project / ".git/worktrees/fix")
+    (project / ".git/worktrees/fix").mkdir()
+    assert "broken" in stay.leave() and describe_worktree(stay.record)["state"] == "changed"
+    assert apply_worktree(stay.record).written == ["made"]
+
+
+def test_a_store_holds_each_file_once(project: Path) -> None:
+    (project / "large").write_bytes(os.urandom(3 << 20))
+    record = made(project)
+    held = sum(path.stat().st_size for path in record.store.rglob("*") if path.is_file())
+    assert 3 << 20 < held < 4 << 20
