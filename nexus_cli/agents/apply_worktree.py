@@ -149,8 +149,8 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
         planner = _Planner(record, blobs, Path(folder))
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
-        # What goes makes room for what comes: a file may become a folder, and the other way round.
-        steps.sort(key=lambda step: (step.result.mode != MISSING, step.seen.mode in (FOLDER, BLOCKED)))
+        # What comes first, so that a file which moves is always in one place; what goes then makes room for the rest.
+        steps.sort(key=lambda step: 2 if step.seen.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
         try:
             for step in steps:
                 if _take_step(planner, step, blobs, result):
@@ -201,10 +201,13 @@ class _Planner:
 
     def _is_free_rename(self, change: FileChange) -> bool:
         """True for a rename of a file as it was at first to a path that is free, or will be when that file is gone."""
-        if change.before == change.path or self.look(change.before) != _File(change.old_mode, change.old):
+        before = self.look(change.before)
+        if change.before == change.path or before != _File(change.old_mode, change.old):
             return False
         inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
-        return inside or self.look(change.path) in (_NOTHING, _File(change.new_mode, change.new))
+        there = self.look(change.path)
+        # With one stamp both names are the same file, as where case makes no difference: deleting it deletes both.
+        return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
 
     def plan(self, change: FileChange) -> _Step:
         """Return what is to be done for a change."""

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -397,3 +398,39 @@ def test_a_folder_that_was_emptied_deletes_nothing(project: Path) -> None:
     with pytest.raises(NexusError, match="is empty"):
         apply_worktree(record)
     assert read_tree(project) == before
+
+
+@pytest.mark.parametrize("most", range(9))
+def test_one_that_is_killed_at_any_step_is_gone_on_with(
+    project: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    for number in range(4):
+        put(f"file{number}", f"mine {number}\n" * 5)(project)
+    record, _ = make_worktree(project, "fix")
+    for number in range(3):
+        (record.folder / f"file{number}").rename(record.folder / f"moved{number}")
+    all_of(put("file3", "theirs"), delete("old.txt"))(record.folder)
+    real, left = applying._take_step, [most]
+
+    def stop(*arguments: Any) -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(applying, "_take_step", stop)
+    monkeypatch.setattr(applying, "_record_applied", lambda *_, **__: None)
+    with suppress(KeyboardInterrupt):
+        apply_worktree(record)
+    for number in range(3):
+        assert (project / f"file{number}").exists() or (project / f"moved{number}").exists()
+    monkeypatch.undo()
+    assert not apply_worktree(record).conflicts and read_tree(project) == read_tree(record.folder)
+
+
+def test_a_rename_to_another_name_of_the_same_file_deletes_nothing(project: Path) -> None:
+    def link(folder: Path) -> None:
+        (folder / "OLD.txt").hardlink_to(folder / "old.txt")
+
+    result, _ = applied(project, lambda folder: (folder / "old.txt").rename(folder / "OLD.txt"), link)
+    assert [one.path for one in result.conflicts] == ["OLD.txt"] and (project / "old.txt").read_text() == "old\n"
