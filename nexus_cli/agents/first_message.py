@@ -17,6 +17,8 @@ from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.permission import Grant, resolve_targets
 
 READ = "read_file"
+MOST_FILES = 20
+"""Files that are shown; others are named."""
 
 
 async def first_message(worker: Worker, session: Session, rights: Limits) -> str:
@@ -33,7 +35,9 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     text = load_prompt("worker", place="\n".join(lines), task=worker.task)
     reading = Limits(tools=frozenset({READ}), categories=frozenset({str(Effect.READ)}))
     may_read = reading <= Limits(tools=rights.tools, categories=rights.categories)
-    shown = [await _quote_file(path, session, may_read) for path in dict.fromkeys(worker.files)]
+    files = list(dict.fromkeys(worker.files))
+    shown = [await _quote_file(path, session, may_read) for path in files[:MOST_FILES]]
+    shown += [f"{path}: not shown (one of more than {MOST_FILES})" for path in files[MOST_FILES:]]
     return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
 
 

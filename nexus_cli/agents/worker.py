@@ -51,6 +51,8 @@ class Worker:
     doing: str = ""
     """What it does now, in a few words."""
     steps: int = 0
+    steps_below: int = 0
+    """Steps of its own workers."""
     usage: Usage = field(default_factory=Usage)
     seconds: float = 0.0
     changed: tuple[str, ...] = ()

@@ -171,7 +171,7 @@ class SessionWorkers:
         worker.running = asyncio.create_task(self._run(worker, words, spending))
 
     async def _run(self, worker: Worker, words: str | None, spending: Spending) -> None:
-        usage, steps = worker.usage, worker.steps
+        usage, steps = worker.usage, worker.steps + worker.steps_below
         try:
             if self._places.locked():
                 self._forward(worker, WorkerState(worker.to_json()))
@@ -187,7 +187,7 @@ class SessionWorkers:
         except Exception as bug:  # a seam: its parent goes on
             worker.fail(report_bug(bug).message)
         finally:
-            spending.settle(worker.id, worker.steps - steps, _difference(worker.usage, usage))
+            spending.settle(worker.id, worker.steps + worker.steps_below - steps, _difference(worker.usage, usage))
             if not worker.worktree:
                 self.session.state.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)
@@ -227,6 +227,7 @@ class SessionWorkers:
                         self._withdraw_questions()
         finally:
             worker.session, worker.in_turn = None, False
+            worker.steps_below += session.state.lane_state.spending.worker_steps
             await session.aclose()
 
     def _open(self, worker: Worker) -> Session:
@@ -274,11 +275,9 @@ class SessionWorkers:
 
     def _tell(self, worker: Worker) -> None:
         """Let the model know that a worker in the background has ended."""
-        worker.untold = True
         self._reports.put_nowait(worker)
-        state = self.session.state
-        if state.has_more_turns:
-            state.lane_state.notices.append(_ended_line(worker))
+        if self.session.state.has_more_turns:
+            self.session.state.lane_state.notices.append(_ended_line(worker))
 
     async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
         assert worker.running is not None
@@ -352,7 +351,7 @@ class SessionWorkers:
         except NexusError as error:
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
-        worker.in_background = not wait
+        worker.in_background = worker.untold = not wait
         self._launch(worker, text, spending)
         if worker.in_background:
             return ToolResult(f"{worker.id} goes on in the background.")

@@ -49,7 +49,7 @@ class Trigger:
 
     text: str = ""
     source: str = "person"
-    """`person`, `stdin`, or later `plan`, `service`."""
+    """`person`, `stdin`, `client`, `agent`, or later `plan`, `service`."""
     parts: tuple[Part, ...] = ()
     uncounted: int = 0
     """Bytes of input beyond the hard limit: counted, not kept."""

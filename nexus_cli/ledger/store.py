@@ -178,13 +178,22 @@ class Ledger:
     def delete_session(self, session: str) -> int:
         """Purge a session with its workers, but what another one needs, and return the bytes freed;
         `NexusError("usage", ...)` while another process uses it."""
-        key = sessions.key_of(self.db, session)
-        if not self.hold(session):
-            why = "another process is using it"
+        sessions.key_of(self.db, session)
+        every = [session]
+        for one in every:  # it grows
+            every += [worker.id for worker in self.workers(one)]
+        held = [one for one in every if self.is_held(one)]
+        if busy := next((one for one in every if not self.hold(one)), ""):
+            for one in every:
+                if one in self._locks and one not in held:
+                    self._locks.pop(one).release()
+            why = "another process is using " + (f"its worker {busy}" if busy != session else "it")
             raise NexusError("usage", f"session {session} cannot be deleted", why, "End that one first")
-        freed = sum(self.delete_session(worker.id) for worker in self.workers(session))
+        return sum(self._delete(one) for one in reversed(every))
+
+    def _delete(self, session: str) -> int:
         self.facts.clear_quotes(session)
-        freed += self._purge(key)
+        freed = self._purge(sessions.key_of(self.db, session))
         if session in self._locks:
             self._locks.pop(session).release(remove=True)
         return freed

@@ -1,4 +1,5 @@
-"""Tokens and dollars of all sessions, summed by SQLite in one query, which reads no text."""
+"""Tokens and dollars of all sessions, summed by SQLite in one query, which reads no text. Workers count as part of the
+session that they work for."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ class UsageTotal:
     model: str
     project: str
     session: int
-    """Key of the session: tells sessions apart, for counting them."""
+    """Key of the session, of a worker that of the session it works for: tells sessions apart, for counting them."""
     total: UsageSum
 
 
@@ -37,7 +38,20 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
         WHERE r.at >= ? GROUP BY day, e.model, s.key ORDER BY day, e.model, s.key""",
         since,
     )
-    return [UsageTotal(row[0], row[1], row[2], row[3], UsageSum(*row[4:])) for row in rows]
+    owners = _worker_owners(db)
+    return [UsageTotal(row[0], row[1], row[2], _owner(row[3], owners), UsageSum(*row[4:])) for row in rows]
+
+
+def _worker_owners(db: Database) -> dict[int, int]:
+    """Return the key of the session that each worker works for, by its own."""
+    rows = db.all("SELECT w.key, p.key FROM sessions w JOIN sessions p ON p.id = w.spawner WHERE w.spawner IS NOT NULL")
+    return {int(worker): int(owner) for worker, owner in rows}
+
+
+def _owner(session: int, owners: dict[int, int]) -> int:
+    while session in owners:
+        session = owners[session]
+    return session
 
 
 def session_usage(db: Database, session: str) -> Usage:

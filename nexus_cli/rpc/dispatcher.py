@@ -119,7 +119,7 @@ class AgentDispatcher:
         if ahead:
             self._publish(Notice(f"queued behind {ahead} message{'s' if ahead > 1 else ''}", warning=False), own)
         ended: Outcome | None = None
-        async for event in self.session.run(Trigger(content)):
+        async for event in self.session.run(Trigger(content, source="client")):
             if isinstance(event, TurnEnd):
                 ended = _complete_text(event.outcome)
                 event = TurnEnd(ended)

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import ATTACHED, TRIGGER, clip_with_drop, record_user_message
-from nexus_cli.session.worker_slot import WORKER, RunningWorkers
+from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 
 CYCLE = ("read", "edit", "run", PLAN)
@@ -407,8 +407,6 @@ class Session:
     async def _open(self) -> None:
         if not self._opened:
             await start_lane(self.state)
-            if self.state.workers and self.state.resumed and self.state.lane_state.lane.timeline.memos(WORKER):
-                self.state.workers.workers()  # whose notices go along with the first message
             self._opened = True
 
     async def _work(self, trigger: Trigger) -> None:
@@ -438,7 +436,8 @@ class Session:
         except NexusError as problem:
             error = error or problem
         if error is not None and self.workers is not None and not self.state.has_more_turns:
-            await self.workers.aclose()  # before the sum is taken
+            with suppress(asyncio.CancelledError):  # it ends anyway, with the sum of all
+                await run_shielded(self.workers.aclose())
         ended = outcome(self.state, error)
         self._ends.append((ended, [drop for drop in self.state.drops() if drop.id not in known]))
         lane_state.emit(event.TurnEnd(ended))

@@ -9,6 +9,7 @@ from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.context_fit import replan_sections
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.worker_slot import WORKER
 
 
 async def start_lane(state: SessionState) -> None:
@@ -52,3 +53,5 @@ async def _resume(state: SessionState) -> None:
         lane_state.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
     if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds):
         lane_state.notices.append(changed)
+    if state.workers is not None and lane.timeline.memos(WORKER):
+        state.workers.workers()  # tells of those whose report was not read

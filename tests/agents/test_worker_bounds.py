@@ -8,6 +8,7 @@ import itertools
 import os
 import signal
 import subprocess
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from nexus_cli.agents import workers as workers_module
 from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Answer, Question
+from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import AgentEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
@@ -227,6 +229,45 @@ def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path
     assert said.text.endswith("heard") and 0 < worker.scope.timeout <= 0.5, "0 would be none"
 
 
+def test_the_steps_of_a_workers_own_workers_come_out_of_its_parents_limit(tmp_path: Path) -> None:
+    step = [("glob", {"pattern": "*"})]
+    crew = Crew(
+        {
+            "LEAF": doing(step, [("glob", {"pattern": "a"})], "leaf"),
+            "MIDDLE": handing("LEAF"),
+            "root": handing("MIDDLE"),
+        }
+    )
+    session = crewed(crew, tmp_path, limits=Limits(max_steps=200))
+    run(session, "root")
+    spending = session.state.lane_state.spending
+    assert (spending.steps, spending.worker_steps) == (2, 5) and len(crew.seen) == 7
+
+
+def test_a_stop_while_workers_are_stopped_loses_no_sum(tmp_path: Path) -> None:
+    async def slow(request: Request) -> Any:
+        if not calls_made(request):
+            return [("glob", {"pattern": "*"})]
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            asyncio.get_running_loop().call_soon(session.cancel)
+            await asyncio.sleep(0.05)
+
+    async def root(request: Request) -> Any:
+        if not calls_made(request):
+            return [("agent", {"task": "ONE", "wait": False})]
+        await begun.wait()
+        raise ProviderError("auth", "no key any more")
+
+    begun = asyncio.Event()
+    session = crewed(Crew({"ONE": slow, "root": root}), tmp_path)
+    _, outcome = run(session, "root")
+    assert outcome.error and outcome.error["kind"] == "auth"
+    assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(0.5)
+
+
 def test_workers_without_end_leave_their_session_a_step(tmp_path: Path) -> None:
     behind = [{"task": f"TASK {number}", "wait": False} for number in range(50)]
     crew = Crew({"TASK": doing("x"), "root": handing(*behind)})
@@ -297,7 +338,7 @@ def test_workers_killed_before_they_began_have_never_begun(tmp_path: Path, monke
 @pytest.mark.parametrize("number", range(9, 48, 3))
 def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int, tmp_path: Path) -> None:
     def crew(root: Any) -> Crew:
-        step = [("glob", {"pattern": "half"})]  # no process, which could hold locks for a moment after the kill
+        step = [("glob", {"pattern": "half"})]
         return Crew({"ONE": doing(step, "report 1"), "TWO": doing(step, "report 2"), "root": root})
 
     child = os.fork()
@@ -318,6 +359,9 @@ def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int,
     root = _root().id
     with closing(Ledger.open(places().ledger)) as ledger:
         before = ledger.usage(root)
+        for held in (root, *(worker.id for worker in ledger.workers(root))):
+            while not ledger.hold(held):  # a process that the killed one was about to start has its locks till then
+                time.sleep(0.01)
         logs = [ledger.log(worker.id) for worker in ledger.workers(root)]
         last = [log.read(log.last_id(), log.last_id())[0].message.content for log in logs if log.last_id()]
 

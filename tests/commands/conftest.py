@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played
 
+from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
@@ -35,7 +36,9 @@ class FakeContext:
             folder, MODEL, recipe="chat", limits=Limits(max_steps=9), **{"front": "chat", **options}
         )
         self.settings = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
-        self.session = open_session(self._options, self.settings, approver=None, provider=provider)
+        self.session = open_session(
+            self._options, self.settings, approver=None, provider=provider, workers=SessionWorkers
+        )
         self.said: list[str] = []
         self.shown: list[tuple[str, Mapping[str, Any]]] = []
         self.fed: list[Event] = []
@@ -84,7 +87,9 @@ class FakeContext:
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         """See `CommandContext`."""
         settings = settings or self.settings
-        self.session = open_session(options, settings, approver=None, provider=self.provider, earlier=self.session)
+        self.session = open_session(
+            options, settings, approver=None, provider=self.provider, earlier=self.session, workers=SessionWorkers
+        )
         self._options, self.settings = options, settings
 
     def start(self, text: str = "") -> None:

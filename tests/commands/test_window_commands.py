@@ -22,6 +22,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.usage import Usage
 from nexus_cli.session.reports import models
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.ui.repl.conversation import describe_open_calls
@@ -289,6 +290,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
 def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     context.run("cost")
     assert "no request yet" in FORMS["cost"](context.shown[-1][1], 80)
+    context.provider.usage = Usage(1500, 10, cost_usd=0.25)
     for number in range(12):
         context.turn(f"turn number {number + 1}")
     context.run("model fast").turn("the last [/bold] {}")
@@ -297,7 +299,7 @@ def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     assert value["total"]["requests"] == 13 and value["total"]["cost_usd"] == 13 * 0.25
     assert {row["name"]: row["requests"] for row in value["models"]} == {MODEL: 12, "openai/quick": 1}
     assert [turn["turn"] for turn in value["turns"]] == list(range(4, 14))
-    assert all(turn["requests"] == 1 and turn["input"] == 100 for turn in value["turns"])
+    assert all(turn["requests"] == 1 and turn["input"] == 1500 for turn in value["turns"])
     text = FORMS["cost"](value, 100)
     assert "$3.25 for 13 requests" in text and "13. the last [/bold] {}" in text
 

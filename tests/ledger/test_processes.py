@@ -129,3 +129,18 @@ def test_the_second_writer_of_a_session_is_told(ledger: Ledger, path: Path, make
     assert "Fork it" in caught.value.hint
     on(second, lane).append(make.user(2))
     second.close()
+
+
+def test_a_session_is_deleted_with_all_its_workers_or_not_at_all(make: SimpleNamespace, tmp_path: Path) -> None:
+    ledger, other = Ledger.open(tmp_path / "ledger.db"), Ledger.open(tmp_path / "ledger.db")
+    root = make.new(ledger).id
+    first, second = (make.new(ledger, spawner=root).id for _ in range(2))
+    assert other.hold(second)
+    with pytest.raises(NexusError, match=f"another process is using its worker {second}"):
+        ledger.delete_session(root)
+    assert [one.id for one in ledger.workers(root)] == [first, second]
+    assert other.hold(root) and other.hold(first), "nothing stays locked"
+    other.delete_session(root)
+    assert ledger.workers(root) == []
+    ledger.close()
+    other.close()

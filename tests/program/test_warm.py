@@ -162,12 +162,12 @@ def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signa
     assert child.returncode == -number
 
 
-def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage) -> None:
+def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage, tmp_path: Path) -> None:
     place.script({"default": {**SLOW["default"], "pace": 0.02}})  # not over before it is looked at
     assert place.warm
     warm = place.warm.known()["pid"]  # to ask for it takes a program, which may last as long as the answer
     earlier = set(descendants(place, warm))
-    child = place.begin("ask", "hi")
+    child = place.begin("ask", "hi", program=patient(tmp_path))
     try:
         assert place.server.wait_for(lambda server: bool(server.requests), 20)
 

@@ -40,6 +40,19 @@ async def test_send_answers_with_the_result_object(tmp_path: Path) -> None:
         assert listed == made | {"state": "idle", "model": MODEL, "used": result["context"]["used"]}
 
 
+async def test_the_model_is_told_that_a_program_is_at_the_other_end(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def reply(request: Request) -> Reply:
+        seen.append(str(request.messages[-1]["content"]))
+        return "done"
+
+    async with serving(tmp_path, Answering(reply)) as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+    assert "Trigger: sent by another program over JSON-RPC" in seen[0]
+
+
 async def test_a_failed_turn_is_an_error_with_its_kind(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from terminal.golden import check, styled
-from terminal.repl import SETTINGS, Place, Repl
+from terminal.repl import RESTS, SETTINGS, Place, Repl
 from terminal.stories import SHOP
 from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
@@ -34,9 +34,9 @@ UNREADABLE = {
     "no_color": re.compile("(?!default).*"),
 }
 """Colours that some common palette makes unreadable on that background; without colours all of them."""
-COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context")
+COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context", "worker asks", "worker", "worker done")
 """Screens whose colours are kept, at 100 columns."""
-REPORTS = ("context", "cost", "usage")
+REPORTS = ("context", "cost", "usage", "agents")
 """Screens that count tokens."""
 MASKS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)"), "......"),
@@ -48,6 +48,7 @@ MASKS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:00000"),
     (re.compile(r"\$0\.\d+"), "$0.00"),
     (re.compile(r"(?<=/tmp/nexus-)\w{8}"), "........"),
+    (re.compile(r"\b100%(?= cached)"), "99%"),
     (re.compile(r"(?s)(?<=\nhost  )       .*?(?=\ntools )|(?<=\nproject  )    .*?(?=\nmemory )"), " ..."),
 ]
 """What differs from run to run, beside what every kept screen is masked for."""
@@ -74,7 +75,7 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def story() -> list[Any]:
-    """What the model does: a turn with every kind of call, then an answer that breaks off."""
+    """What the model does: a turn with every kind of call, an answer that breaks off, work that a worker does."""
     edit = {"old": "names):\n", "new": "names, share=0):\n"}
     looks = [call("read_file", path="shop.py"), call("read_file", path="shop.py", limit=2)]
     looks += [call("grep", pattern="tea"), call("glob", pattern="**/*.py")]
@@ -88,6 +89,10 @@ def story() -> list[Any]:
         {"calls": asked},
         "The **share** is an argument of the total now.\n\n- no tests\n\n```python\ntotal(1)\n```",
         {"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}},
+        {"calls": [call("agent", task="Count the shelves\nand say what is on each")]},
+        {"calls": [call("bash", command=HOLD)]},
+        "There are **two** shelves.\n\nOne has tea, one has milk.\nNothing else.",
+        "Two shelves: tea, and milk.",
     ]
 
 
@@ -217,6 +222,24 @@ def change_sessions(walk: Walk) -> None:
     walk.meet("transcript", "total(1)")
 
 
+def hand_over(walk: Walk) -> None:
+    """A worker: its question, what it does, what stays of it, and the list of workers."""
+    made = walk.made
+    walk.send("count the shelves" + ENTER)
+    if not made.dumb:
+        made.asked_about("bash")
+    walk.meet("worker asks", "to do instead")
+    made.wait_quiet(RESTS)
+    made.send("y" + ENTER * made.dumb)
+    if not made.dumb:
+        walk.meet("worker", "bash until")
+    (made.folder / "go").touch()
+    walk.meet("worker done", "and milk.")
+    made.idle()
+    walk.send("/agents" + ENTER)
+    walk.meet("agents", "review ID")
+
+
 def run_others(walk: Walk, *names: str) -> None:
     """What a person meets outside of a session: their usage, a key that is asked for, how the tour begins."""
     here, env = walk.made.place, walk.options["env"]
@@ -241,7 +264,10 @@ def walked(walk: Walk) -> Walk:
         if not walk.made.dumb:
             press_keys(walk)
         change_sessions(walk)
+        session = walk.made, walk.before
         run_others(walk, "usage")
+        walk.made, walk.before = session
+        hand_over(walk)
         done.result()
     walk.screens += other.screens
     return walk

@@ -17,10 +17,13 @@ TURNS = 10
 WORDS = 80
 KINDS = {"main": "conversation", "compact": "compaction"}
 """Kinds of requests by the agent of their lane; others are named after the agent."""
+WORKERS = "workers"
+"""Kind of the requests of all workers."""
 
 
 def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
-    """Return the sums of a session's own requests, without those that a fork shares with its source.
+    """Return the sums of a session's own requests and those of its workers, without those that a fork shares with its
+    source.
 
     An unanswered request is counted and adds nothing; an unknown price makes a `cost_usd` None, `known_usd` is the
     rest.
@@ -28,7 +31,10 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
     info = ledger.session(session)
     logs = ledger.logs(session)
     rows = {log.lane: log.requests() for log in logs}
-    every = [row for several in rows.values() for row in several]
+    own = [row for several in rows.values() for row in several]
+    theirs = _worker_requests(ledger, session)
+    every = [*own, *theirs]
+    kinds = [(KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]]
     return {
         "version": 1,
         "session": info.id,
@@ -38,10 +44,17 @@ def cost_report(ledger: Ledger, session: str) -> dict[str, Any]:
             "unanswered": sum(1 for row in every if not was_answered(row)),
         },
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
-        "kinds": _by((KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]),
-        "turns": _turns(logs[0], info.turns, rows),
+        "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
+        "turns": _turns(logs[0], info.turns, rows, theirs),
         "series": _series(every),
     }
+
+
+def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
+    """Return the requests of the workers of a session, and of theirs."""
+    workers = [worker.id for worker in ledger.workers(session)]
+    own = [row for worker in workers for log in ledger.logs(worker) for row in log.requests()]
+    return own + [row for worker in workers for row in _worker_requests(ledger, worker)]
 
 
 def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
@@ -68,8 +81,10 @@ def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
     ]
 
 
-def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) -> list[dict[str, Any]]:
-    """Return the newest turns, oldest first, each with the requests of every lane sent during it."""
+def _turns(
+    main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
+) -> list[dict[str, Any]]:
+    """Return the newest turns, oldest first, each with the requests of every lane, and of `workers`, sent during it."""
     begun = _turn_starts(main)
     starts, times = [entry.id for entry in begun], [entry.at for entry in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
@@ -80,6 +95,9 @@ def _turns(main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]]) 
             place = (bisect_right(starts, entry) if entry else bisect_right(times, row.manifest.at)) - 1
             if place >= 0:
                 sent[place].append(row)
+    for row in workers:
+        if (place := bisect_right(times, row.manifest.at) - 1) >= 0:
+            sent[place].append(row)
     first = count - len(begun) + 1
     return [
         {"turn": number, "at": entry.at, "text": first_words(entry.message.content, WORDS), **_sum(requests)}

@@ -28,7 +28,7 @@ _MAIN = ("command", "path", "pattern", "query", "url", "name", "id")
 _VERBS = {"read_file": "read", "edit_file": "edit", "write_file": "write"}
 _SINGULAR = {"entries": "entry", "matches": "match", "lines": "line", "files": "file"}
 _SLOW = 1.0
-"""Seconds from which on the time of a call is shown."""
+"""Seconds from which on the time of a call is shown; that of a worker always is."""
 _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
 """Signs in a command by which its exit status may be that of a part: a pipe, a list, a process in the background."""
 
@@ -196,7 +196,7 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
         facts.append(("refused", "warn"))
     if result.stopped:
         facts.append(("stopped" if result.ran else "not run", "warn" if result.ran else "dim"))
-    if done.seconds >= _SLOW:
+    if done.seconds >= _SLOW or len(done.figures) > 1:
         facts.append((f"{done.seconds:.1f} s", "dim"))
     return facts
 

@@ -18,7 +18,7 @@ from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, worker_fig
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import AGENT, FinishedCall
 
-LEAST = 24
+LEAST = 28
 """Cells that the task and what a worker does take before its figures give way."""
 NARROW = 60
 """Columns below which a line begins with the id alone."""

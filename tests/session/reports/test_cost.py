@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from agents.crew import Crew, crewed, doing, handing, run
 from session.played import MODEL, Played, opened, say, the_ledger
 
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.reports.cost import cost_report
+from nexus_cli.session.reports.usage import usage_report
 
 
 class Silent(Played):
@@ -39,6 +41,20 @@ def test_the_sums_are_those_of_the_session(tmp_path: Path) -> None:
         fork = ledger.fork_session(session.id, at="2026-01-01T00:00:00.000Z")
         assert cost_report(ledger, fork.id)["total"]["requests"] == 0, "what it shares was paid by its source"
     assert [(turn["turn"], turn["text"], turn["requests"]) for turn in value["turns"]] == [(1, "one", 1), (2, "two", 1)]
+
+
+def test_workers_count_where_their_session_counts(tmp_path: Path) -> None:
+    crew = Crew({"DEEP": doing("deep"), "HIGH": handing("DEEP"), "TWO": doing("2"), "root": handing("HIGH", "TWO")})
+    session = crewed(crew, tmp_path)
+    run(session, "root", "root again")
+    with the_ledger() as ledger:
+        value, info, usage = cost_report(ledger, session.id), ledger.session(session.id), usage_report(ledger)
+    assert value["total"]["cost_usd"] == info.cost_usd == 0.25 * len(crew.seen)
+    kinds = {row["name"]: row["requests"] for row in value["kinds"]}
+    assert kinds == {"conversation": 3, "workers": 4} and len(value["series"]) == 7
+    assert [turn["requests"] for turn in value["turns"]] == [6, 1]
+    total = usage["total"]
+    assert (total["sessions"], total["requests"], total["cost_usd"]) == (1, 7, info.cost_usd)
 
 
 def test_what_was_not_reported_is_counted_as_an_estimate(tmp_path: Path) -> None:

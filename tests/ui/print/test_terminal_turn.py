@@ -134,3 +134,53 @@ def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     text = "\n".join(stage.terminal.lines)
     assert text.count("the connection was lost") == 1 and text.count("rm x") == 1
     assert "nexus memory accept f1" in text and "--allow all" in text and "/permissions" not in text
+
+
+ROW = {
+    "id": "w1", "call": "c1", "task": "the task", "state": "running", "steps": 0, "tokens": 0, "cost_usd": 0.0,
+    "seconds": 0.0, "error": "", "worktree": "", "left": "", "to_review": False,
+}  # fmt: skip
+ENDED = {**ROW, "state": "failed", "steps": 2, "tokens": 4200, "seconds": 3.0, "error": "limit max_steps reached"}
+
+
+def of(worker: str, *events: e.Event) -> list[e.Event]:
+    return [e.AgentEvent(worker, "01", event) for event in events]
+
+
+def test_nothing_is_written_behind_a_workers_question_before_it_is_answered() -> None:
+    stage = Stage()
+    question = Question(LATER, "bash make test", "why", agent="w1")
+    stage.feed(e.TurnStart("x"), *of("w1", e.WorkerState(ROW), e.StepStart(1), e.ApprovalRequest(question)))
+    stage.turn.err.write("Run this? ")
+    more = [*of("w2", e.WorkerState({**ROW, "id": "w2"}), e.WorkerState({**ENDED, "id": "w2"})), e.Text("words\n\n")]
+    assert stage.feed(*more)[-1] == "Run this?"
+    stage.turn.err.write("\r\x1b[K")
+    lines = stage.feed(*of("w1", e.ApprovalAnswer("c2", Allow())))
+    assert any(line.startswith("✗ agent w2 the task") for line in lines) and "words" in "\n".join(lines)
+    assert "Run this?" not in "\n".join(lines)
+
+
+def test_a_worker_that_is_stopped_while_it_asks_holds_nothing_back() -> None:
+    stage = Stage()
+    question = Question(LATER, "bash make test", "why", agent="w1")
+    stage.feed(e.TurnStart("x"), *of("w1", e.WorkerState(ROW), e.ApprovalRequest(question)), e.Text("words\n\n"))
+    assert "words" not in "\n".join(stage.feed())
+    assert "words" in "\n".join(stage.feed(*of("w1", e.TurnEnd(DONE), e.WorkerState(ENDED))))
+
+
+def test_without_a_live_area_a_worker_is_a_line_when_it_starts_and_when_it_ends_and_verbose_has_its_calls() -> None:
+    events = of("w1", e.WorkerState({**ROW, "state": "waiting"}), e.WorkerState(ROW), e.Text("WORDS"))
+    events += of("w1", e.ToolCallEvent(CALL, "make"), e.ToolResultEvent(CALL, ToolResult(error="no"), 1, 0.1))
+    events += of("w1", e.WorkerState(ENDED))
+    brief = ["  w1 started: the task", "  w1 failed · 2 steps · 4.2k tokens · 3.0 s: limit max_steps reached"]
+    for verbose, wanted in ((False, brief), (True, [brief[0], "[w1] > bash make", "[w1]   bash: no", brief[1]])):
+        screen = Terminal(100)
+        lines = ProgressLines(Kept(screen, "err"), verbose=verbose)
+        for event in events:
+            lines.feed(event)
+        assert screen.lines == wanted
+    screen = Terminal(100)
+    quiet = ProgressLines(Kept(screen, "err"), quiet=True)
+    for event in events:
+        quiet.feed(event)
+    assert screen.written["err"] == ""

@@ -9,6 +9,8 @@ from nexus_cli.core.elide import one_line
 SAID = {
     "person": "typed by the person",
     "stdin": "read from stdin, nobody is at a prompt",
+    "client": "sent by another program over JSON-RPC",
+    "agent": "a task from the run that you work for",
 }
 """Source of a trigger to how that is said; any other one is named as it is."""
 
