@@ -169,7 +169,7 @@ def _add_worktree(record: WorktreeRecord, source: SourceProject) -> str:
         status, _, errors = source.git.try_run(*command, str(record.folder), record.start)
         if status == 0:
             return branch
-        if not (b"already exists" in errors and os.fsencode(branch) in errors) or os.path.lexists(record.folder):
+        if not (b"exists" in errors and os.fsencode(branch) in errors) or os.path.lexists(record.folder):
             raise GitError(os.fsdecode(errors).strip().split("\n")[-1].removeprefix("fatal: "))
     raise GitError(f"too many branches begin with {plain}")
 

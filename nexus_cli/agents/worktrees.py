@@ -199,10 +199,13 @@ def is_in_use(record: WorktreeRecord) -> bool:
 
 
 def require_folder(record: WorktreeRecord) -> None:
-    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted."""
+    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted, or the repository is not there."""
     if not record.folder.is_dir():
         why, name = f"its folder is gone: {record.folder}", record.name
         raise NexusError("usage", f"worktree {name}", why, f"nexus worktree remove {name} forgets it")
+    if not record.repository.is_dir():
+        why = f"its project is gone: {record.source}"
+        raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the files are in {record.folder}")
 
 
 def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
@@ -226,6 +229,7 @@ def describe_worktree(record: WorktreeRecord) -> dict[str, Any]:
     if not record.folder.is_dir():
         return value
     try:
+        require_folder(record)
         state = inspect_worktree(record)
     except (GitError, OSError, NexusError) as error:
         return value | {"state": "unreadable", "problem": str(error)}
@@ -277,7 +281,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         tip = _repository_git(record).line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     kept = _delete(record, with_branch=True)
     if kept:
-        return f"branch {kept} stays: it is checked out elsewhere"
+        return f"branch {kept} stays: git did not delete it"
     return f"its commits were {tip[:12]}" if tip not in ("", record.start) else ""
 
 

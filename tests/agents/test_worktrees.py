@@ -570,3 +570,19 @@ def test_a_store_holds_each_file_once(project: Path) -> None:
     record = made(project)
     held = sum(path.stat().st_size for path in record.store.rglob("*") if path.is_file())
     assert 3 << 20 < held < 4 << 20
+
+
+def test_a_branch_may_stand_where_the_name_is_a_folder(project: Path) -> None:
+    git(project, "branch", "worktree-fix/other")
+    assert made(project).branch == "worktree-fix-2"
+
+
+def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path) -> None:
+    record = made(project)
+    (record.folder / "made").write_text("work")
+    project.rename(project.parent / "elsewhere")
+    with pytest.raises(NexusError, match="project is gone") as told:
+        diff_worktree(record)
+    assert str(record.folder) in told.value.hint and "gone" in describe_worktree(record)["problem"]
+    (project.parent / "elsewhere").rename(project)
+    assert apply_worktree(record).written == ["made"]
