@@ -67,3 +67,16 @@ def test_where_no_worktree_can_be_made_the_worker_says_so(tmp_path: Path) -> Non
     events, outcome = run(crewed(crew, tmp_path), "root")
     assert outcome.ok and "not in a git repository" in results(events)[0]
     assert [role for role, _ in crew.seen] == ["root", "root"] and not (tmp_path / "shared.txt").exists()
+
+
+def test_a_worktree_that_another_session_has_entered_is_not_said_to_be_gone(project: Path) -> None:
+    stays = []
+
+    def look(request: Request) -> str:
+        stays.extend(enter_worktree(project, record.name) for record in list_worktrees(project))
+        return "looked"
+
+    crew = Crew({"ONE": look, "root": handing({"task": "ONE", "worktree": True})})
+    events, _ = run(crewed(crew, project), "root")
+    assert "in use by another session" in results(events)[0] and list_worktrees(project) == [stays[0].record]
+    assert stays[0].leave() == "" and list_worktrees(project) == []
