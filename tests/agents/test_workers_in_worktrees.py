@@ -10,7 +10,7 @@ from agents.crew import Crew, crewed, doing, handing, results, run
 from agents.repository import git, make_project
 
 from nexus_cli.agents.apply_worktree import apply_worktree
-from nexus_cli.agents.worktrees import enter_worktree, is_in_use, list_worktrees
+from nexus_cli.agents.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees
 from nexus_cli.core.request import Request
 
 
@@ -70,7 +70,7 @@ def test_where_no_worktree_can_be_made_the_worker_says_so(tmp_path: Path) -> Non
 
 
 def test_a_worktree_that_another_session_has_entered_is_not_said_to_be_gone(project: Path) -> None:
-    stays = []
+    stays: list[WorktreeStay] = []
 
     def look(request: Request) -> str:
         stays.extend(enter_worktree(project, record.name) for record in list_worktrees(project))
