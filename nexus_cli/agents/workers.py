@@ -212,6 +212,8 @@ class SessionWorkers:
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)
+        if self.session.state.lane_state.control.is_ending:
+            session.end_after_step()
         try:
             worker.session_id = session.id
             self._record(worker)
@@ -440,6 +442,16 @@ class SessionWorkers:
             if worker.session is not None:
                 bound = Limits(allow=level) & self._rights() & worker.scope
                 worker.session.set_level(bound.allow or "read")
+
+    def end_after_step(self) -> list[asyncio.Task[None]]:
+        """See `RunningWorkers`."""
+        tasks = []
+        for worker in self.all():
+            if worker.session is not None:
+                tasks += worker.session.end_after_step()
+            if worker.running is not None and not worker.running.done():
+                tasks.append(worker.running)
+        return tasks
 
     async def next_report(self) -> str:
         """See `RunningWorkers`."""

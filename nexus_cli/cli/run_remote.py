@@ -16,7 +16,7 @@ from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.server_token import read_token
+from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.input.box import InputBox
@@ -39,6 +39,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
         raise NexusError("usage", f"{others[0]} and --connect", "the session is elsewhere", f"Omit {others[0]}")
     if not (os.isatty(0) and os.isatty(1)):
         raise NexusError("usage", "no terminal", "--connect needs one", "`nexus_cli.client` is for programs")
+    refuse_bad_url(url)
     token = read_token(url, Path(token_file) if token_file else None)
     folder = Path.cwd()
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from nexus_cli.cli import process
@@ -17,12 +20,14 @@ from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.wire import json_text
 from nexus_cli.rpc.http_server import LOOPBACK, RpcServer
-from nexus_cli.rpc.listening import bind_address, bind_file, server_url
+from nexus_cli.rpc.listening import bind_address, bind_file, remove_file, server_url
 from nexus_cli.rpc.methods import PoolMethods
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.session.factory import make_provider
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
+MOST_FILES = 4096
+"""Open files: agents, connections, workers and their requests hold one each. Many systems give 1,024."""
 STEP_SECONDS = 60.0
 """Seconds that running turns have at the end to finish their step."""
 
@@ -33,7 +38,9 @@ def run_server(
     """Serve at `address`, a host and a port or a socket file, until a signal or `shutdown`; return the exit status."""
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=make_provider(settings))
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
-    run = _Run(pool, folder, listening, "" if isinstance(address, Path) else address[0])
+    leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
+    run = _Run(pool, folder, listening, "" if isinstance(address, Path) else address[0], leave)
+    _raise_file_limit()
     process.freeze_gc()
     loop = asyncio.new_event_loop()
     try:
@@ -41,16 +48,30 @@ def run_server(
     finally:
         close_loop(loop)
         listening.close()
-        if isinstance(address, Path):
-            with suppress(OSError):
-                os.unlink(address)
+        leave()
+
+
+def _raise_file_limit() -> None:
+    """Let this process open more files, as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _leave_nothing() -> None:
+    """Do nothing: an address leaves no file."""
 
 
 class _Run:
     """One server from its start to its end."""
 
-    def __init__(self, pool: AgentPool, folder: Path, listening: socket.socket, host: str) -> None:
-        self._pool, self._listening, self._host = pool, listening, host
+    def __init__(
+        self, pool: AgentPool, folder: Path, listening: socket.socket, host: str, leave: Callable[[], None]
+    ) -> None:
+        """`leave` removes the socket file, also where a second signal ends the process."""
+        self._pool, self._listening, self._host, self._leave = pool, listening, host, leave
         self._end = asyncio.Event()
         self._methods = PoolMethods(pool, folder, self._end.set)
         self._interrupt = Interrupt()
@@ -61,7 +82,12 @@ class _Run:
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
         server = RpcServer(self._methods, token, self._host)
-        self._interrupt.install(self._end.set, before_exit=lambda: path.unlink(missing_ok=True))
+
+        def remove_files() -> None:
+            path.unlink(missing_ok=True)
+            self._leave()
+
+        self._interrupt.install(self._end.set, before_exit=remove_files)
         try:
             await server.start(self._listening)
             self._print(url, path, json)

@@ -16,6 +16,18 @@ UNIX = "unix:"
 """How the address of a socket file begins: `unix:/run/user/1000/nexus.sock`."""
 
 
+def refuse_bad_url(url: str) -> None:
+    """Raise `NexusError("usage", ...)` if `url` cannot be the address of a server."""
+    try:
+        parts = urlsplit(url)
+        there = bool(parts.path) if url.startswith(UNIX) else parts.scheme == "http" and bool(parts.hostname)
+        there = there and (parts.port is None or parts.port > 0)
+    except ValueError:
+        there = False
+    if not there:
+        raise NexusError("usage", url[:200], "it is no address of a server", f"http://HOST:PORT or {UNIX}PATH")
+
+
 def token_file(url: str) -> Path:
     """Return the file with the token of the server at `url` (`http://HOST:PORT` or `unix:PATH`): `HOST-PORT.token`,
     `NAME-HASH.token` of a socket file."""

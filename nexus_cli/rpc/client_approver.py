@@ -25,21 +25,27 @@ class ClientApprover:
     def __init__(self) -> None:
         self._listeners = 0
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._asked: set[str] = set()
+        """Those of them that a call waits for."""
         self._timer: asyncio.TimerHandle | None = None
         self._ending = False
 
     @property
     def is_asking(self) -> bool:
         """True if a question waits for its answer."""
-        return any(not answer.done() for answer in self._waiting.values())
+        return any(map(self.is_waiting, self._waiting))
+
+    def is_waiting(self, key: str) -> bool:
+        """True if this question waits for its answer."""
+        return key in self._waiting and not self._waiting[key].done()
 
     def expect(self, key: str) -> None:
         """Take answers to a question from now on: a client may know of it before `ask` is called."""
         self._future(key)
 
     def forget(self, key: str = "") -> None:
-        """Take no answers to a question any more, or to none at all: it is settled."""
-        for one in [key] if key else list(self._waiting):
+        """Take no answers to a question any more, or to none that no call waits for: it is settled."""
+        for one in [key] if key else self._waiting.keys() - self._asked:
             self._waiting.pop(one, None)
 
     async def ask(self, question: Question) -> Answer:
@@ -51,19 +57,20 @@ class ClientApprover:
             self.forget(key)
             return Deny(NOBODY, said=False)
         answer = self._future(key)
+        self._asked.add(key)
         try:
             return await answer
         finally:
+            self._asked.discard(key)
             self.forget(key)
 
     def answer(self, key: str, answer: str, words: str = "") -> None:
         """Answer a question; raise `RpcError` if it does not wait, or the words have no use."""
         if words and answer != "no":
             raise RpcError(INVALID_PARAMS, "words belong to the answer no")
-        waiting = self._waiting.get(key)
-        if waiting is None or waiting.done():
-            raise RpcError(REFUSED, f"no question {key} is waiting for an answer")
-        waiting.set_result(Deny(words) if answer == "no" else Allow(always=answer == "session"))
+        if not self.is_waiting(key):
+            raise RpcError(REFUSED, f"no question {key[:80]} is waiting for an answer")
+        self._waiting[key].set_result(Deny(words) if answer == "no" else Allow(always=answer == "session"))
 
     def attach_client(self) -> None:
         """Note that a client listens."""

@@ -25,8 +25,8 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.wire import canonical
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
-from nexus_cli.rpc.event_feed import EventFeed, Listener, feed_item
-from nexus_cli.rpc.jsonrpc import BUSY, REFUSED, TURN_FAILED, RpcError
+from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
+from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
 from nexus_cli.session.next_request.current import next_request
@@ -54,6 +54,10 @@ class AgentDispatcher:
         self.context = context or session.context
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
+        self.unheard: list[Event] = []
+        """Events from before the first turn, when nobody could listen: it begins with them."""
+        self._questions: dict[str, FeedItem] = {}
+        """The events of the questions that were not answered yet, by the id of the question."""
         session.state.lane_state.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
         self._ending = False
@@ -116,6 +120,8 @@ class AgentDispatcher:
                 own.listener.end()
 
     async def _run_turn(self, content: str, own: _Numbered | None, ahead: int) -> dict[str, Any]:
+        while self.unheard:
+            self._publish(self.unheard.pop(0), own)
         if ahead:
             self._publish(Notice(f"queued behind {ahead} message{'s' if ahead > 1 else ''}", warning=False), own)
         ended: Outcome | None = None
@@ -127,6 +133,7 @@ class AgentDispatcher:
         assert ended is not None, "every turn ends with its outcome"
         result: dict[str, Any] = to_json_value(self.session.result(ended))
         self.approver.forget()
+        self._questions = {key: item for key, item in self._questions.items() if self.approver.is_waiting(key)}
         self.feed.add("result", result)
         if own is not None:
             own.add("result", result)
@@ -136,24 +143,38 @@ class AgentDispatcher:
         """Hand an event to everybody who listens."""
         self._publish(event, None)
 
+    def listen(self, after: int | None = None) -> Listener:
+        """Return a listener of the agent's events behind the number `after`; without a number from now on, and of the
+        questions that wait for an answer."""
+        listener = self.feed.listen(after)
+        for key, item in self._questions.items() if after is None else ():
+            if self.approver.is_waiting(key):
+                listener.put(item)
+        return listener
+
     def _publish(self, event: Event, own: _Numbered | None) -> None:
-        self._note_question(event)
         if (found := event_value(event)) is not None:
-            self.feed.add(*found)
+            self._note_question(event, self.feed.add(*found))
             if own is not None:
                 own.add(*found)
 
-    def _note_question(self, event: Event) -> None:
+    def _note_question(self, event: Event, item: FeedItem) -> None:
         agent = ""
         if isinstance(event, AgentEvent):
             agent, event = event.agent, event.event
         if isinstance(event, ApprovalRequest):
-            self.approver.expect(question_id(event.question, agent))
+            key = question_id(event.question, agent)
+            self.approver.expect(key)
+            self._questions[key] = item
         elif isinstance(event, ApprovalAnswer):
-            self.approver.forget(f"{agent}:{event.call_id}" if agent else event.call_id)
+            key = f"{agent}:{event.call_id}" if agent else event.call_id
+            self.approver.forget(key)
+            self._questions.pop(key, None)
 
     async def steer(self, content: str) -> dict[str, Any]:
         """Say something to the running turn."""
+        if not content.strip():
+            raise RpcError(INVALID_PARAMS, "content has no words")
         if not self._works:
             raise RpcError(REFUSED, "no turn is running: use send")
         self.session.steer(content)
@@ -205,17 +226,18 @@ class AgentDispatcher:
     async def finish_step(self, seconds: float) -> None:
         """Let the running turn finish its step and no other begin; stop it after so many seconds."""
         self._ending = True
-        self.session.end_after_step()
+        workers = self.session.end_after_step()
         self.approver.end()
-        for limit in (seconds, STOP_SECONDS):
-            if self._works:
-                await asyncio.wait(list(self._works), timeout=limit)
+        for tasks, limit in (({*self._works, *workers}, seconds), (self._works, STOP_SECONDS)):
+            if tasks:
+                await asyncio.wait(list(tasks), timeout=limit)
             if self._works:
                 self.session.cancel()
 
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""
         self._ending = True
+        await asyncio.sleep(0)  # a turn that was asked for in this moment gets to where it can be stopped
         await self.session.aclose()
         if self._works:
             await asyncio.wait(list(self._works))

@@ -111,14 +111,15 @@ class EventFeed:
         """The number of the next event."""
         return self._numbers.next
 
-    def add(self, kind: str, value: Mapping[str, Any]) -> None:
-        """Number an event, keep it, and hand it to every listener."""
+    def add(self, kind: str, value: Mapping[str, Any]) -> FeedItem:
+        """Number an event, keep it, hand it to every listener, and return it."""
         item = feed_item(self._numbers.line(kind, value))
         self._kept.append(item)
         while self._kept.is_beyond():
             self._kept.popleft()
         for listener in self._listeners:
             listener.put(item)
+        return item
 
     def listen(self, after: int | None = None) -> Listener:
         """Return a listener of all events from now on, or of those behind the number `after`.

@@ -43,6 +43,8 @@ BODY_SECONDS = 30.0
 """Seconds that a body may take."""
 WRITE_SECONDS = 20.0
 """Seconds that a client may read nothing of what is written to it."""
+STOP_SECONDS = 5.0
+"""Seconds that connections may take at the end, when every call is done."""
 KEEP_ALIVE_SECONDS = 15.0
 """Seconds without an event after which a stream carries a comment."""
 EVENTS = "text/event-stream"
@@ -68,7 +70,7 @@ class RpcServer:
         app.router.add_get("/openrpc.json", self._describe)
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0,
-            auto_decompress=False, shutdown_timeout=WRITE_SECONDS,
+            auto_decompress=False, shutdown_timeout=STOP_SECONDS,
         )  # fmt: skip
         self._server: asyncio.Server | None = None
 
@@ -121,7 +123,7 @@ class RpcServer:
         if not self._is_own_host(request.headers.get("Host", "")):
             return _problem(403, "this Host is not served here")
         origin = request.headers.get("Origin")
-        if origin is not None and not self._is_own_host(urlsplit(origin).netloc):
+        if origin is not None and not self._is_own_host(origin.partition("://")[2]):
             return _problem(403, "pages of this Origin are not served here")
         if not self._is_token(request.headers.get("Authorization", "")):
             return _problem(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
@@ -167,7 +169,7 @@ class RpcServer:
 
     async def _answer(self, call: RpcCall | InvalidCall) -> dict[str, Any] | None:
         if isinstance(call, InvalidCall):
-            return error_object(call.id, call.error)
+            return None if call.is_notification else error_object(call.id, call.error)
         try:
             answer = result_object(call.id, await self._methods.call(call.method, call.params))
         except RpcError as error:
@@ -204,7 +206,7 @@ class RpcServer:
         if agent is None:
             return _problem(404, "no such agent")
         feed = agent.dispatcher.feed
-        listener = feed.listen(int(seen) if seen else None)
+        listener = agent.dispatcher.listen(int(seen) if seen else None)
         try:
             return await self._stream(request, agent.dispatcher, listener)
         finally:
@@ -267,7 +269,8 @@ def _wants_events(request: web.Request) -> bool:
 
 
 def _json(value: Any) -> web.Response:
-    text = json_text(value, escaped=False, dense=True).encode("utf-8", "replace")
+    # A surrogate without its other half can only be sent as an escape; an id goes back as it came.
+    text = json_text(value, escaped=False, dense=True).encode("utf-8", "backslashreplace")
     return web.Response(body=text, content_type="application/json", headers={"Cache-Control": "no-store"})
 
 

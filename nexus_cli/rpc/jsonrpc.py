@@ -84,6 +84,7 @@ class InvalidCall:
 
     error: RpcError
     id: str | int | None = None
+    is_notification: bool = False
 
 
 def parse_calls(body: bytes) -> CallBatch:
@@ -125,7 +126,7 @@ def parse_call(value: Any) -> RpcCall | InvalidCall:
     if why:
         return InvalidCall(RpcError(INVALID_REQUEST, why), key)
     if isinstance(params, list) and params:
-        return InvalidCall(RpcError(INVALID_PARAMS, "parameters are given by name"), key)
+        return InvalidCall(RpcError(INVALID_PARAMS, "parameters are given by name"), key, "id" not in value)
     return RpcCall(str(method), params or {}, key, "id" not in value)
 
 

@@ -29,6 +29,8 @@ def bind_address(host: str, port: int) -> socket.socket:
         except BaseException:
             made.close()
             raise
+    except UnicodeError as error:
+        raise NexusError("usage", f"--host {host[:80]!r}", "this cannot be the name of a host") from error
     except OSError as error:
         raise _cannot_listen(f"{host} port {port}", error, "Choose another --port or --host") from error
     return made
@@ -53,6 +55,13 @@ def bind_file(path: Path) -> socket.socket:
     return made
 
 
+def remove_file(path: Path, made: os.stat_result) -> None:
+    """Remove a socket file that was `made` here; another one in its place stays."""
+    with suppress(OSError):
+        if os.path.samestat(os.lstat(path), made):
+            os.unlink(path)
+
+
 def _remove_dead(path: Path) -> None:
     try:
         mode = os.lstat(path).st_mode
@@ -61,6 +70,7 @@ def _remove_dead(path: Path) -> None:
     if not stat.S_ISSOCK(mode):
         raise NexusError("usage", f"socket {path}", "there is a file of another kind", "Choose another --socket")
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.setblocking(False)  # where too many wait already it would never end
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:

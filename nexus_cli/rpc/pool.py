@@ -35,7 +35,7 @@ from nexus_cli.tools.registry import ToolRegistry
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_AGENTS = 400
-"""Each holds a file of its lock open; a process may have 1,024."""
+"""Each holds a file of its lock open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class AgentPool:
         """Open nothing yet: the ledger comes with the first agent. The pool closes `provider` in the end."""
         self.shared = shared or SharedComponents()
         self.notices: list[str] = []
-        """Lines for the person that came up when the ledger was opened."""
+        """What came up when the ledger was opened; every agent tells it."""
         self._agents: dict[str, Agent | None] = {}
         """None: it is being made."""
         self._ledger: Ledger | None = None
@@ -160,16 +160,15 @@ class AgentPool:
         await asyncio.gather(*(agent.dispatcher.finish_step(seconds) for agent in self.list()))
 
     def _free_id(self, wanted: str) -> str:
-        if not wanted:
-            return next(name for name in iter(lambda: f"agent-{secrets.token_hex(4)}", "") if name not in self._agents)
-        if not AGENT_ID.fullmatch(wanted):
+        if wanted and not AGENT_ID.fullmatch(wanted):
             why = "it takes letters, digits, '.', '_' and '-', at most 64, and begins with a letter or a digit"
             raise NexusError("usage", f"agent id {wanted[:80]!r}", why, "Choose another one")
         if wanted in self._agents:
             raise NexusError("usage", f"agent {wanted}", "there is one of this id", "Choose another id, or destroy it")
         if len(self._agents) >= MOST_AGENTS:
             raise NexusError("limit", "no further agent", f"there are {MOST_AGENTS}", "Destroy one")
-        return wanted
+        made = (f"agent-{secrets.token_hex(4)}" for _ in iter(int, 1))
+        return wanted or next(name for name in made if name not in self._agents)
 
     async def _make(self, name: str, config: AgentConfig) -> Agent:
         folder = Path(os.path.realpath(config.cwd or self.shared.cwd or Path.cwd()))
@@ -197,8 +196,7 @@ class AgentPool:
         except BaseException:
             await session.aclose()
             raise
-        for event in (*map(Notice, (*lines, *session.take_notices())), *begun):
-            dispatcher.publish(event)
+        dispatcher.unheard += (*map(Notice, (*lines, *self.notices, *session.take_notices())), *begun)
         return Agent(name, session, dispatcher)
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:

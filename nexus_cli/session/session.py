@@ -333,9 +333,10 @@ class Session:
         """Stop the running turn or act; finished work is kept, open calls are settled, and what waits comes next."""
         self._control.stop("cancel")
 
-    def end_after_step(self) -> None:
-        """Let the running turn finish its step and no turn begin another: it can be resumed in another process."""
+    def end_after_step(self) -> list[asyncio.Task[None]]:
+        """Let the running turn and its workers finish their step, and none begin another; return the workers' tasks."""
         self._control.is_ending = True
+        return [] if self.workers is None else self.workers.end_after_step()
 
     def passed_limit(self) -> NexusError | None:
         """Return the error of a time limit that has passed while the turn still runs. For any thread."""
@@ -354,9 +355,10 @@ class Session:
         Like a turn it is stopped by `cancel` and bounded by the limits. Ends in `NexusError` where it failed; kind
         `aborted` when it was stopped, with the window as it was.
         """
-        problem: list[NexusError] = []
+        problem = [self._stopped()]  # where it is stopped while it waits
 
         async def work() -> None:
+            problem.clear()
             try:
                 await self._open()
                 await act(self.state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -41,6 +42,10 @@ class RunningWorkers(Workers, Protocol):
 
     def set_level(self, level: str) -> None:
         """Let the calls of running workers be decided at `level`."""
+
+    def end_after_step(self) -> list[asyncio.Task[None]]:
+        """Let all workers finish their step and begin no other; return the tasks of those that have not ended."""
+        ...
 
     async def next_report(self) -> str:
         """Wait for a worker in the background and return what the model should know of it; "" if none runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 import shutil
 import signal
 from collections.abc import Iterator
@@ -90,6 +91,38 @@ def test_a_socket_file_is_for_the_person_alone_and_goes_with_the_server(place: S
         assert not path.exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self/limits").exists(), reason="needs /proc")
+def test_it_may_open_a_file_for_each_agent_and_each_connection(place: Stage) -> None:
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    with serving(place, installed=True, preexec_fn=lower) as (child, _):
+        limits = Path(f"/proc/{child.pid}/limits").read_text()
+        assert int(limits.partition("Max open files")[2].split()[0]) > 1024
+
+
+def test_a_second_signal_ends_it_at_once_and_leaves_no_file(place: Stage) -> None:
+    place.script({"default": {"fault": {"kind": "stall", "seconds": 60, "after": 0}}})
+    with serving(place, "--socket", "n.sock") as (child, printed):
+        before = len(place.server.requests)
+
+        async def talk() -> None:
+            async with Client(printed["url"], token_of(printed)) as client:
+                await client.create_agent("w")
+                turn = asyncio.create_task(client.send("w", "go"))
+                await asyncio.to_thread(until, lambda: len(place.server.requests) > before)
+                child.send_signal(signal.SIGTERM)
+                assert (await client.list_agents())[0]["state"] == "running", "its step is not over"
+                child.send_signal(signal.SIGTERM)
+                with pytest.raises(ConnectionError):
+                    await turn
+
+        asyncio.run(talk())
+        assert left(child)[0] == 143
+        assert not (place.folder / "n.sock").exists() and not Path(printed["token_file"]).exists()
+    place.script(None)
+
+
 def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
     with serving(place) as (child, printed):
         old, port = token_of(printed), printed["url"].rpartition(":")[2]
@@ -112,8 +145,11 @@ def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--port", "70000"), ("--port", "x"), ("--socket", ""), ("--socket", "s", "--port", "1"), ("--allow", "plan")],
-)
+    [
+        ("--host", "a..b"), ("--port", "70000"), ("--port", "x"), ("--socket", ""), ("--socket", "s", "--port", "1"),
+        ("--allow", "plan"),
+    ],
+)  # fmt: skip
 def test_wrong_options_are_one_line(place: Stage, arguments: tuple[str, ...]) -> None:
     done = place.run("serve", *arguments)
     assert done.status == 2 and len(done.told) == 1 and done.stdout == b""

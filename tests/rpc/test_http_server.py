@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
 from nexus_cli.rpc import event_feed, http_server
 from nexus_cli.rpc.event_feed import EventFeed
-from nexus_cli.rpc.listening import bind_address, bind_file
+from nexus_cli.rpc.listening import bind_address, bind_file, remove_file
 
 CALL = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "list_agents"})
 RIGHT = f"Bearer {TOKEN}"
@@ -91,6 +91,8 @@ async def test_without_the_token_nobody_comes_in(tmp_path: Path, given: str | No
         (("Host: 127.0.0.1", "Origin: null"), 403),
         (("Host: 127.0.0.1", "Origin: file://"), 403),
         (("Host: 127.0.0.1", "Origin: "), 403),
+        (("Host: 127.0.0.1", "Origin: http://[::1"), 403),
+        (("Host: 127.0.0.1", "Origin: //localhost"), 403),
     ],
 )  # fmt: skip
 async def test_a_foreign_host_or_origin_is_turned_away(tmp_path: Path, headers: tuple[str, ...], wanted: int) -> None:
@@ -288,6 +290,20 @@ async def test_at_the_end_the_running_turn_finishes_its_step_and_nothing_else_be
         assert agent.session.is_open()
 
 
+async def test_a_call_that_never_comes_whole_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "STOP_SECONDS", 0.2)
+    async with serving(tmp_path) as served:
+        one = await connect(served)
+        head = f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {RIGHT}\r\nContent-Length: 9\r\n\r\n{{"
+        one.writer.write(head.encode())
+        await served.client.list_agents()
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < http_server.WRITE_SECONDS / 2
+    one.writer.close()
+
+
 async def test_a_step_that_does_not_end_is_stopped_and_its_caller_told(tmp_path: Path) -> None:
     provider = Answering(gates={"go": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
@@ -350,3 +366,16 @@ def test_a_port_in_use_or_an_address_of_others_is_one_clear_line() -> None:
         bind_address("127.0.0.1", taken.getsockname()[1])
     with pytest.raises(NexusError, match="cannot listen"):
         bind_address("203.0.113.1", 0)
+
+
+def test_a_socket_file_that_another_one_made_stays(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with closing(bind_file(path)):
+        made = os.lstat(path)
+        path.rename(tmp_path / "moved")
+        with closing(bind_file(path)):
+            remove_file(path, made)
+            assert path.exists()
+            remove_file(path, os.lstat(path))
+            assert not path.exists()
+        remove_file(path, made)

@@ -100,7 +100,7 @@ async def test_a_call_with_a_fault_is_answered_under_its_id(
         assert await served.error(json.dumps(CALL | change)) == (code, key)
 
 
-@pytest.mark.parametrize("key", [0, -1, 2**70, "", "a", "é\u0000", None])
+@pytest.mark.parametrize("key", [0, -1, 2**70, "", "a", "é\u0000", "\ud800", None])
 async def test_an_answer_has_the_id_of_its_call(tmp_path: Path, key: Any) -> None:
     async with serving(tmp_path) as served:
         status, answer = await served.post(json.dumps(CALL | {"id": key}))
@@ -113,6 +113,7 @@ async def test_a_notification_is_done_and_gets_no_answer(tmp_path: Path) -> None
         assert await served.post(json.dumps(call)) == (204, None)
         assert await served.post(json.dumps([call, call])) == (204, None)
         assert await served.post(json.dumps({"jsonrpc": "2.0", "method": "nonsense"})) == (204, None)
+        assert await served.post(json.dumps({"jsonrpc": "2.0", "method": "send", "params": ["a"]})) == (204, None)
         assert [agent["agent_id"] for agent in await served.client.list_agents()] == ["a"]
 
 

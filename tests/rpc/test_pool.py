@@ -17,6 +17,7 @@ from nexus_cli.context import ContextConfig, ContextManager, PromptLoader
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import Ledger
+from nexus_cli.rpc import pool as pool_module
 from nexus_cli.rpc.dispatcher import Dispatcher
 from nexus_cli.rpc.jsonrpc import RpcError
 from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
@@ -124,6 +125,21 @@ async def test_ids_are_checked_unique_and_free_again_after_destroy(tmp_path: Pat
     assert pool.get("a.b-1_c") is first and pool.get("nobody") is None
     assert await pool.destroy("a.b-1_c") and not await pool.destroy("a.b-1_c")
     assert (await pool.create("a.b-1_c")).session.id != first.session.id
+    await pool.aclose()
+
+
+async def test_there_is_a_most_of_agents_whether_they_have_names_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "MOST_AGENTS", 2)
+    pool = AgentPool(SharedComponents(SETTINGS, Answering(), base_log_dir=tmp_path / "log", cwd=tmp_path))
+    for _ in range(2):
+        await pool.create()
+    for name in ("", "named"):
+        with pytest.raises(NexusError, match="there are 2"):
+            await pool.create(name)
+    await pool.destroy(pool.list()[0].agent_id)
+    assert (await pool.create()).agent_id.startswith("agent-")
     await pool.aclose()
 
 

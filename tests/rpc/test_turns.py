@@ -13,6 +13,7 @@ import pytest
 from rpc.serving import MODEL, TOKEN, Answering, Reply, Served, serving, until, words
 
 from nexus_cli.client import CallError, Client
+from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
 from nexus_cli.rpc import client_approver, dispatcher, event_feed
 from nexus_cli.rpc.client_approver import NOBODY
@@ -179,6 +180,9 @@ async def test_steering_reaches_the_running_turn_and_needs_one(tmp_path: Path) -
         assert failed.value.code == -32003
         turn = asyncio.create_task(served.client.send("a", "go"))
         await until(lambda: provider.asked)
+        with pytest.raises(CallError) as failed:
+            await served.client.steer("a", " ")
+        assert failed.value.code == -32602
         await served.client.steer("a", "left")
         gates["go"].set()
         assert (await turn)["text"] == "echo left" and provider.asked == ["go", "left"]
@@ -245,6 +249,90 @@ async def test_a_question_of_a_worker_is_answered_under_its_name(tmp_path: Path)
         assert (tmp_path / "made").exists() and events[-1]["text"] == "reported"
         assert {event.get("agent") for event in events} == {None, "w1"}
         assert (await served.client.list_agents())[0]["state"] == "idle"
+
+
+def hand_over_and_go_on(request: Request) -> Reply:
+    """Hands a task to a worker in the background."""
+    newest = request.messages[-1]
+    if newest["role"] != "tool" and "hand over" in str(newest["content"]):
+        return [("agent", {"task": "make it", "wait": False})]
+    return shell_then_done(request) if "make it" in str(newest["content"]) else f"echo {words(request)}"
+
+
+async def test_a_question_of_a_worker_in_the_background_outlives_the_turns_of_its_agent(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(hand_over_and_go_on)) as served:
+        await served.client.create_agent("a")
+        live: list[dict[str, Any]] = []
+        reading = asyncio.create_task(collect(served.client.events("a"), live))
+        await until(lambda: _listeners(served, "a"))
+        await served.client.send("a", "hand over")
+        await until(lambda: "approval.ask" in [event["type"] for event in live])
+        await served.client.send("a", "meanwhile")
+        (asked,) = (event for event in live if event["type"] == "approval.ask")
+        await served.client.approve("a", f"w1:{asked['question']['call']['id']}", "once")
+        await until(lambda: (tmp_path / "made").exists())
+        reading.cancel()
+
+
+async def test_who_comes_later_is_told_of_the_questions_that_wait(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answering(shell_then_done)) as served:
+        await served.client.create_agent("a")
+        first: list[dict[str, Any]] = []
+        turn = asyncio.create_task(collect(served.client.stream("a", "run it"), first))
+        await until(lambda: "approval.ask" in [event["type"] for event in first])
+        async for event in served.client.events("a"):
+            assert event["type"] == "approval.ask"
+            await served.client.approve("a", event["question"]["call"]["id"], "once")
+            break
+        await turn
+        assert "ran" in first[-1]["text"]
+        later: list[dict[str, Any]] = []
+        reading = asyncio.create_task(collect(served.client.events("a"), later))
+        await until(lambda: _listeners(served, "a"))
+        await served.client.compact("a")
+        await until(lambda: later)
+        assert "approval.ask" not in [event["type"] for event in later]
+        reading.cancel()
+
+
+async def test_a_message_and_the_end_of_its_agent_in_one_moment(tmp_path: Path) -> None:
+    provider = Answering()
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        calls = [("send", {"agent_id": "a", "content": "hi"}), ("destroy_agent", {"agent_id": "a"})]
+        batch = [{"jsonrpc": "2.0", "id": name, "method": name, "params": params} for name, params in calls]
+        _, answers = await served.post(json.dumps(batch))
+        assert answers[0]["error"]["data"]["kind"] == "aborted" and answers[1]["result"] == {"destroyed": True}
+        assert provider.asked == []
+
+
+async def test_a_compaction_that_waits_is_told_of_the_end_of_its_agent(tmp_path: Path) -> None:
+    provider = Answering(gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        turn = asyncio.create_task(served.client.send("a", "go"))
+        await until(lambda: provider.asked)
+        waiting = asyncio.create_task(served.client.compact("a"))
+        await until(lambda: len(_works(served)) == 2)
+        await served.client.destroy_agent("a")
+        done = await waiting
+        assert done["why"] == "interrupted" and done["before"] == done["after"]
+        with pytest.raises(CallError):
+            await turn
+
+
+async def test_the_first_turn_begins_with_what_came_up_before_anybody_could_listen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "home"))
+    places().ledger.mkdir(parents=True)  # so that it cannot be opened
+    async with serving(tmp_path) as served:
+        for name in "ab":
+            await served.client.create_agent(name)
+            events = [event async for event in served.client.stream(name, "hi")]
+            assert events[0]["type"] == "notice" and "kept in memory" in events[0]["text"]
+            again = [event async for event in served.client.stream(name, "hi")]
+            assert again[0]["type"] == "session.start"
 
 
 async def test_words_belong_to_a_no(tmp_path: Path) -> None:
@@ -404,3 +492,44 @@ async def test_a_client_that_vanishes_stops_nothing(tmp_path: Path) -> None:
         found = (await served.client.get_messages("a"))["messages"]
         assert [one["content"] for one in found if one["role"] == "assistant"] == ["wait echo go"] * 2
         assert _listeners(served, "a") == 0 and _attached(served) == 0
+
+
+async def test_at_the_end_workers_finish_their_step_and_begin_no_other(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        newest = request.messages[-1]
+        if newest["role"] != "tool" and "hand over" in str(newest["content"]):
+            return [("agent", {"task": f"task {number}"}) for number in range(3)]
+        return "done" if newest["role"] == "tool" else [("bash", {"command": f"echo {words(request)} >> ran"})]
+
+    provider = Answering(script, gates={f"task {number}": asyncio.Event() for number in range(3)})
+    async with serving(tmp_path, provider, allow="all") as served:
+        await served.client.create_agent("a", allow="all")
+        turn = asyncio.create_task(served.client.send("a", "hand over"))
+        await until(lambda: len(provider.asked) == 4)
+        ending = asyncio.create_task(served.pool.finish_steps(10.0))
+        await asyncio.sleep(0.02)
+        for gate in provider.gates.values():
+            gate.set()
+        await ending
+        with pytest.raises(CallError) as failed:
+            await turn
+        assert failed.value.data["kind"] == "aborted"
+        assert len(provider.asked) == 4, "no request was sent after the end had begun"
+        assert sorted((tmp_path / "ran").read_text().splitlines()) == ["task 0", "task 1", "task 2"]
+        results = [
+            one["content"] for one in (await served.client.get_messages("a"))["messages"] if one["role"] == "tool"
+        ]
+        assert len(results) == 3 and all("stopped" in one and "session" in one for one in results)
+
+
+async def test_at_the_end_a_worker_in_the_background_finishes_its_step(tmp_path: Path) -> None:
+    provider = Answering(hand_over_and_go_on, gates={"make it": asyncio.Event()})
+    async with serving(tmp_path, provider, allow="all") as served:
+        await served.client.create_agent("a", allow="all")
+        await served.client.send("a", "hand over")
+        await until(lambda: "make it" in provider.asked)
+        ending = asyncio.create_task(served.pool.finish_steps(10.0))
+        await asyncio.sleep(0.02)
+        provider.gates["make it"].set()
+        await ending
+        assert (tmp_path / "made").exists() and provider.asked.count("make it") == 1

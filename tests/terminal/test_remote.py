@@ -28,6 +28,7 @@ def served(places: Callable[..., Place]) -> Iterator[Callable[..., tuple[Place, 
         assert child.stdout is not None
         return here, str(json.loads(child.stdout.readline())["url"])
 
+    start.children = children  # type: ignore[attr-defined]
     yield start
     for child in children:
         child.terminate()
@@ -69,6 +70,7 @@ def test_a_question_is_answered_here_and_the_call_runs_there(served: Any, repl: 
     made = repl(at=here, arguments=("--connect", url))
     made.say("do it", ends=False)
     made.asked_about("bash")
+    assert "always this exact command" in made.text, "no rule is stored, so none is named"
     assert not (here.folder / "made-there").exists()
     made.send("y")
     made.wait_for("done with it")
@@ -98,10 +100,43 @@ def test_words_steer_the_turn_and_esc_stops_it(served: Any, repl: Opens) -> None
     made.wait_for("went on")
 
 
+def test_two_in_front_of_one_agent_see_the_same_question_and_one_answers(served: Any, repl: Opens) -> None:
+    here, url = served([call("bash", command="touch made-there; echo it ran"), "done with it", "a second answer"])
+    one = repl(at=here, arguments=("--connect", url))
+    one.say("do it", ends=False)
+    one.asked_about("bash")
+    agent = next(word for word in one.text.split() if word.startswith("agent-"))
+    other = repl(at=here, arguments=("--connect", url, "-r", agent))
+    other.asked_about("bash")
+    other.send("y")
+    for made in (one, other):
+        made.wait_for("done with it")
+        made.idle()
+    other.say("from the other")
+    one.wait_for("a second answer")
+    assert one.times("from the other") == other.times("from the other") == 1
+
+
+def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, repl: Opens) -> None:
+    here, url = served([], "--allow", "all")
+    here.server.load([slow_command(here.folder)])
+    made = repl(at=here, arguments=("--connect", url))
+    made.say("go on", ends=False)
+    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 30)
+    served.children[-1].kill()
+    made.wait_for("the connection is lost")
+    made.send("are you there\r")
+    made.wait_for("is gone", 40)
+    assert made.status() == 1
+
+
 def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], opened: Any) -> None:
     here = places(["x"])
     for arguments, said in (
         (("--connect", "http://127.0.0.1:9"), "token file"),
+        (("--connect", "http://127.0.0.1:99999"), "no address"),
+        (("--connect", "http://[::1"), "no address"),
+        (("--connect", "somewhere"), "no address"),
         (("--connect", "http://127.0.0.1:9", "-c"), "--connect"),
         (("--connect", "http://127.0.0.1:9", "sessions", "list"), "command"),
     ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from typing import Any
 
 from nexus_cli.client import CallError, Client
@@ -65,6 +66,8 @@ class RemoteRepl:
         self._steering: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._connected = asyncio.Event()
+        self._failed = 0
+        """Times in a row that the connection was lost or not made."""
         self._turns, self._input, self._output = 0, 0, 0
         self._cost: float | None = 0.0
         self._leaving = False
@@ -195,6 +198,10 @@ class RemoteRepl:
             if error.code != -32004:  # that turn has shown its end
                 self.view.fill(text)
                 raise
+        except ConnectionError:
+            if text in self._unsent:
+                self.view.fill(text)
+                raise  # otherwise the turn has begun, and `_read` tells of the connection
         finally:
             if text in self._unsent:
                 self._unsent.remove(text)
@@ -247,25 +254,30 @@ class RemoteRepl:
     async def _read(self) -> None:
         """Show the agent's events; open a lost connection again."""
         after: int | None = None
-        failed = 0
         while True:
             try:
-                async for line in self._client.events(self.agent_id, after, self._connected.set):
-                    failed = 0
+                async for line in self._client.events(self.agent_id, after, self._note_connection):
                     after = line.get("seq", after)
                     self._take(line)
                 why = "the server has ended the connection"
             except CallError as error:
-                failed, why = TRIES, str(error)
+                self._failed, why = TRIES, str(error)
             except ConnectionError as error:
                 why = one_line(str(error))
-            failed += 1
-            if failed > TRIES:
+            self._failed += 1
+            if self._failed > TRIES:
                 self.show_note(f"nexus: {self.agent_id} is gone: {why}", "error")
                 self.status_code = 1
                 self.view.leave()
                 return
-            await asyncio.sleep(WAIT_SECONDS * failed)
+            if self._failed == 1:
+                self.show_note(f"the connection is lost ({why}); trying again", "warn")
+                self.view.invalidate()
+            await asyncio.sleep(WAIT_SECONDS * self._failed)
+
+    def _note_connection(self) -> None:
+        self._failed = 0
+        self._connected.set()
 
     def _take(self, line: Mapping[str, Any]) -> None:
         """Show one object of the stream."""
@@ -322,8 +334,8 @@ class RemoteRepl:
             self.show_note(f"nexus: {error['message']}. {error['hint']}", "error")
 
     async def _ask(self, key: str, question: Question) -> None:
-        """Ask the person, and hand the answer over."""
-        answer = await self._approver.ask(question)
+        """Ask the person, and hand the answer over. No rule can be stored from here."""
+        answer = await self._approver.ask(replace(question, stores=()))
         given = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
         await self._guard(self._client.approve(self.agent_id, key, given, words or None))
