@@ -136,6 +136,8 @@ WORK: dict[str, Callable[[Path], object]] = {
         git(folder, "commit", "-qm", "x", "--allow-empty"), git(folder, "reset", "-q", "--hard", "HEAD~")),
     "another branch": lambda folder: (
         git(folder, "switch", "-qc", "b"), git(folder, "commit", "-qm", "x", "--allow-empty")),
+    "a reference of its own": lambda folder: (
+        git(folder, "update-ref", "refs/worktree/mine", git(folder, "commit-tree", "-m", "x", "HEAD^{tree}").strip())),
     "a repository": lambda folder: make_project(folder / "inner"),
     "a repository without commits": lambda folder: git(folder, "init", "-q", "inner"),
     "staged and deleted": lambda folder: (
