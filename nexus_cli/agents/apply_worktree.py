@@ -37,7 +37,7 @@ from nexus_cli.agents.worktrees import require_folder
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.core.real_files import open_folder
+from nexus_cli.core.real_files import open_at, open_folder
 
 FOLDER, BLOCKED, SPECIAL = "folder", "blocked", "special"
 """Modes of what is in the place of a file and is none; `blocked`: its folder is a link or a file."""
@@ -355,7 +355,7 @@ def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> N
     if own is None:
         blobs.copy(step.result.blob, file)
         return
-    with open(own, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as source:
+    with open_folder(own.parent) as folder, open(open_at(folder, own.name), "rb") as source:
         shutil.copyfileobj(source, file, _PIECE)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.agents.git_commands import Git, GitError
-from nexus_cli.agents.make_worktree import STAGED, ProjectFiles, find_git, list_files
+from nexus_cli.agents.make_worktree import STAGED, START_REF, ProjectFiles, find_git, list_files
 from nexus_cli.agents.snapshot_store import ChangeCounts, SnapshotStore
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 
@@ -79,7 +79,12 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
-    tip = git.line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
+    listed = git.line(
+        "for-each-ref", "--format=%(refname) %(objectname)", f"refs/heads/{record.branch}", "refs/worktree"
+    )
+    refs = dict(line.rsplit(" ", 1) for line in listed.splitlines())
+    kept += [f"the reference {name}" for name in refs if name.startswith("refs/worktree/") and name != START_REF]
+    tip = refs.get(f"refs/heads/{record.branch}", "")
     head = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")[1].decode().strip()
     tips = [one for one in (head, tip) if one]
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0

@@ -6,8 +6,10 @@ project, and nothing that a repository could name is run. The project's index an
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +22,7 @@ from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import open_at, open_folder
 from nexus_cli.tools.listing import find_program
 
 SUBMODULE = b"160000"
@@ -33,6 +36,7 @@ _OPEN_WORK = {
 }  # fmt: skip
 _LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
 """Git cleans up what it takes for deleted: where the folder is hidden, as in the walls of commands, all worktrees."""
+_PIECE = 1 << 20
 _BRANCHES = 100
 """Names that are tried for the branch."""
 
@@ -195,7 +199,10 @@ def _instructions(root: Path) -> Iterator[bytes]:
 
 
 def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[bytes]:
-    """Copy files and links with their modes and times; return those that were there."""
+    """Copy files and links with their modes and times; return those that were there.
+
+    A command that runs in the project meanwhile may put a link in the place of a folder: none is followed.
+    """
     present, _ = split_present(source, paths)
     start, end = os.fsencode(source), os.fsencode(target)
     made: set[bytes] = set()
@@ -206,11 +213,29 @@ def _copy_files(source: Path, target: Path, paths: Iterable[bytes]) -> list[byte
             os.makedirs(os.path.join(end, folder), exist_ok=True)
             made.add(folder)
         try:
-            shutil.copy2(os.path.join(start, path), os.path.join(end, path), follow_symlinks=False)
-        except FileNotFoundError:  # deleted meanwhile
-            continue
+            with open_folder(os.fsdecode(os.path.join(start, folder))) as handle:
+                _copy_file(handle, os.fsdecode(path[len(folder) :].lstrip(b"/")), os.path.join(end, path))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and error.filename != os.path.join(end, path):
+                continue  # deleted or replaced meanwhile
+            raise
         copied.append(path)
     return copied
+
+
+def _copy_file(folder: int, name: str, target: bytes) -> None:
+    about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISLNK(about.st_mode):
+        os.symlink(os.fsencode(os.readlink(name, dir_fd=folder)), target)
+        return
+    with open(open_at(folder, name), "rb") as source, open(target, "xb") as file:
+        about = os.fstat(source.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.ENOENT, "is no file any more", name)
+        shutil.copyfileobj(source, file, _PIECE)
+        file.flush()
+        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
+        os.utime(file.fileno(), ns=(about.st_atime_ns, about.st_mtime_ns))
 
 
 def _describe_left_out(source: SourceProject, files: ProjectFiles) -> list[str]:

@@ -176,7 +176,7 @@ def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
     record = next((one for one in found if one.name == name), None)
     if record is None:
         near = nearest_name(name, [one.name for one in found])
-        hint = f"Did you mean {near}?" if near else "See nexus worktree list"
+        hint = f"Did you mean {near}" if near else "See nexus worktree list"
         raise NexusError("usage", f"no worktree {name}", f"{project_root} has none of this name", hint)
     return record
 

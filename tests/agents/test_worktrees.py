@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from nexus_cli.agents.apply_worktree import apply_worktree
 from nexus_cli.agents.git_commands import Git
 from nexus_cli.agents.inspect_worktree import inspect_worktree
 from nexus_cli.agents.make_worktree import find_git
+from nexus_cli.agents.snapshot_store import split_present
 from nexus_cli.agents.worktrees import (
     check_name,
     describe_worktree,
@@ -135,6 +136,8 @@ WORK: dict[str, Callable[[Path], object]] = {
         git(folder, "commit", "-qm", "x", "--allow-empty"), git(folder, "reset", "-q", "--hard", "HEAD~")),
     "another branch": lambda folder: (
         git(folder, "switch", "-qc", "b"), git(folder, "commit", "-qm", "x", "--allow-empty")),
+    "a reference of its own": lambda folder: (
+        git(folder, "update-ref", "refs/worktree/mine", git(folder, "commit-tree", "-m", "x", "HEAD^{tree}").strip())),
     "a repository": lambda folder: make_project(folder / "inner"),
     "a repository without commits": lambda folder: git(folder, "init", "-q", "inner"),
     "staged and deleted": lambda folder: (
@@ -586,3 +589,27 @@ def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path
     assert str(record.folder) in told.value.hint and "gone" in describe_worktree(record)["problem"]
     (project.parent / "elsewhere").rename(project)
     assert apply_worktree(record).written == ["made"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_a_link_that_a_command_puts_while_files_are_copied_is_not_followed(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/data.bin").write_text("SECRET")
+    real = split_present
+
+    def interfere(root: Path, paths: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+        found = real(root, paths)
+        if root == project and kind == "folder":
+            shutil.rmtree(project / "sub")
+            (project / "sub").symlink_to(tmp_path / "keys")
+        elif root == project:
+            put_link(project / "sub/data.bin", tmp_path / "keys/data.bin")
+        return found
+
+    monkeypatch.setattr("nexus_cli.agents.make_worktree.split_present", interfere)
+    record = made(project)
+    assert not [one for one in read_tree(record.folder).values() if one[1] == b"SECRET" and one[0] != "link"]
+    assert (record.folder / "app.py").read_text() == (project / "app.py").read_text()
+    assert not (record.folder / "sub/data.bin").exists() or kind == "file"

@@ -19,6 +19,7 @@ from session.played import MODEL, Played, say, the_ledger
 from nexus_cli.config import trust
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
+from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ApprovalRequest, Event, Notice, ToolResultEvent
@@ -645,3 +646,14 @@ def test_temporary_files_of_commands_live_as_long_as_their_session(project: Path
         await other.aclose()
 
     asyncio.run(turns())
+
+
+def test_what_is_always_allowed_in_a_worktree_is_stored_for_its_project(tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    folder = worktrees_of(source) / "fix"
+    folder.mkdir(parents=True)
+    WorktreeRecord("fix", folder, source, source / ".git", "b", "c", "d", "d").save()
+    permission = CallPermission(folder, folder, sandbox=SandboxSettings())
+    permission.store_rules(["bash(npm test *)"])
+    (rule,) = permission.rules_in_force().rules
+    assert (rule.text, rule.folder) == ("bash(npm test *)", str(source))
