@@ -81,6 +81,8 @@ class _File:
 
     mode: str
     blob: str = ""
+    stamp: tuple[int, ...] = field(default=(), compare=False)
+    """Inode, size and times: another one as soon as the file is written, also with the same content."""
 
 
 _NOTHING = _File(MISSING)
@@ -109,8 +111,9 @@ class _Step:
         return not self.is_there and (not self.conflict or self.is_marked)
 
 
-def apply_worktree(record: WorktreeRecord) -> ApplyResult:
-    """Apply what is new in a worktree to its source project, and record it. Raises `NexusError`.
+def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult:
+    """Apply what is new in a worktree to its source project, and record it. Raises `NexusError`, also if it is in
+    another state than the one that was `reviewed`.
 
     Files that were written before an error stay written, and are recorded as applied.
     """
@@ -121,7 +124,7 @@ def apply_worktree(record: WorktreeRecord) -> ApplyResult:
     what = f"worktree {record.name} cannot be applied"
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
-            return _apply(read_record(record.folder) or record)
+            return _apply(read_record(record.folder) or record, reviewed)
     except GitError as error:
         raise failure(what, error) from error
     except OSError as error:
@@ -130,8 +133,13 @@ def apply_worktree(record: WorktreeRecord) -> ApplyResult:
         raise NexusError("internal", what, why, f"{hint}; then apply it again") from error
 
 
-def _apply(record: WorktreeRecord) -> ApplyResult:
-    store, tree = open_store(record), save_state(record)
+def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
+    store, tree, what = open_store(record), save_state(record), f"worktree {record.name} cannot be applied"
+    if reviewed not in ("", tree):
+        raise NexusError("usage", what, "it has changed since it was shown", "Look at it again")
+    if os.listdir(record.folder) in ([], [".git"]) and store.list_base():
+        hint = f"nexus worktree remove {record.name} --force forgets it"
+        raise NexusError("usage", what, "its folder is empty: every file of the project would be deleted", hint)
     result = ApplyResult(nothing_new=tree == record.applied)
     if result.nothing_new:
         return result
@@ -141,8 +149,8 @@ def _apply(record: WorktreeRecord) -> ApplyResult:
     with tempfile.TemporaryDirectory(dir=record.home) as folder, store.open_blobs() as blobs:
         planner = _Planner(record, blobs, Path(folder))
         steps = [planner.plan(change) for change in planner.split_renames(changes)]
-        # What goes makes room for what comes: a file may become a folder, and the other way round.
-        steps.sort(key=lambda step: (step.result.mode != MISSING, step.seen.mode in (FOLDER, BLOCKED)))
+        # What comes first, so that a file which moves is always in one place; what goes then makes room for the rest.
+        steps.sort(key=lambda step: 2 if step.seen.mode in (FOLDER, BLOCKED) else step.result.mode == MISSING)
         try:
             for step in steps:
                 if _take_step(planner, step, blobs, result):
@@ -193,10 +201,13 @@ class _Planner:
 
     def _is_free_rename(self, change: FileChange) -> bool:
         """True for a rename of a file as it was at first to a path that is free, or will be when that file is gone."""
-        if change.before == change.path or self.look(change.before) != _File(change.old_mode, change.old):
+        before = self.look(change.before)
+        if change.before == change.path or before != _File(change.old_mode, change.old):
             return False
         inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
-        return inside or self.look(change.path) in (_NOTHING, _File(change.new_mode, change.new))
+        there = self.look(change.path)
+        # With one stamp both names are the same file, as where case makes no difference: deleting it deletes both.
+        return inside or (there in (_NOTHING, _File(change.new_mode, change.new)) and there.stamp != before.stamp)
 
     def plan(self, change: FileChange) -> _Step:
         """Return what is to be done for a change."""
@@ -291,25 +302,25 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
             conflict = "it changed in the project meanwhile"
         elif now.mode in (FOLDER, BLOCKED):
             conflict = _describe_clash(now, _NOTHING, step.result)
+        elif not _write_result(planner.root, step, now, blobs):
+            conflict = "it changed in the project meanwhile"
         else:
-            _write_result(planner.root, step, now, blobs)
             result.written.append(name)
     marked = step.is_marked and conflict == step.conflict
     if conflict:
         result.conflicts.append(MergeConflict(name, conflict, marked))
     if marked or not conflict:
-        if step.change.before != path and planner.look(step.change.before) == step.seen_before:
-            _delete_file(planner.root, step.change.before)
+        if step.change.before != path and (before := planner.look(step.change.before)) == step.seen_before:
+            _delete_file(planner.root, step.change.before, before)
         return True
     return False
 
 
-def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> None:
-    """Write, link, delete or change the mode of one file, in one step."""
+def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> bool:
+    """Write, link, delete or change the mode of one file, in one step; False, and nothing, if it is not as `now`."""
     path, new = step.change.path, step.result
     if new.mode == MISSING:
-        _delete_file(root, path)
-        return
+        return _delete_file(root, path, now)
     parent, _, name = os.fsdecode(path).rpartition("/")
     draft = f".nexus-{secrets.token_hex(8)}"
     with open_folder(root / parent, create=True) as folder:
@@ -321,18 +332,19 @@ def _write_result(root: Path, step: _Step, now: _File, blobs: BlobReader) -> Non
                 os.symlink(os.fsdecode(target.getvalue()), draft, dir_fd=folder)
             else:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                mode = 0o777 if new.mode == EXECUTABLE else 0o666
+                mode = 0o600 if old is not None else 0o777 if new.mode == EXECUTABLE else 0o666
                 with open(os.open(draft, flags, mode, dir_fd=folder), "wb") as file:
                     _fill_file(file, root, step, blobs)
                     if old is not None:
                         _keep_rights(file.fileno(), old, is_program=new.mode == EXECUTABLE)
                     file.flush()
                     os.fsync(file.fileno())
-            os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
+            if is_same := _is_as_seen(folder, name, now):  # writing took its time
+                os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            return is_same
+        finally:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=folder)
-            raise
 
 
 def _fill_file(file: IO[bytes], root: Path, step: _Step, blobs: BlobReader) -> None:
@@ -359,15 +371,29 @@ def _keep_rights(descriptor: int, old: os.stat_result, *, is_program: bool) -> N
     os.fchmod(descriptor, mode if is_program else mode & ~0o111)
 
 
-def _delete_file(root: Path, path: bytes) -> None:
-    """Delete a file, and the folders that are empty after that."""
+def _delete_file(root: Path, path: bytes, seen: _File) -> bool:
+    """Delete a file, and the folders that are empty after that; False, and nothing, if it is not as it was `seen`."""
     parent, _, name = os.fsdecode(path).rpartition("/")
     with open_folder(root / parent) as folder:
+        if not _is_as_seen(folder, name, seen):
+            return False
         os.unlink(name, dir_fd=folder)
     with suppress(OSError):
         while parent:
             os.rmdir(root / parent)
             parent = parent.rpartition("/")[0]
+    return True
+
+
+def _is_as_seen(folder: int, name: str, seen: _File) -> bool:
+    try:
+        return _stamp(os.stat(name, dir_fd=folder, follow_symlinks=False)) == seen.stamp
+    except FileNotFoundError:
+        return seen == _NOTHING
+
+
+def _stamp(about: os.stat_result) -> tuple[int, ...]:
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def _look_at(root: Path, path: bytes, kind: str) -> _File:
@@ -378,13 +404,13 @@ def _look_at(root: Path, path: bytes, kind: str) -> _File:
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISLNK(about.st_mode):
                 target = os.fsencode(os.readlink(name, dir_fd=folder))
-                return _File(LINK, hash_blob(kind, len(target), [target]))
+                return _File(LINK, hash_blob(kind, len(target), [target]), _stamp(about))
             if not stat.S_ISREG(about.st_mode):
                 return _File(FOLDER if stat.S_ISDIR(about.st_mode) else SPECIAL)
             handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with open(handle, "rb") as file:
                 blob = hash_blob(kind, about.st_size, iter(lambda: file.read(_PIECE), b""))
-            return _File(EXECUTABLE if about.st_mode & stat.S_IXUSR else PLAIN, blob)
+            return _File(EXECUTABLE if about.st_mode & stat.S_IXUSR else PLAIN, blob, _stamp(about))
     except FileNotFoundError:
         return _NOTHING
     except OSError as error:

@@ -22,7 +22,7 @@ _KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """Variables of git that only say where the person's own configuration is."""
 _SETTINGS = {
     "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
+    "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C",
 }  # fmt: skip
 
 
@@ -30,8 +30,8 @@ class GitError(Exception):
     """A run of git that failed; the text is its reason in one line."""
 
 
-_UNSEEN = b"could not open directory"
-"""Git only warns of a folder that it may not list: what is in there would count as nothing."""
+_UNSEEN = (b"could not open directory", b"Ignoring path")
+"""Git only warns of a folder that it may not list and of a name like `.Git`: that would count as nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Git:
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Return the output of a run. Raises `GitError` if it fails, cannot be started or takes too long."""
         status, output, errors = self.try_run(*arguments, stdin=stdin)
-        if status or _UNSEEN in errors:
+        if status or any(words in errors for words in _UNSEEN):
             raise GitError(_reason(errors) or f"git {arguments[0]} ended with status {status}")
         return output
 

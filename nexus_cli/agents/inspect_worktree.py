@@ -141,7 +141,7 @@ def _git_folder(record: WorktreeRecord) -> Path | None:
         folder = Path(os.path.realpath(record.folder / named))
     except (OSError, ValueError):
         return None
-    is_ours = kind == "gitdir" and folder.parent == record.repository / "worktrees" and folder.is_dir()
+    is_ours = kind == "gitdir" and folder.parent == record.repository / "worktrees" and (folder / "HEAD").is_file()
     return folder if is_ours else None
 
 

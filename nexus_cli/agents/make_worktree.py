@@ -31,6 +31,8 @@ _OPEN_WORK = {
     "MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase", "CHERRY_PICK_HEAD": "cherry-pick",
     "REVERT_HEAD": "revert",
 }  # fmt: skip
+_LOCK = ("--lock", "--reason", "in use by nexus; `nexus worktree remove` ends it")
+"""Git cleans up what it takes for deleted: where the folder is hidden, as in the walls of commands, all worktrees."""
 _BRANCHES = 100
 """Names that are tried for the branch."""
 
@@ -111,6 +113,9 @@ def list_files(git: Git) -> ProjectFiles:
     tagged = git.run("ls-files", "-s", "-t", "-z").split(b"\0")[:-1]
     staged = [entry[2:] for entry in tagged]
     entries = [entry.partition(b"\t")[::2] for entry in staged]
+    if odd := next((path for _, path in entries if not {b"", b".", b".."}.isdisjoint(path.split(b"/"))), b""):
+        # Git itself writes no such index, but reads one that came with a downloaded folder.
+        raise GitError(f"the index names a file outside the project: {os.fsdecode(odd)}")
     others = git.run("ls-files", "-o", "--exclude-standard", "-z").split(b"\0")[:-1]
     return ProjectFiles(
         tuple(staged),
@@ -159,11 +164,12 @@ def _add_worktree(record: WorktreeRecord, source: SourceProject) -> str:
     """Let git make the worktree without any file, on a branch of its own; return the branch."""
     plain = f"worktree-{record.name}"
     for branch in (plain, *(f"{plain}-{number}" for number in range(2, _BRANCHES))):
-        command = ("worktree", "add", "--no-checkout", "--no-track", "-b", branch, str(record.folder), record.start)
-        status, _, errors = source.git.try_run(*command)
+        # By force: an entry of the same path, which is free, is what is left of a data folder that was deleted.
+        command = ("worktree", "add", "-f", "-f", "--no-checkout", "--no-track", *_LOCK, "-b", branch)
+        status, _, errors = source.git.try_run(*command, str(record.folder), record.start)
         if status == 0:
             return branch
-        if not (b"already exists" in errors and os.fsencode(branch) in errors) or os.path.lexists(record.folder):
+        if not (b"exists" in errors and os.fsencode(branch) in errors) or os.path.lexists(record.folder):
             raise GitError(os.fsdecode(errors).strip().split("\n")[-1].removeprefix("fatal: "))
     raise GitError(f"too many branches begin with {plain}")
 

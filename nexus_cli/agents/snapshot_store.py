@@ -66,6 +66,7 @@ class SnapshotStore:
         for name in ("objects/info", "objects/pack", "refs", "info"):
             private_dir(folder / name)
         config = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\tfilemode = true\n\tprotectHFS = true\n"
+        config += "\tlooseCompression = 0\n"  # they are packed soon
         if object_format != "sha1":
             config += f"[extensions]\n\tobjectformat = {object_format}\n"
         files = {
@@ -105,6 +106,7 @@ class SnapshotStore:
         """Pack here what `tree` has beyond the commit `start`, which the repository keeps."""
         stdin = f"{tree}\n^{start}^{{tree}}\n".encode()
         self._git.try_run("pack-objects", "--revs", "-q", str(self._folder / "objects/pack/pack"), stdin=stdin)
+        self._git.try_run("prune-packed", "-q")
 
     def list_others(self) -> list[bytes]:
         """Return the files that are neither in the base nor ignored, by the ignore files of the tree alone."""

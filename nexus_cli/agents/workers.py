@@ -206,8 +206,9 @@ class SessionWorkers:
         finally:
             for stay in stays:
                 line = await run_shielded(asyncio.to_thread(stay.leave))
-                worker.to_review = bool(line)
-                worker.left = line or f"worktree {worker.worktree} had nothing in it and is gone"
+                worker.to_review = bool(line) or stay.record.home.is_dir()
+                gone = "is in use by another session" if worker.to_review else "had nothing in it and is gone"
+                worker.left = line or f"worktree {worker.worktree} {gone}"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:
         session = worker.session = self._open(worker)

@@ -143,6 +143,8 @@ def _find_or_make(folder: Path, project_root: Path, name: str) -> tuple[Worktree
         why = f"{place} is there, and the record of it is not"
         raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
     source = read_source(project_root)
+    if record is None:  # what is left of one whose removal was killed
+        _delete_tree(record_folder(place))
     for half in (one for one in read_records(folder) if not one.base):  # its process was killed
         _discard(half.folder)
     if record is not None and record.base:
@@ -170,18 +172,21 @@ def _discard(place: Path) -> None:
 def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
     """Return the worktree of this name; `NexusError("usage", ...)` if there is none."""
     check_name(name)
-    record = read_record(worktrees_of(project_root) / name)
-    if record is None or not record.base:
-        names = [one.name for one in list_worktrees(project_root)]
-        near = nearest_name(name, names)
+    found = list_worktrees(project_root)
+    record = next((one for one in found if one.name == name), None)
+    if record is None:
+        near = nearest_name(name, [one.name for one in found])
         hint = f"Did you mean {near}?" if near else "See nexus worktree list"
         raise NexusError("usage", f"no worktree {name}", f"{project_root} has none of this name", hint)
     return record
 
 
 def list_worktrees(project_root: Path | None) -> list[WorktreeRecord]:
-    """Return the worktrees of a project, by name; those of all projects without one."""
-    found = read_all_records() if project_root is None else read_records(worktrees_of(project_root))
+    """Return the worktrees of a project, by name, and after them those that were made of these; those of all projects
+    without one."""
+    found = list(read_all_records() if project_root is None else read_records(worktrees_of(project_root)))
+    for record in found if project_root is not None else ():
+        found += read_records(worktrees_of(record.folder))  # the loop goes on with them
     return [record for record in found if record.base]
 
 
@@ -194,18 +199,22 @@ def is_in_use(record: WorktreeRecord) -> bool:
 
 
 def require_folder(record: WorktreeRecord) -> None:
-    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted."""
+    """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted, or the repository is not there."""
     if not record.folder.is_dir():
         why, name = f"its folder is gone: {record.folder}", record.name
         raise NexusError("usage", f"worktree {name}", why, f"nexus worktree remove {name} forgets it")
+    if not record.repository.is_dir():
+        why = f"its project is gone: {record.source}"
+        raise NexusError("usage", f"worktree {record.name}", why, f"Move it back; the files are in {record.folder}")
 
 
-def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False) -> bytes:
-    """Return what was done in a worktree, as a patch or counted by file. Raises `NexusError`."""
+def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = False, tree: str = "") -> bytes:
+    """Return what was done in a worktree, as a patch or counted by file; up to the state `tree`, by default the one it
+    is in now. Raises `NexusError`."""
     require_folder(record)
     options = ("--stat",) if stat else ("-p", "--binary", "--full-index") if binary else ()
     try:
-        return open_store(record).diff(record.base, save_state(record), *options)
+        return open_store(record).diff(record.base, tree or save_state(record), *options)
     except GitError as error:
         raise failure(f"worktree {record.name} cannot be compared", error) from error
 
@@ -220,6 +229,7 @@ def describe_worktree(record: WorktreeRecord) -> dict[str, Any]:
     if not record.folder.is_dir():
         return value
     try:
+        require_folder(record)
         state = inspect_worktree(record)
     except (GitError, OSError, NexusError) as error:
         return value | {"state": "unreadable", "problem": str(error)}
@@ -271,7 +281,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         tip = _repository_git(record).line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     kept = _delete(record, with_branch=True)
     if kept:
-        return f"branch {kept} stays: it is checked out elsewhere"
+        return f"branch {kept} stays: git did not delete it"
     return f"its commits were {tip[:12]}" if tip not in ("", record.start) else ""
 
 
@@ -296,9 +306,12 @@ def _repository_git(record: WorktreeRecord) -> Git:
 def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
     """Delete folder, entry and record of a worktree, and its branch; without `with_branch` only one without commits.
 
-    Return the branch if it stays. Raises `OSError` if files cannot be deleted: then the record stays too.
+    Return the branch if it stays. The folder goes in one step: of one that is deleted in part, what is missing would
+    count as deleted by those who worked there. Raises `OSError` if that fails, or files cannot be deleted: then the
+    record stays too.
     """
-    _delete_tree(record.folder)
+    with suppress(FileNotFoundError):
+        _take_away(record)
     branch = ""
     with suppress(GitError, NexusError):
         git = _repository_git(record)
@@ -310,6 +323,16 @@ def _delete(record: WorktreeRecord, *, with_branch: bool) -> str:
                 branch = record.branch
     _delete_tree(record_folder(record.folder))
     return branch
+
+
+def _take_away(record: WorktreeRecord) -> None:
+    """Move the folder of a worktree to its record folder, with which it is deleted."""
+    place = record.home / f"removed-{os.urandom(6).hex()}"
+    try:
+        record.folder.rename(place)
+    except PermissionError:  # a folder that changes its place has to be writable itself
+        os.chmod(record.folder, stat.S_IRWXU)
+        record.folder.rename(place)
 
 
 def _delete_tree(folder: Path) -> None:

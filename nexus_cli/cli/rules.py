@@ -11,6 +11,7 @@ from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_text
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.edit_rules import add_rule, remove_rule
@@ -121,7 +122,7 @@ def add(
 ) -> int:
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     typed = " ".join(rule)
-    folder = os.path.realpath(project_root(working_folder())) if here else ""
+    folder = os.path.realpath(project_identity(working_folder())) if here else ""
     done = "was added" if add_rule(typed, tuple(discover_tools()), folder) else "is there already"
     write_stderr_line(f"nexus: {typed} {done}.")
     return 0

@@ -77,6 +77,8 @@ def apply(name: Name) -> int:
     record = _find(name)
     if is_in_use(record):
         write_stderr_line(f"nexus: a session is working in worktree {name}: what it does from now on is not applied.")
+    if here := find_worktree(record.source):
+        write_stderr_line(f"nexus: worktree {name} was made of worktree {here.name}: its changes go there.")
     result = apply_worktree(record)
     print_text(applied_text(result.to_json(record), ONE_LINE))
     if not result.conflicts:

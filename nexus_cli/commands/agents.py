@@ -119,30 +119,33 @@ async def _review(context: CommandContext, rest: str, name: str) -> None:
         context.say(row["left"] or f"{row['id']} made no worktree.")
         return
     record = find_worktree_of(context.session.state.dispatcher.project, row["worktree"])
-    diff = await asyncio.to_thread(diff_worktree, record)
+    state = await asyncio.to_thread(inspect_worktree, record)
+    diff = await asyncio.to_thread(diff_worktree, record, tree=state.tree)
     text = diff[:MOST].decode("utf-8", "replace")
     more = f"{len(diff) - MOST:,} more bytes" if len(diff) > MOST else ""
     context.show("diff", {"source": "git", "text": text, "cut": more, "unread": [], "untracked": [],
                           "untracked_count": 0})  # fmt: skip
-    what = (await asyncio.to_thread(inspect_worktree, record)).describe()
     choices = [
         Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
         Choice(DISCARD, "discard", "delete the worktree with all that is in it"),
         Choice(LATER, "later", f"keep it; nexus worktree apply {record.name} does the same"),
     ]
-    chosen = await context.choose(f"{row['id']} made {what}", choices)
+    chosen = await context.choose(f"{row['id']} made {state.describe()}", choices)
     if chosen == APPLY:
-        await _apply(context, row, record)
+        await _apply(context, row, record, state.tree)
     elif chosen == DISCARD:
+        if await asyncio.to_thread(inspect_worktree, record) != state:
+            raise usage_error("agents", rest, "its worktree has changed since it was shown", "Look at it again")
         await _discard(context, row, record)
 
 
-async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord) -> None:
-    """Merge a worktree into the project and tell the model; where all of it is there, the worktree goes."""
+async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, reviewed: str) -> None:
+    """Merge the reviewed state of a worktree into the project and tell the model; where all of it is there, the
+    worktree goes."""
     from nexus_cli.agents.apply_worktree import apply_worktree  # noqa: PLC0415
     from nexus_cli.agents.worktrees import find_worktree_of, remove_worktree  # noqa: PLC0415
 
-    result = await asyncio.to_thread(apply_worktree, record)
+    result = await asyncio.to_thread(apply_worktree, record, reviewed=reviewed)
     context.show("applied", result.to_json(record))
     names = ", ".join(one.path for one in result.conflicts)
     conflicts = f"; conflicts are left in {names}" if names else ""
@@ -153,7 +156,8 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
         return
     try:
         applied = find_worktree_of(record.source, record.name)
-        await asyncio.to_thread(remove_worktree, applied)
+        if more := await asyncio.to_thread(remove_worktree, applied):
+            context.say(f"Worktree {record.name} is removed; {more}.")
     except NexusError as error:
         context.say(error.line)
 

@@ -6,6 +6,7 @@ deny wins over ask, ask over allow, whatever their order. A project's rules only
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from nexus_cli.config.project_settings import FILE, FOLDER, read_project
 from nexus_cli.config.protected_places import fold_name
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.settings import find_line, quote_part, read_values, split_key
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_line
 from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
@@ -195,13 +197,15 @@ def _parse_command_pattern(text: str, pattern: str) -> tuple[tuple[str, ...], bo
 def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
     """Return the rules of the personal config.toml, and those of the project's that are trusted.
 
+    In a worktree those of its source project's folder count, and what they deny there by its path is denied here.
     `tools` are the names that a rule may have. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
     as `config.settings.read_values` does.
     """
     collected = _Collector(tools)
     text = own.settings.read_bytes().decode("utf-8-sig", "replace") if own.settings.is_file() else ""
     values = read_values(own.settings)
-    for folder in ("", *_folders_around(project, values)):
+    source = find_source(project, own)
+    for folder in ("", *_folders_around(source, values)):
         collected.add_file(values, text, str(own.settings), DECISIONS, folder)
     for key, examples in values.items():
         name = split_key(key)
@@ -218,7 +222,30 @@ def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
                 theirs = {}
             # Lines are those of the file as it is, of which `data` may be a part.
             collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
+    if source != project:
+        collected.rules += _rules_of_worktree(collected.rules, source)
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
+
+
+def _rules_of_worktree(rules: Iterable[PermissionRule], source: Path) -> list[PermissionRule]:
+    """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here."""
+    found = []
+    for rule in rules:
+        if rule.decision != "allow" and rule.tool in FILE_TOOLS and rule.pattern.startswith(("/", "~")):
+            inside = _cut_pattern(os.path.expanduser(rule.pattern), source)
+            found += [replace(rule, pattern=inside)] if inside else []
+    return found
+
+
+def _cut_pattern(pattern: str, folder: Path) -> str:
+    """Return an absolute pattern as it reads from `folder`; "" if it names nothing in there."""
+    parts = [part for part in pattern.split("/") if part]
+    for place, name in enumerate(folder.parts[1:]):
+        if place == len(parts) or "**" in parts[place]:
+            return "/".join(parts[place:]) or "**"
+        if not fnmatch.fnmatchcase(fold_name(name), fold_name(parts[place]).replace("[", "[[]")):
+            return ""
+    return "/".join((".", *parts[len(folder.parts) - 1 :])) if len(parts) >= len(folder.parts) else "**"
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import FOLDER, MOST_BYTES
+from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.real_files import read_beginning
@@ -322,7 +323,7 @@ class CallPermission:
         """Add allow rules for this project to the personal settings; they hold at once. Raises `NexusError` if
         they cannot be written."""
         for rule in rules:
-            self.add_rule(f"allow {rule}", str(self._project))
+            self.add_rule(f"allow {rule}", str(find_source(self._project)))
 
     def add_rule(self, typed: str, folder: str = "") -> bool:
         """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""

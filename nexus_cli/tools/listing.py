@@ -89,7 +89,7 @@ def _list_by_git(git: str | None, root: int, stop: StopFlag, depth: int) -> list
     if git is None or depth > _SUBMODULES:
         return []
     env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
-    env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
     try:
         place = _handle_path(root)
         done = process.run_process([git, *_LS], cwd=place, env=env, stop=stop, seconds=_SECONDS, merge=False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -339,3 +341,96 @@ def test_a_file_takes_the_place_of_a_folder_out_of_which_a_changed_one_moved(pro
     (project / "box/app.py").write_text((project / "box/app.py").read_text() + "mine\n")
     assert not apply_worktree(record).conflicts
     assert (project / "box").read_text() == "x" and (project / "moved.py").read_text().endswith("mine\n")
+
+
+@pytest.mark.parametrize("kind", ["text", "deletion", "large"])
+def test_what_is_typed_while_a_file_is_written_is_not_overwritten(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    record, _ = make_worktree(project, "fix")
+    CHANGES[kind](record.folder)
+    name = {"text": "app.py", "deletion": "sub/data.bin", "large": "large.bin"}[kind]
+    real = applying._is_as_seen
+
+    def interfere(*arguments: Any) -> bool:
+        put(name, "typed just now")(project)
+        return real(*arguments)
+
+    monkeypatch.setattr(applying, "_is_as_seen", interfere)
+    result = apply_worktree(record)
+    assert [one.path for one in result.conflicts] == [name] and not result.written
+    assert (project / name).read_text() == "typed just now" and not list(project.rglob(".nexus-*"))
+
+
+def test_a_private_file_is_private_while_it_is_written(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    (project / "app.py").chmod(0o600)
+    real, modes = applying._fill_file, list[int]()
+
+    def look(file: Any, *arguments: Any) -> None:
+        real(file, *arguments)
+        modes.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+
+    monkeypatch.setattr(applying, "_fill_file", look)
+    apply_worktree(record)
+    assert modes == [0o600] and stat.S_IMODE((project / "app.py").stat().st_mode) == 0o600
+
+
+def test_another_state_than_the_reviewed_one_is_not_applied(project: Path) -> None:
+    record, _ = make_worktree(project, "fix")
+    edit(2, "theirs")(record.folder)
+    seen = inspect_worktree(record).tree
+    edit(3, "not seen")(record.folder)
+    before = read_tree(project)
+    with pytest.raises(NexusError, match="since it was shown"):
+        apply_worktree(record, reviewed=seen)
+    assert read_tree(project) == before
+    apply_worktree(record, reviewed=inspect_worktree(record).tree)
+    assert "not seen" in (project / "app.py").read_text()
+
+
+def test_a_folder_that_was_emptied_deletes_nothing(project: Path) -> None:
+    record, _ = make_worktree(project, "fix")
+    shutil.rmtree(record.folder)
+    record.folder.mkdir()
+    before = read_tree(project)
+    with pytest.raises(NexusError, match="is empty"):
+        apply_worktree(record)
+    assert read_tree(project) == before
+
+
+@pytest.mark.parametrize("most", range(9))
+def test_one_that_is_killed_at_any_step_is_gone_on_with(
+    project: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    for number in range(4):
+        put(f"file{number}", f"mine {number}\n" * 5)(project)
+    record, _ = make_worktree(project, "fix")
+    for number in range(3):
+        (record.folder / f"file{number}").rename(record.folder / f"moved{number}")
+    all_of(put("file3", "theirs"), delete("old.txt"))(record.folder)
+    real, left = applying._take_step, [most]
+
+    def stop(*arguments: Any) -> bool:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(applying, "_take_step", stop)
+    monkeypatch.setattr(applying, "_record_applied", lambda *_, **__: None)
+    with suppress(KeyboardInterrupt):
+        apply_worktree(record)
+    for number in range(3):
+        assert (project / f"file{number}").exists() or (project / f"moved{number}").exists()
+    monkeypatch.undo()
+    assert not apply_worktree(record).conflicts and read_tree(project) == read_tree(record.folder)
+
+
+def test_a_rename_to_another_name_of_the_same_file_deletes_nothing(project: Path) -> None:
+    def link(folder: Path) -> None:
+        (folder / "OLD.txt").hardlink_to(folder / "old.txt")
+
+    result, _ = applied(project, lambda folder: (folder / "old.txt").rename(folder / "OLD.txt"), link)
+    assert [one.path for one in result.conflicts] == ["OLD.txt"] and (project / "old.txt").read_text() == "old\n"

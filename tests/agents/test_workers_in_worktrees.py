@@ -10,7 +10,7 @@ from agents.crew import Crew, crewed, doing, handing, results, run
 from agents.repository import git, make_project
 
 from nexus_cli.agents.apply_worktree import apply_worktree
-from nexus_cli.agents.worktrees import enter_worktree, is_in_use, list_worktrees
+from nexus_cli.agents.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees
 from nexus_cli.core.request import Request
 
 
@@ -57,7 +57,7 @@ def test_a_worker_of_a_session_in_a_worktree_begins_with_what_that_one_has(proje
     crew = Crew({"ONE": writing("inner\n"), "root": handing({"task": "ONE", "worktree": True})})
     run(crewed(crew, outer.record.folder), "root")
     (inner,) = list_worktrees(outer.record.folder)
-    assert (inner.folder / "app.py").read_text() == "outer\n" and list_worktrees(project) == [outer.record]
+    assert (inner.folder / "app.py").read_text() == "outer\n" and list_worktrees(project) == [outer.record, inner]
     assert not apply_worktree(inner).conflicts
     assert (outer.record.folder / "shared.txt").exists() and not (project / "shared.txt").exists()
 
@@ -67,3 +67,16 @@ def test_where_no_worktree_can_be_made_the_worker_says_so(tmp_path: Path) -> Non
     events, outcome = run(crewed(crew, tmp_path), "root")
     assert outcome.ok and "not in a git repository" in results(events)[0]
     assert [role for role, _ in crew.seen] == ["root", "root"] and not (tmp_path / "shared.txt").exists()
+
+
+def test_a_worktree_that_another_session_has_entered_is_not_said_to_be_gone(project: Path) -> None:
+    stays: list[WorktreeStay] = []
+
+    def look(request: Request) -> str:
+        stays.extend(enter_worktree(project, record.name) for record in list_worktrees(project))
+        return "looked"
+
+    crew = Crew({"ONE": look, "root": handing({"task": "ONE", "worktree": True})})
+    events, _ = run(crewed(crew, project), "root")
+    assert "in use by another session" in results(events)[0] and list_worktrees(project) == [stays[0].record]
+    assert stays[0].leave() == "" and list_worktrees(project) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 from agents.repository import git, make_project, put_link, read_tree
 
+from nexus_cli.agents.apply_worktree import apply_worktree
+from nexus_cli.agents.git_commands import Git
 from nexus_cli.agents.inspect_worktree import inspect_worktree
+from nexus_cli.agents.make_worktree import find_git
 from nexus_cli.agents.worktrees import (
     check_name,
     describe_worktree,
@@ -468,3 +472,117 @@ def test_a_store_holds_nothing_that_the_repository_has(project: Path) -> None:
     git(project, "commit", "-qm", "large")
     record = made(project)
     assert sum(path.stat().st_size for path in record.store.rglob("*") if path.is_file()) < 20_000
+
+
+def test_an_index_that_names_files_outside_brings_nothing_there(project: Path) -> None:
+    (project.parent / "trust.json").write_text("theirs")
+    blob = git(project, "hash-object", "app.py").strip()
+    path = b"../trust.json"
+    entry = bytes(24) + (0o100644).to_bytes(4, "big") + bytes(12) + bytes.fromhex(blob)
+    entry += len(path).to_bytes(2, "big") + path
+    body = b"DIRC" + (2).to_bytes(4, "big") + (1).to_bytes(4, "big") + entry + bytes(8 - len(entry) % 8)
+    (project / ".git/index").write_bytes(body + hashlib.sha1(body).digest())
+    with pytest.raises(NexusError, match="outside the project"):
+        made(project)
+    assert not list(places().data.rglob("trust.json")) and list_worktrees(project) == []
+
+
+def test_a_removal_that_is_killed_half_way_leaves_no_half_of_a_worktree(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = made(project)
+    (record.folder / "made").write_text("x")
+
+    def stop(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("nexus_cli.agents.worktrees._delete_tree", stop)
+        remove_worktree(record, force=True)
+    assert not record.folder.exists() and describe_worktree(record)["state"] == "missing"
+    before = read_tree(project)
+    with pytest.raises(NexusError, match="is gone"):
+        apply_worktree(record)
+    assert read_tree(project) == before
+    remove_worktree(record)
+    assert not record.home.exists() and git(project, "worktree", "list").count("\n") == 1
+
+
+def test_what_a_killed_removal_left_is_no_part_of_the_next_one(project: Path) -> None:
+    (project / "note").write_text("x")
+    record = made(project)
+    shutil.rmtree(record.folder)
+    (record.home / "record.json").unlink()
+    (project / "note").unlink()
+    again = made(project)
+    assert inspect_worktree(again).is_empty(again) and diff_worktree(again) == b""
+
+
+def test_a_clean_up_by_git_that_does_not_see_the_folder_takes_nothing(project: Path) -> None:
+    record = made(project)
+    git(record.folder, "switch", "-q", "--detach")
+    git(record.folder, "commit", "-q", "--allow-empty", "-m", "x")
+    hidden = record.folder.rename(record.folder.with_name("hidden"))
+    git(project, "worktree", "prune")
+    hidden.rename(record.folder)
+    assert inspect_worktree(record).commits == 1
+
+
+def test_worktrees_of_a_worktree_are_found_from_the_project(project: Path) -> None:
+    outer = made(project, "outer")
+    inner = made(outer.folder, "inner")
+    assert list_worktrees(project) == [outer, inner] and find_worktree_of(project, "inner") == inner
+
+
+def test_no_setting_of_a_repository_lets_git_fetch(project: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    git(tmp_path, "clone", "-q", str(project), str(copy))
+    git(copy, "config", "protocol.file.allow", "always")
+    git(copy, "fetch", "-q")
+    status, _, errors = Git(find_git(copy), copy).try_run("fetch", "-q")
+    assert status and b"not allowed" in errors
+
+
+@pytest.mark.parametrize("name", [".GIT/made", "git~1"])
+def test_a_file_that_git_refuses_for_its_name_is_not_taken_for_nothing(project: Path, name: str) -> None:
+    stay = enter_worktree(project, "fix")
+    path = stay.record.folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("work")
+    assert name in stay.leave() and path.read_text() == "work"
+    with pytest.raises(NexusError, match=name):
+        remove_worktree(stay.record)
+    path.unlink()
+    remove_worktree(stay.record)
+
+
+def test_a_worktree_of_which_git_has_lost_its_state_can_be_applied(project: Path) -> None:
+    stay = enter_worktree(project, "fix")
+    (stay.record.folder / "made").write_text("work")
+    shutil.rmtree(project / ".git/worktrees/fix")
+    (project / ".git/worktrees/fix").mkdir()
+    assert "broken" in stay.leave() and describe_worktree(stay.record)["state"] == "changed"
+    assert apply_worktree(stay.record).written == ["made"]
+
+
+def test_a_store_holds_each_file_once(project: Path) -> None:
+    (project / "large").write_bytes(os.urandom(3 << 20))
+    record = made(project)
+    held = sum(path.stat().st_size for path in record.store.rglob("*") if path.is_file())
+    assert 3 << 20 < held < 4 << 20
+
+
+def test_a_branch_may_stand_where_the_name_is_a_folder(project: Path) -> None:
+    git(project, "branch", "worktree-fix/other")
+    assert made(project).branch == "worktree-fix-2"
+
+
+def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path) -> None:
+    record = made(project)
+    (record.folder / "made").write_text("work")
+    project.rename(project.parent / "elsewhere")
+    with pytest.raises(NexusError, match="project is gone") as told:
+        diff_worktree(record)
+    assert str(record.folder) in told.value.hint and "gone" in describe_worktree(record)["problem"]
+    (project.parent / "elsewhere").rename(project)
+    assert apply_worktree(record).written == ["made"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from agents.crew import Crew, calls_made, content, crewed, doing, handing, run
-from agents.repository import make_project
+from agents.repository import git, make_project
 from commands.conftest import FakeContext
 from session.played import Played
 
@@ -229,5 +229,32 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
             await typed(context, "review w1")
         await typed(context, "review w2")
         assert "had nothing in it and is gone" in context.said[-1]
+
+    over(context, session, work)
+
+
+@pytest.mark.parametrize("pick", ["apply", "discard"])
+def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContext, tmp_path: Path, pick: str) -> None:
+    project = make_project(tmp_path / "project")
+    session, before = edits_in_a_worktree(project), (project / "app.py").read_text()
+
+    def answer(choices: Any) -> str:
+        (record,) = list_worktrees(project)
+        (record.folder / "later").write_text("not shown")
+        return pick
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        context.pick = answer
+        with pytest.raises(NexusError, match="since it was shown"):
+            await typed(context, "review w1")
+        (record,) = list_worktrees(project)
+        assert (record.folder / "later").exists() and (project / "app.py").read_text() == before
+        (record.folder / "later").unlink()
+        git(record.folder, "commit", "-qam", "work")
+        context.pick = lambda choices: pick
+        await typed(context, "review w1")
+        assert "its commits were" in context.said[-1] and not list_worktrees(project)
 
     over(context, session, work)

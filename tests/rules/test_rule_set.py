@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from rules.rows import TOOLS, decide
 
 from nexus_cli.config import trust
 from nexus_cli.config.paths import places
+from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.rules.decide import Level
+from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
 
 LEVELS: tuple[Level, ...] = ("read", "edit", "run")
@@ -213,3 +216,32 @@ def test_deny_looks_at_any_path_and_allow_at_all(tmp_path: Path) -> None:
 
     assert decided("src/a") == "allow" and decided("src/a", "b") is None and decided("src/a", "x.lock") == "deny"
     assert RuleSet((parse_rule("ask", "glob", TOOLS),)).find_for_path("glob", [], tmp_path) is not None
+
+
+def test_in_a_worktree_the_rules_of_its_source_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = tmp_path / "Work/project"
+    folder = Path(os.path.realpath(worktrees_of(source))) / "fix"
+    folder.mkdir(parents=True)
+    WorktreeRecord("fix", folder, source, source / ".git", "b", "c", "d", "d").save()
+    text = f"""[rules]
+deny = ["read_file(~/WORK/project/.env)", "read_file({tmp_path}/*/*/keys/*.pem)", "read_file(~/**/token)",
+        "write_file(~/Work/other/x)"]
+ask = ["edit_file(~/Work)"]
+allow = ["write_file(~/Work/project/free)"]
+[rules."~/Work"]
+deny = ["bash(make *)"]
+"""
+    rules = read(text, folder)
+    assert decide("make", folder, "all", rules).decision == "deny"
+    for tool, name, decision in (("read_file", ".env", "deny"), ("read_file", "keys/a.pem", "deny"),
+                                 ("read_file", "sub/token", "deny"), ("read_file", "sub/.env", ""),
+                                 ("read_file", "keys/sub/a.pem", ""), ("edit_file", "any", "ask"),
+                                 ("write_file", "x", ""), ("write_file", "free", "")):  # fmt: skip
+        found = rules.find_for_path(tool, [folder / name], folder)
+        assert (found.decision if found else "") == decision, name
+    (folder / "keys").mkdir()
+    for name in (".env", "keys/a.pem", "plain"):
+        (folder / name).write_text("x")
+    hidden = find_denied_files(rules, folder, folder).paths
+    assert set(hidden) == {folder / ".env", folder / "keys/a.pem"}

@@ -161,7 +161,10 @@ def _without_filters(git: str, folder: Path, stop: StopFlag) -> list[str]:
 def _git(git: str, folder: Path, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
     """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
     env = {name: value for name, value in os.environ.items() if name not in ALONE}
-    env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    env |= {
+        "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none",
+        "LC_ALL": "C",
+    }  # fmt: skip
     try:
         done = process.run_process(
             [git, *QUIET, *arguments], cwd=folder, env=env, stop=stop, seconds=SECONDS, merge=False
