@@ -94,6 +94,7 @@ class _Run:
             threading.Thread(target=self._pool.prepare, name="prepare", daemon=True).start()
             await self._end.wait()
             self._methods.is_stopping = True
+            self._print_running()
             await self._pool.finish_steps(STEP_SECONDS)
             await server.stop()
             self._print_open()
@@ -110,6 +111,15 @@ class _Run:
         value = {"url": url, "token_file": str(path), "pid": os.getpid()}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
         Stream(1).write(f"{text}\n")
+
+    def _print_running(self) -> None:
+        """Print what the end waits for."""
+        if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
+            others = f" and {len(names) - 1} more" if names[1:] else ""
+            write_stderr_line(
+                f"nexus: waiting until {names[0]}{others} finished a step, at most {STEP_SECONDS:g} s; "
+                "a second signal ends it at once"
+            )
 
     def _print_open(self) -> None:
         """Print how turns that were cut short are resumed."""

@@ -56,7 +56,10 @@ def read_token(url: str, path: Path | None = None) -> str:
     """Return the token for the server at `url`, from `path` or where a server of this person puts it."""
     path = path or token_file(url)
     try:
-        return path.read_text(encoding="utf-8").strip()
+        token = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it holds no token"
         raise NexusError("config", f"the token file {path}", why, "`nexus serve` prints its place") from error
+    if not token.isprintable() or not token:
+        raise NexusError("config", f"the token file {path}", "it holds no token", "`nexus serve` prints its place")
+    return token

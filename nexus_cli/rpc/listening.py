@@ -8,10 +8,14 @@ import stat
 from contextlib import closing, suppress
 from pathlib import Path
 
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import write_error
 from nexus_cli.config.server_token import UNIX
 from nexus_cli.core.errors import NexusError
 
 BACKLOG = 128
+LOCK_SECONDS = 10.0
 LONGEST_PATH = 100
 """Bytes of the path of a socket file that every system takes."""
 
@@ -40,18 +44,29 @@ def bind_file(path: Path) -> socket.socket:
     """Return a listening socket at `path` with mode 0600; one that nobody listens to any more is replaced."""
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise NexusError("usage", f"socket {path}", "its path is too long", f"{LONGEST_PATH} bytes are the most")
+    file = places().data / "serve" / "lock"
     try:
-        _remove_dead(path)
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            made.bind(str(path))
-            os.chmod(path, 0o600)  # before `listen`: until then nobody can connect
-            made.listen(BACKLOG)
-        except BaseException:
-            made.close()
-            raise
+        # One server at a time: between `bind` and `listen` a socket looks dead to another one.
+        lock = FileLock.wait_for(file, LOCK_SECONDS)
+    except OSError as error:
+        raise write_error(file, error) from error
+    try:
+        with lock:
+            _remove_dead(path)
+            return _bind_file(path)
     except OSError as error:
         raise _cannot_listen(f"socket {path}", error, "Choose another --socket") from error
+
+
+def _bind_file(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.bind(str(path))
+        os.chmod(path, 0o600)  # before `listen`: until then nobody can connect
+        made.listen(BACKLOG)
+    except BaseException:
+        made.close()
+        raise
     return made
 
 

@@ -6,7 +6,10 @@ import asyncio
 import json
 import os
 import socket
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -366,6 +369,27 @@ def test_a_port_in_use_or_an_address_of_others_is_one_clear_line() -> None:
         bind_address("127.0.0.1", taken.getsockname()[1])
     with pytest.raises(NexusError, match="cannot listen"):
         bind_address("203.0.113.1", 0)
+
+
+def test_of_two_servers_that_find_a_dead_socket_one_gets_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, begun, change_mode = tmp_path / "s", threading.Event(), os.chmod
+    bind_file(path).close()
+
+    def change_mode_slowly(path: Path, mode: int) -> None:
+        begun.set()
+        time.sleep(0.3)
+        change_mode(path, mode)
+
+    monkeypatch.setattr("nexus_cli.rpc.listening.os.chmod", change_mode_slowly)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(bind_file, path)
+        begun.wait(5)
+        with pytest.raises(NexusError, match="another process listens"):
+            bind_file(path)
+        with closing(first.result()):
+            assert path.exists()
 
 
 def test_a_socket_file_that_another_one_made_stays(tmp_path: Path) -> None:
