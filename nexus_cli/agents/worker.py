@@ -119,10 +119,10 @@ class Worker:
         """Return what it did and cost, in one line."""
         cost = self.usage.cost_usd
         used = self.usage.input + self.usage.output
-        parts = [self.id, self.state, f"{self.steps} steps", f"{used:,} tokens"]
+        parts = [self.id, self.state, _count(self.steps, "step"), f"{used:,} tokens"]
         parts += [f"${cost:.4f}"] if cost is not None else []
         parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
-        parts += [f"{self.denied} calls refused"] if self.denied else []
+        parts += [f"{_count(self.denied, 'call')} refused"] if self.denied else []
         parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
         return " · ".join([*parts, *([self.left] if self.left else [])])
 
@@ -174,6 +174,10 @@ class WorkerApprover:
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer."""
         return await self._approver.ask(replace(question, agent=question.agent or self._worker))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def list_lines(workers: Sequence[Worker]) -> str:

@@ -50,10 +50,10 @@ def recipes() -> None:
 def test_a_worker_has_only_the_tools_that_its_call_and_its_parents_recipe_name(tmp_path: Path) -> None:
     task = {"task": "ONE", "limits": {"tools": ["read_file"]}}
     events, _ = run(crewed(Crew({"ONE": doing(WRITE, "tried"), "root": handing(task)}), tmp_path), "root")
-    assert not (tmp_path / "a.txt").exists() and "1 calls refused" in results(events)[0]
+    assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
     crew = Crew({"ONE": doing(WRITE, "tried"), "root": handing("ONE")})
     events, _ = run(crewed(crew, tmp_path, recipe="few"), "root")
-    assert not (tmp_path / "a.txt").exists() and "1 calls refused" in results(events)[0]
+    assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
 
 
 @pytest.mark.parametrize("task", ["ONE", "MIDDLE"])
@@ -80,7 +80,7 @@ def test_what_a_turn_was_assessed_to_confirm_its_workers_confirm_too(tmp_path: P
 
     session._assess = assessed  # type: ignore[method-assign]
     events, _ = run(session, "root")
-    assert not (tmp_path / "a.txt").exists() and "1 calls refused" in results(events)[0]
+    assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
 
 
 def test_what_is_allowed_for_good_in_a_worktree_is_not_allowed_in_the_project(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
     events, outcome = run(crewed(crew, tmp_path), "root")
     assert outcome.ok and outcome.text == "all is done" and outcome.steps == 2
     first, second = results(events)
-    assert first.startswith("[w1 · finished · 1 steps") and first.endswith("report on ONE")
+    assert first.startswith("[w1 · finished · 1 step") and first.endswith("report on ONE")
     assert second.startswith("[w2 · finished") and second.endswith("report on TWO")
     assert [type(one) for one in of_worker(events, "w1")][-2:] == [TurnEnd, WorkerState]
     assert {one.lane for one in events if isinstance(one, AgentEvent)} == {
@@ -147,7 +147,7 @@ def test_the_rights_of_a_worker_are_never_more_than_its_parents(tmp_path: Path) 
     task = {"task": "ONE", "limits": {"allow": "run"}}
     crew = Crew({"ONE": doing(write, "tried"), "root": handing(task)})
     events, _ = run(crewed(crew, tmp_path, allow="read"), "root")
-    assert not (tmp_path / "a.txt").exists() and "1 calls refused" in results(events)[0]
+    assert not (tmp_path / "a.txt").exists() and "1 call refused" in results(events)[0]
     narrow = {"task": "ONE", "limits": {"allow": "read"}}
     crew = Crew({"ONE": doing(write, "tried"), "root": handing(narrow)})
     run(crewed(crew, tmp_path, allow="all"), "root")
