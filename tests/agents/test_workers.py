@@ -395,7 +395,7 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     assert f"nexus worktree apply {name}" in one and "had nothing in it and is gone" in two
     (record,) = list_worktrees(project)
     assert record.name == name and b"+changed" in diff_worktree(record)
-    assert [info.worktree for info in _ledger_workers(session.id)] == [name, name[:-1] + "2"]
+    assert {info.worktree for info in _ledger_workers(session.id)} == {name, name[:-1] + "2"}
     apply_worktree(record)
     assert (project / "sub/c.txt").read_text() == "changed\n"
 
