@@ -13,10 +13,9 @@ GRACE_SECONDS = 30.0
 """Seconds that a question waits for a client that comes back."""
 
 
-def question_id(question: Question, agent: str = "") -> str:
+def question_id(call_id: str, worker: str) -> str:
     """Return the id by which a question is answered: that of its call, of a worker's call behind the worker's name."""
-    worker = agent or question.agent
-    return f"{worker}:{question.call.id}" if worker else question.call.id
+    return f"{worker}:{call_id}" if worker else call_id
 
 
 class ClientApprover:
@@ -52,7 +51,7 @@ class ClientApprover:
         """Return the answer of a client; see `Approver`."""
         if self._ending:
             return Defer()
-        key = question_id(question)
+        key = question_id(question.call.id, question.agent)
         if not self._listeners and not self._timer:
             self.forget(key)
             return Deny(NOBODY, said=False)

@@ -163,11 +163,11 @@ class AgentDispatcher:
         if isinstance(event, AgentEvent):
             agent, event = event.agent, event.event
         if isinstance(event, ApprovalRequest):
-            key = question_id(event.question, agent)
+            key = question_id(event.question.call.id, agent)
             self.approver.expect(key)
             self._questions[key] = item
         elif isinstance(event, ApprovalAnswer):
-            key = f"{agent}:{event.call_id}" if agent else event.call_id
+            key = question_id(event.call_id, agent)
             self.approver.forget(key)
             self._questions.pop(key, None)
 

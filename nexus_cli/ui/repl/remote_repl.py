@@ -306,10 +306,10 @@ class RemoteRepl:
     def _feed(self, event: e.Event) -> None:
         inner, agent = (event.event, event.agent) if isinstance(event, e.AgentEvent) else (event, "")
         if isinstance(inner, e.ApprovalRequest):
-            key = question_id(inner.question, agent)
+            key = question_id(inner.question.call.id, agent)
             self._questions[key] = asyncio.create_task(self._ask(key, inner.question))
         elif isinstance(inner, e.ApprovalAnswer):
-            task = self._questions.pop(f"{agent}:{inner.call_id}" if agent else inner.call_id, None)
+            task = self._questions.pop(question_id(inner.call_id, agent), None)
             if task is not None:
                 task.cancel()  # answered elsewhere, or done
         elif isinstance(event, e.TurnStart):
