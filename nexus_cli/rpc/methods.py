@@ -17,7 +17,7 @@ from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.rpc.client_approver import ANSWERS
-from nexus_cli.rpc.dispatcher import MOST_MESSAGES
+from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING
 from nexus_cli.rpc.jsonrpc import (
     BUSY,
     INVALID_PARAMS,
@@ -253,7 +253,7 @@ class PoolMethods:
     ) -> dict[str, Any]:
         """See `METHODS`."""
         if self.is_stopping:
-            raise RpcError(BUSY, "the server is stopping")
+            raise RpcError(BUSY, STOPPING)
         if "\0" in cwd:
             raise RpcError(INVALID_PARAMS, "cwd has a character that no path can have")
         folder = self._folder / os.path.expanduser(replace_surrogates(cwd))

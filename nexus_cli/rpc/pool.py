@@ -167,8 +167,7 @@ class AgentPool:
             raise NexusError("usage", f"agent {wanted}", "there is one of this id", "Choose another id, or destroy it")
         if len(self._agents) >= MOST_AGENTS:
             raise NexusError("limit", "no further agent", f"there are {MOST_AGENTS}", "Destroy one")
-        made = (f"agent-{secrets.token_hex(4)}" for _ in iter(int, 1))
-        return wanted or next(name for name in made if name not in self._agents)
+        return wanted or f"agent-{secrets.token_hex(4)}"
 
     async def _make(self, name: str, config: AgentConfig) -> Agent:
         folder = Path(os.path.realpath(config.cwd or self.shared.cwd or Path.cwd()))
