@@ -67,6 +67,18 @@ class RetryingProvider:
         self._rng = rng
         self._now = now
 
+    def prepare(self) -> None:
+        """Load what the first request needs, if the other one has something to load."""
+        prepare = getattr(self.inner, "prepare", None)
+        if prepare is not None:
+            prepare()
+
+    async def aclose(self) -> None:
+        """Close the other one, if it can be closed."""
+        close = getattr(self.inner, "aclose", None)
+        if close is not None:
+            await close()
+
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """Yield the deltas of the first try that begins to answer; a `RetryDelta` before each wait.
 

@@ -142,7 +142,7 @@ class AgentPool:
         """Destroy all agents, then close the ledger and a provider of our own."""
         for agent in self.list():
             await self.destroy(agent.agent_id)
-        shut = getattr(getattr(self._provider, "inner", None), "aclose", None)
+        shut = getattr(self._provider, "aclose", None)
         if self._provider is not self.shared.provider and shut is not None:
             await shut()
         if self._ledger is not None:
@@ -151,7 +151,7 @@ class AgentPool:
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread."""
-        prepare = getattr(getattr(self._provider, "inner", None), "prepare", None)
+        prepare = getattr(self._provider, "prepare", None)
         if prepare is not None:
             prepare()
 

@@ -325,7 +325,7 @@ class Session:
 
     def prepare(self) -> None:
         """Load what the first request needs (seconds of CPU); safe to call from a thread, more than once."""
-        prepare = getattr(getattr(self.provider, "inner", self.provider), "prepare", None)
+        prepare = getattr(self.provider, "prepare", None)
         if prepare is not None:
             prepare()
 

@@ -85,8 +85,7 @@ class SessionState:
         self.dispatcher.permission.close()
         if self.ledger is None or self.record is None:
             return
-        provider = self.lane_state.model.provider
-        shut = getattr(getattr(provider, "inner", provider), "aclose", None)
+        shut = getattr(self.lane_state.model.provider, "aclose", None)
         if shut is not None and not self.shares:
             await shut()
         with suppress(NexusError):  # deleted or not writable: there is nothing left to release
