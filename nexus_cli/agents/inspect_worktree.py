@@ -62,20 +62,22 @@ def open_store(record: WorktreeRecord) -> SnapshotStore:
 
 def save_state(record: WorktreeRecord) -> str:
     """Return the state of a worktree as it is now, as a tree of its store. Raises `GitError`."""
-    store = open_store(record)
-    return store.save_state(_listed(record, store))
+    store, git, files = open_store(record), _git_of(record), None
+    with suppress(GitError):
+        files = None if git is None else list_files(git)
+    return store.save_state(_listed(store, files))
 
 
 def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     """Return what is in a worktree whose folder is there. Raises `GitError`."""
     store, git = open_store(record), _git_of(record)
-    tree = store.save_state(_listed(record, store))
+    files = None if git is None else list_files(git)
+    tree = store.save_state(_listed(store, files))
     counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
     kept = list(_find_ignored(record, store, git))
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
-    if git is None:
+    if git is None or files is None:
         return WorktreeState(tree, counts, 0, True, (*kept, "its link to the repository is broken"), False)
-    files = list_files(git)
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
@@ -93,13 +95,10 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable)
 
 
-def _listed(record: WorktreeRecord, store: SnapshotStore) -> list[bytes]:
-    """Return the paths in a worktree that count, besides those of the base."""
-    git = _git_of(record)
-    if git is not None:
-        with suppress(GitError):
-            files = list_files(git)
-            return [*files.tracked, *files.others]
+def _listed(store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:
+    """Return the paths in a worktree that count, besides those of the base; `files` as git lists them, if it can."""
+    if files is not None:
+        return [*files.tracked, *files.others]
     return [path for path in store.list_others() if not path.endswith(b"/")]
 
 

@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,12 +230,12 @@ def hash_blob(kind: str, size: int, pieces: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _has_kind(path: bytes, *kinds: object) -> bool:
+def _has_kind(path: bytes, *kinds: Callable[[int], bool]) -> bool:
     try:
         mode = os.lstat(path).st_mode
     except OSError:
         return False
-    return any(callable(kind) and kind(mode) for kind in kinds)
+    return any(kind(mode) for kind in kinds)
 
 
 def _update(git: Git, present: Sequence[bytes], absent: Sequence[bytes]) -> None:

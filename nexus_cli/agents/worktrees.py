@@ -54,7 +54,7 @@ class WorktreeStay:
                 lock.release()
                 if not self.record.home.is_dir():
                     return f"worktree {self.record.name} was removed meanwhile"
-                alone = _take_alone(self.record)
+                alone = FileLock.take(self.record.lock)
                 if alone is None:
                     return ""
                 try:
@@ -81,8 +81,8 @@ class WorktreeStay:
             return f"{what}; all of it is applied: nexus worktree remove {name}"
         return f"{what}. See nexus worktree diff {name}, nexus worktree apply {name}"
 
-    def stay(self) -> None:
-        """End the stay and leave the worktree as it is."""
+    def end(self) -> None:
+        """End the stay, with the worktree as it is."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
@@ -100,16 +100,6 @@ def check_name(name: str) -> None:
         why = "git allows no such branch"
     if why:
         raise NexusError("usage", f"no worktree '{shown}'", why, "Choose another name")
-
-
-def make_worktree(project_root: Path, name: str) -> tuple[WorktreeRecord, list[str]]:
-    """Return the worktree of this name, made if there is none, and lines for a person.
-
-    Whoever works in it enters it (`enter_worktree`), else another process may remove it. Raises `NexusError`.
-    """
-    stay = enter_worktree(project_root, name)
-    stay.stay()
-    return stay.record, stay.notices
 
 
 def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
@@ -192,7 +182,7 @@ def list_worktrees(project_root: Path | None) -> list[WorktreeRecord]:
 
 def is_in_use(record: WorktreeRecord) -> bool:
     """True if a live process works in a worktree."""
-    alone = _take_alone(record)
+    alone = FileLock.take(record.lock)
     if alone is not None:
         alone.release()
     return alone is None
@@ -249,7 +239,7 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
     name = record.name
     try:
         with _change_worktrees(record.folder.parent):
-            alone = _take_alone(record)
+            alone = FileLock.take(record.lock)
             if alone is None and not force:
                 why = "a session is working in it"
                 raise NexusError("usage", f"worktree {name} stays", why, "End that session first, or use --force")
@@ -351,11 +341,6 @@ def _delete_tree(folder: Path) -> None:
 
     if os.path.lexists(folder):
         shutil.rmtree(folder, onerror=open_and_retry)
-
-
-def _take_alone(record: WorktreeRecord) -> FileLock | None:
-    """Return the lock of a worktree for one process alone, None while others work in it."""
-    return FileLock.take(record.lock)
 
 
 @contextmanager

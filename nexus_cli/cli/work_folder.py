@@ -46,7 +46,7 @@ class WorkFolder:
         if self.stay is None:
             return
         if not self.removes:
-            self.stay.stay()
+            self.stay.end()
         elif (line := self.stay.leave()) and not self.quiet:
             write_stderr_line(f"nexus: {line}.")
 

@@ -7,6 +7,9 @@ import stat
 import subprocess
 from pathlib import Path
 
+from nexus_cli.agents.worktrees import enter_worktree
+from nexus_cli.config.worktree_record import WorktreeRecord
+
 IDENTITY = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
 
 
@@ -51,3 +54,10 @@ def put_link(path: Path, target: Path | str) -> None:
     """Make `path` a link to `target`, whatever it was."""
     path.unlink(missing_ok=True)
     path.symlink_to(target)
+
+
+def make_worktree(project: Path, name: str) -> tuple[WorktreeRecord, list[str]]:
+    """Return the worktree of this name, in which nobody works, and what a person was told."""
+    stay = enter_worktree(project, name)
+    stay.end()
+    return stay.record, stay.notices

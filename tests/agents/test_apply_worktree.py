@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.repository import git, make_project, put_link, read_tree
+from agents.repository import git, make_project, make_worktree, put_link, read_tree
 
 from nexus_cli.agents import apply_worktree as applying
 from nexus_cli.agents.apply_worktree import ApplyResult, apply_worktree
 from nexus_cli.agents.inspect_worktree import inspect_worktree
-from nexus_cli.agents.worktrees import enter_worktree, make_worktree, remove_worktree
+from nexus_cli.agents.worktrees import enter_worktree, remove_worktree
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.errors import NexusError
 

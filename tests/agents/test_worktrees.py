@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from agents.repository import git, make_project, put_link, read_tree
+from agents.repository import git, make_project, make_worktree, put_link, read_tree
 
 from nexus_cli.agents.apply_worktree import apply_worktree
 from nexus_cli.agents.git_commands import Git
@@ -24,7 +24,6 @@ from nexus_cli.agents.worktrees import (
     enter_worktree,
     find_worktree_of,
     list_worktrees,
-    make_worktree,
     remove_worktree,
 )
 from nexus_cli.config.paths import places
@@ -167,7 +166,7 @@ def test_a_worktree_with_something_in_it_stays(project: Path, kind: str) -> None
     assert "--force" in told.value.hint
     again = enter_worktree(project, "fix")
     assert again.record == stay.record and again.notices == []
-    again.stay()
+    again.end()
     remove_worktree(stay.record, force=True)
     assert not folder.exists()
 
