@@ -11,16 +11,13 @@ from typing import Any
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Answer, Approver, Question
+from nexus_cli.core.elide import plural
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.session import Session
+from nexus_cli.session.worker_slot import ASKING, AT_WORK, FAILED, FINISHED, RUNNING, STOPPED, UNKNOWN, WAITING
 
-WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
-    "waiting", "running", "asking", "finished", "failed", "stopped", "unknown"
-)  # fmt: skip
-"""States. `unknown`: the process of an earlier run ended while it worked."""
-ENDED = (FINISHED, FAILED, STOPPED, UNKNOWN)
 SHOWN_TASK = 80
 """Characters of a task in a list."""
 
@@ -76,6 +73,11 @@ class Worker:
     _before: Usage = field(default_factory=Usage)
 
     @property
+    def has_ended(self) -> bool:
+        """True if it works no more."""
+        return self.state not in AT_WORK
+
+    @property
     def title(self) -> str:
         """Return its task on one line."""
         line = " ".join(self.task.split())
@@ -119,10 +121,10 @@ class Worker:
         """Return what it did and cost, in one line."""
         cost = self.usage.cost_usd
         used = self.usage.input + self.usage.output
-        parts = [self.id, self.state, _count(self.steps, "step"), f"{used:,} tokens"]
+        parts = [self.id, self.state, plural(self.steps, "step"), f"{used:,} tokens"]
         parts += [f"${cost:.4f}"] if cost is not None else []
         parts += [f"{self.seconds:.0f} s", f"session {self.session_id}"]
-        parts += [f"{_count(self.denied, 'call')} refused"] if self.denied else []
+        parts += [f"{plural(self.denied, 'call')} refused"] if self.denied else []
         parts += [f"changed {', '.join(self.changed)}"] if self.changed else []
         return " · ".join([*parts, *([self.left] if self.left else [])])
 
@@ -153,7 +155,7 @@ class Worker:
         """Return a worker of an earlier process from its record."""
         made = cls(
             value["id"], value["call"], value["task"], value["recipe"], session_id=value["session"],
-            state=value["state"] if value["state"] in ENDED else UNKNOWN, steps=value["steps"],
+            state=UNKNOWN if value["state"] in AT_WORK else value["state"], steps=value["steps"],
             seconds=value["seconds"], changed=tuple(value["changed"]), worktree=value["worktree"],
             left=value["left"], to_review=value["to_review"], error=value["error"],
         )  # fmt: skip
@@ -174,10 +176,6 @@ class WorkerApprover:
     async def ask(self, question: Question) -> Answer:
         """Return the person's answer."""
         return await self._approver.ask(replace(question, agent=question.agent or self._worker))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def list_lines(workers: Sequence[Worker]) -> str:

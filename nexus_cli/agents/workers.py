@@ -16,16 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.agents.first_message import first_message
-from nexus_cli.agents.worker import (
-    ENDED,
-    FINISHED,
-    STOPPED,
-    UNKNOWN,
-    WAITING,
-    Worker,
-    WorkerApprover,
-    list_lines,
-)
+from nexus_cli.agents.worker import Worker, WorkerApprover, list_lines
 from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
@@ -46,7 +37,7 @@ from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.session.spending import BUDGET, Spending
-from nexus_cli.session.worker_slot import WORKER
+from nexus_cli.session.worker_slot import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER
 
 if TYPE_CHECKING:
     from nexus_cli.agents.worktrees import WorktreeStay
@@ -82,7 +73,7 @@ class SessionWorkers:
 
     def running(self) -> list[str]:
         """See `RunningWorkers`."""
-        return [one.id for one in self.all() if one.state not in ENDED]
+        return [one.id for one in self.all() if not one.has_ended]
 
     def rows(self) -> list[dict[str, Any]]:
         """See `RunningWorkers`."""
@@ -181,7 +172,7 @@ class SessionWorkers:
         except NexusError as error:
             worker.fail(error.message)
         except asyncio.CancelledError:
-            if worker.state not in ENDED:
+            if not worker.has_ended:
                 worker.state, worker.error = STOPPED, "it was stopped before it began"
                 worker.session_id = worker.session_id if words else ""
         except Exception as bug:  # a seam: its parent goes on
@@ -296,7 +287,7 @@ class SessionWorkers:
             return
         if worker.session is not None and worker.in_turn:  # its last event says what it used
             worker.session.cancel()
-        elif worker.state not in ENDED:
+        elif not worker.has_ended:
             worker.running.cancel()
         await asyncio.wait([worker.running])
 
@@ -312,7 +303,7 @@ class SessionWorkers:
             return ToolResult(error=f"there is no worker {agent[:40]!r}. There are: {there}", ran=False)
         if action == "stop":
             await self._stop(worker)
-        if worker.state in ENDED and (action != "steer" or not self._never_again(worker)):
+        if worker.has_ended and (action != "steer" or not self._never_again(worker)):
             self._note_told(worker)
             worker.in_background = False
         if action == "steer":
@@ -337,7 +328,7 @@ class SessionWorkers:
         """See `RunningWorkers`."""
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
-        if worker.running is not None and worker.state in ENDED:
+        if worker.running is not None and worker.has_ended:
             await asyncio.wait([worker.running])  # it closes its session
         if worker.session is not None and worker.session.busy:
             worker.session.steer(text)
@@ -361,7 +352,7 @@ class SessionWorkers:
 
     def _never_again(self, worker: Worker) -> str:
         """Return why a worker cannot go on, "" if it can."""
-        if worker.state not in ENDED:
+        if not worker.has_ended:
             return "has not begun"
         if worker.spawner:
             return f"works for session {worker.spawner}, of which this one is a copy. Start another worker."
@@ -455,7 +446,7 @@ class SessionWorkers:
 
     async def next_report(self) -> str:
         """See `RunningWorkers`."""
-        while not self._reports.empty() or any(one.in_background and one.state not in ENDED for one in self.all()):
+        while not self._reports.empty() or any(one.in_background and not one.has_ended for one in self.all()):
             worker = await self._reports.get()
             if worker.untold:  # else `agents` has told it
                 self._note_told(worker)

@@ -197,3 +197,8 @@ def one_line(text: str) -> str:
     """Return `text` as one line of bounded length that can be stored and sent: controls become spaces."""
     line = _BREAKS.sub(" ", replace_surrogates(text)[: LONGEST_LINE + 1])
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Return `1 request`, `3 requests`; `nouns` where an s is not enough."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

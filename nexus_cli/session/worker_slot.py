@@ -12,8 +12,12 @@ from nexus_cli.core.services import Workers, WorkerTask
 WORKER = "worker"
 """Memo of a session's lane: one of its workers as it is, written before it starts, when it has a session of its own
 and when it ends."""
-AT_WORK = ("waiting", "running", "asking")
-"""States of a worker that has not ended."""
+WAITING, RUNNING, ASKING, FINISHED, FAILED, STOPPED, UNKNOWN = (
+    "waiting", "running", "asking", "finished", "failed", "stopped", "unknown"
+)  # fmt: skip
+"""States of a worker. `unknown`: the process of an earlier run ended while it worked."""
+AT_WORK = (WAITING, RUNNING, ASKING)
+"""Those of one that has not ended."""
 
 
 class RunningWorkers(Workers, Protocol):

@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.worker_slot import AT_WORK, WORKER
+from nexus_cli.session.worker_slot import AT_WORK, UNKNOWN, WORKER
 
 SHOWN = (
     "id", "session", "task", "recipe", "state", "doing", "steps", "seconds", "tokens", "cost_usd", "changed",
@@ -26,7 +26,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[dict[str, Any]]:
     for value in newest.values():
         row = {key: value[key] for key in SHOWN}
         if row["state"] in AT_WORK and not ledger.is_held(session):
-            row["state"] = "unknown"
+            row["state"] = UNKNOWN
         try:
             row["cost_usd"] = ledger.session(row["session"]).cost_usd if row["session"] else row["cost_usd"]
             below = recorded_workers(ledger, row["session"]) if row["session"] else []

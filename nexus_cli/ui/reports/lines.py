@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.elide import plural as plural
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -68,11 +69,6 @@ def known_dollars(cost: float | None, known: float) -> str:
 def share(part: Any, whole: Any) -> str:
     """Return `part` of `whole` in percent, `-` where there is no whole."""
     return f"{part / whole:.1%}" if whole and part is not None else "-"
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """Return `1 request`, `3 requests`; `nouns` where an s is not enough."""
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 def when(at: Any) -> str:
