@@ -180,7 +180,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTask:
-    """What a call of the tool `agent` asks for."""
+    """The arguments of a call of the tool `agent`."""
 
     task: str
     recipe: str = ""

@@ -80,7 +80,7 @@ class CallBatch:
 
 @dataclass(frozen=True, slots=True)
 class InvalidCall:
-    """What stood in the place of a request object."""
+    """A part of a body in the place of a request object, which it is not."""
 
     error: RpcError
     id: str | int | None = None

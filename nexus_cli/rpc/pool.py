@@ -40,7 +40,7 @@ MOST_AGENTS = 400
 
 @dataclass(frozen=True, slots=True)
 class SharedComponents:
-    """What all agents of a pool have in common. Everything has a default."""
+    """The parts that all agents of a pool share. Everything has a default."""
 
     config: Settings | None = None
     """None: the person's settings, with what a trusted project around an agent's folder says."""
@@ -60,7 +60,7 @@ class SharedComponents:
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """What one agent has of its own; the defaults mean what the pool says."""
+    """The parts of one agent alone; the defaults mean what the pool says."""
 
     agent_id: str = ""
     """Letters, digits, `.`, `_`, `-`, at most 64; "": one is made."""

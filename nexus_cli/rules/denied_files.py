@@ -22,7 +22,7 @@ _LATER = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "v
 
 @dataclass(frozen=True, slots=True)
 class DeniedFiles:
-    """What was found."""
+    """The files and folders that were found."""
 
     paths: tuple[Path, ...] = ()
     """Real paths of files and folders; a folder counts with all that is in it."""

@@ -1,4 +1,4 @@
-"""Which places of a project are guarded: protected names at its top, and in folders below it.
+"""Find the places of a project that are guarded: protected names at its top, and in folders below it.
 
 The folders below are found breadth first, down to `MOST_DEPTH` levels and `MOST_FOLDERS` of them; not those that tools
 install or build, and through no link. Each is listed once: later only its status is read, until that has changed.

@@ -8,7 +8,7 @@ from nexus_cli.ui.repl.view import ReplView
 
 
 class PersonCalls:
-    """What of a session's events a person is called for."""
+    """Calls the person for some of a session's events."""
 
     def __init__(self, view: ReplView) -> None:
         self._view = view
