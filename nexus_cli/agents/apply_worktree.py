@@ -36,6 +36,7 @@ from nexus_cli.agents.snapshot_store import (
 from nexus_cli.agents.worktrees import require_folder
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.real_files import open_at, open_folder
 
@@ -60,7 +61,7 @@ class MergeConflict:
 
 @dataclass
 class ApplyResult:
-    """What became of the changes of a worktree."""
+    """The outcome for each change of a worktree."""
 
     written: list[str] = field(default_factory=list)
     """Paths that were written or deleted."""
@@ -241,8 +242,7 @@ class _Planner:
         merged, conflicts = self._merge_text(step, ours, base, new)
         if conflicts < 0:
             return replace(step, conflict="a binary file that both changed")
-        places = "1 place" if conflicts == 1 else f"{conflicts} places"
-        why = f"{places} marked in the file" if conflicts else ""
+        why = f"{plural(conflicts, 'place')} marked in the file" if conflicts else ""
         return replace(step, result=_File(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
     def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[Path, int]:

@@ -1,4 +1,4 @@
-"""What is in a worktree: its difference from the state that was carried over, and what no difference shows."""
+"""Look into a worktree: its difference from the state that was carried over, and what no difference shows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from nexus_cli.agents.git_commands import Git, GitError
 from nexus_cli.agents.make_worktree import STAGED, START_REF, ProjectFiles, find_git, list_files
 from nexus_cli.agents.snapshot_store import ChangeCounts, SnapshotStore
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
+from nexus_cli.core.elide import plural
 
 CACHES = frozenset({b"__pycache__", b".pytest_cache", b".mypy_cache", b".ruff_cache", b"node_modules"})
 """Ignored folders that tools fill again: losing them loses nothing."""
@@ -43,10 +44,9 @@ class WorktreeState:
         """Return what is in it, on one line."""
         counts, parts = self.counts, []
         if counts.files:
-            files = "1 file" if counts.files == 1 else f"{counts.files} files"
-            parts.append(f"{files} changed, +{counts.added} -{counts.removed}")
+            parts.append(f"{plural(counts.files, 'file')} changed, +{counts.added} -{counts.removed}")
         if self.commits:
-            parts.append("1 commit" if self.commits == 1 else f"{self.commits} commits")
+            parts.append(plural(self.commits, "commit"))
         elif self.has_moved and not counts.files:
             parts.append("its branch was moved")
         if self.kept:

@@ -21,6 +21,7 @@ from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree
+from nexus_cli.core.elide import plural
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.render.unified_diff import diff_lines
@@ -84,7 +85,7 @@ def apply(name: Name) -> int:
     if not result.conflicts:
         return 0
     names = ", ".join(one.path for one in result.conflicts)
-    left = "1 conflict" if len(result.conflicts) == 1 else f"{len(result.conflicts)} conflicts"
+    left = plural(len(result.conflicts), "conflict")
     write_stderr_line(f"nexus: worktree {name}: {left}: {names}. Nothing of yours was overwritten.")
     return 1
 

@@ -9,6 +9,7 @@ from typing import Any
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.config.worktree_record import WorktreeRecord
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.transcript import transcript_of
 from nexus_cli.session.reports.workers import recorded_workers
@@ -151,8 +152,7 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
     conflicts = f"; conflicts are left in {names}" if names else ""
     _tell_model(context, f"the person applied the changes of worker {row['id']} to the project{conflicts}")
     if result.conflicts:
-        left = "1 conflict is" if len(result.conflicts) == 1 else f"{len(result.conflicts)} conflicts are"
-        context.say(f"{left} left to you. Nothing of yours was overwritten.")
+        context.say(f"{plural(len(result.conflicts), 'conflict')} left to you. Nothing of yours was overwritten.")
         return
     try:
         applied = find_worktree_of(record.source, record.name)

@@ -1,4 +1,4 @@
-"""What a caller can do to one agent: turns in order, words and a stop for the running one, answers, reports.
+"""The methods of one agent: turns in order, words and a stop for the running one, answers, reports.
 
 Each public coroutine is the method of that name in `methods`. The agent never waits for whoever listens.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.event import (
     AgentEvent,
@@ -123,7 +124,7 @@ class AgentDispatcher:
         while self.unheard:
             self._publish(self.unheard.pop(0), own)
         if ahead:
-            self._publish(Notice(f"queued behind {ahead} message{'s' if ahead > 1 else ''}", warning=False), own)
+            self._publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
         ended: Outcome | None = None
         async for event in self.session.run(Trigger(content, source="client")):
             if isinstance(event, TurnEnd):

@@ -210,7 +210,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         text = (project / "app.py").read_text()
         assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
         assert "app.py" in FORMS["applied"](context.shown[-1][1], 80)
-        assert context.said == ["1 conflict is left to you. Nothing of yours was overwritten."]
+        assert context.said == ["1 conflict left to you. Nothing of yours was overwritten."]
         assert "conflicts are left in app.py" in session.state.lane_state.notices[-1]
         assert len(list_worktrees(project)) == 1
 
