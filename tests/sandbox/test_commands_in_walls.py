@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox.scene import GROUNDS, ONE_EACH, Ground, Scene, in_user, open_scene
+from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
@@ -23,17 +23,8 @@ from nexus_cli.sandbox.profile import ProfileName, TempFolder, find_caches, make
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.tools.process_tree import find_group
 
-SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
 once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
 """For what is the same for each user."""
-
-
-@pytest.fixture(params=SOME, ids=lambda ground: ground.name)
-def ground(request: pytest.FixtureRequest) -> Ground:
-    found: Ground = request.param
-    if found.missing:
-        pytest.skip(found.missing)
-    return found
 
 
 def in_scene(ground: Ground, act: Any) -> Any:

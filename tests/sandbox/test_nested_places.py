@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox.scene import GROUNDS, IDENTITY, Ground, Scene, in_user, open_scene
+from sandbox.scene import IDENTITY, Ground, Scene, in_user, open_scene
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.protected_places import protected_name
@@ -24,16 +24,7 @@ from nexus_cli.sandbox.profile import make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread
 
-SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
 GIT = "git " + " ".join(IDENTITY)
-
-
-@pytest.fixture(params=SOME, ids=lambda ground: ground.name)
-def ground(request: pytest.FixtureRequest) -> Ground:
-    found: Ground = request.param
-    if found.missing:
-        pytest.skip(found.missing)
-    return found
 
 
 def prepare(scene: Scene) -> None:

@@ -11,24 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandbox.scene import GROUNDS, IDENTITY, ONE_EACH, Ground, Scene, in_user, open_scene
+from sandbox.scene import IDENTITY, ONE_EACH, Ground, Scene, in_user, open_scene
 
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import find_worktree_folder
 
-SOME = [ground for ground in GROUNDS if ground.abi in (0, 7)]
 once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
 """For what is the same for each user."""
 GIT = "git " + " ".join(IDENTITY)
-
-
-@pytest.fixture(params=SOME, ids=lambda ground: ground.name)
-def ground(request: pytest.FixtureRequest) -> Ground:
-    found: Ground = request.param
-    if found.missing:
-        pytest.skip(found.missing)
-    return found
 
 
 def prepare(scene: Scene) -> None:

@@ -14,16 +14,12 @@ from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree, work
 from nexus_cli.tools.permission import Denial, Grant, decide
 from nexus_cli.tools.registry import discover_tools
 
+each_ground = pytest.mark.parametrize(
+    "ground", [one for one in GROUNDS if one.abi in (0, 1, 7)], ids=lambda ground: ground.name, indirect=True
+)
+
 GIT = "git " + " ".join(IDENTITY)
 MINE, SECRETS = "mine", ("ledger.db", "keys/OPENAI_API_KEY", "history")
-
-
-@pytest.fixture(params=[one for one in GROUNDS if one.abi in (0, 1, 7)], ids=lambda ground: ground.name)
-def ground(request: pytest.FixtureRequest) -> Ground:
-    found: Ground = request.param
-    if found.missing:
-        pytest.skip(found.missing)
-    return found
 
 
 def make_data(own: Places, project: Path) -> tuple[Path, Path]:
@@ -52,6 +48,7 @@ def open_worktree(scene: Scene) -> tuple[Path, Path]:
     return mine, other
 
 
+@each_ground
 def test_commands_work_in_their_worktree_and_see_nothing_beside_it(ground: Ground) -> None:
     def act() -> dict[str, object]:
         with open_scene(ground) as scene:
@@ -94,6 +91,7 @@ def test_commands_work_in_their_worktree_and_see_nothing_beside_it(ground: Groun
     )  # fmt: skip
 
 
+@each_ground
 def test_what_a_rule_denies_in_a_worktree_stays_hidden(ground: Ground) -> None:
     def act() -> list[str]:
         with open_scene(ground) as scene:
