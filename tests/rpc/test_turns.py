@@ -360,24 +360,14 @@ async def test_a_question_whose_last_listener_leaves_is_refused_after_a_while(
 ) -> None:
     monkeypatch.setattr(client_approver, "GRACE_SECONDS", 0.2)
     async with serving(tmp_path, Answering(shell_then_done)) as served:
-        await served.client.create_agent("a")
-        events = served.client.stream("a", "run it")
-        async for event in events:
-            if event["type"] == "approval.ask":
-                break
-        await events.aclose()  # type: ignore[attr-defined]
+        await _be_asked_and_leave(served)
         await until(lambda: not _works(served))
         assert NOBODY in (await served.client.get_messages("a"))["messages"][-1]["content"]
 
 
 async def test_who_comes_back_in_time_can_still_answer(tmp_path: Path) -> None:
     async with serving(tmp_path, Answering(shell_then_done)) as served:
-        await served.client.create_agent("a")
-        events = served.client.stream("a", "run it")
-        async for event in events:
-            if event["type"] == "approval.ask":
-                break
-        await events.aclose()  # type: ignore[attr-defined]
+        await _be_asked_and_leave(served)
         await until(lambda: not _attached(served))
         async for event in served.client.events("a", 0):
             if event["type"] == "approval.ask":
@@ -385,6 +375,16 @@ async def test_who_comes_back_in_time_can_still_answer(tmp_path: Path) -> None:
             if event["type"] == "result":
                 assert "ran" in event["text"]
                 break
+
+
+async def _be_asked_and_leave(served: Served) -> None:
+    """Begin a turn of a new agent `a`, and leave as soon as it asks."""
+    await served.client.create_agent("a")
+    events = served.client.stream("a", "run it")
+    async for event in events:
+        if event["type"] == "approval.ask":
+            break
+    await events.aclose()  # type: ignore[attr-defined]
 
 
 def _attached(served: Served) -> int:
