@@ -22,7 +22,6 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.event_json import failure_result
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import KEPT
 from nexus_cli.session.options import Options
@@ -30,7 +29,7 @@ from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
-from nexus_cli.ui.print.renderer import JsonLinesRenderer, JsonRenderer, PlainRenderer, Renderer
+from nexus_cli.ui.print.renderer import PlainRenderer, Renderer
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -111,10 +110,10 @@ class _Turn:
             self._live = TerminalTurn(out, err, theme, text=text, thinking=verbose, folder=self._run.work.path)
             out, err, self._notices = self._live.out, self._live.err, self._live.notices
         self._remarks = ProgressLines(self._notices, verbose=verbose, quiet=quiet, live=self._live is not None)
-        if options.stream_json:
-            self._renderer: Renderer = JsonLinesRenderer(out)
-        elif options.json:
-            self._renderer = JsonRenderer(out)
+        if options.json or options.stream_json:
+            from nexus_cli.ui.print.json_renderer import JsonLinesRenderer, JsonRenderer  # noqa: PLC0415
+
+            self._renderer: Renderer = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
         else:
             self._renderer = self._live if self._live is not None and text else PlainRenderer(out)
         return err
@@ -163,7 +162,7 @@ class _Turn:
             self._print(lambda: self._renderer.end(session.result(outcome)))
         except NexusError as error:
             self._remarks.error(error.line)
-            result = failure_result(error)
+            result = _failure_result(error)
             self._print(lambda: self._renderer.end(result))
             return error.exit_status
         finally:
@@ -207,7 +206,7 @@ class _Turn:
         if select.select([], [1], [], 0)[1]:
             session = self._session
             with suppress(ReaderClosed, NexusError):
-                self._renderer.end({**failure_result(error), "session": session.id or None, "model": session.model})
+                self._renderer.end({**_failure_result(error), "session": session.id or None, "model": session.model})
 
     def _final_outcome(self, outcome: Outcome) -> Outcome:
         """Return `outcome` with the exit status of what cancelled it, a complete text or none, and a hint that holds.
@@ -250,6 +249,12 @@ class _Turn:
 
     def _resume_line(self) -> str:
         return format_resume_line(self._session, "nexus ask", self._run.options.shared)
+
+
+def _failure_result(error: NexusError) -> dict[str, Any]:
+    from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (few runs end so)
+
+    return failure_result(error)
 
 
 def make_workers(session: Session) -> RunningWorkers:

@@ -1,20 +1,14 @@
-"""Print for `nexus ask` on stdout: the answer, one result object (`--json`), or an event per line (`--stream-json`).
+"""Print the answer of `nexus ask` on stdout. Its JSON is `json_renderer`, progress on stderr `progress_lines`.
 
-Into a pipe goes the text as the model wrote it, into a terminal only sanitized text. Shapes of JSON are those of
-interface.md sections 6 and 7; on a terminal everything beyond ASCII is escaped. Progress goes to stderr
-(`progress_lines`).
+Into a pipe goes the text as the model wrote it, into a terminal only sanitized text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from nexus_cli.core.clock import local_now
 from nexus_cli.core.event import Event, StepEnd, Text, ToolCallEvent, TurnEnd
-from nexus_cli.core.wire import json_text
-from nexus_cli.session.event_json import EventNumbers, to_json_value
 from nexus_cli.ui.print.progress_lines import Writable
 
 
@@ -55,37 +49,3 @@ class PlainRenderer:
     def _write(self, text: str) -> None:
         if text:
             self._stream.write(text)
-
-
-class JsonRenderer:
-    """Prints only the result."""
-
-    def __init__(self, stream: Writable) -> None:
-        self._stream = stream
-
-    def feed(self, event: Event) -> None:
-        """Do nothing: the result has it all."""
-
-    def end(self, result: Mapping[str, Any]) -> None:
-        """Print the result on one line."""
-        self._print(result)
-
-    def _print(self, value: Mapping[str, Any]) -> None:
-        self._stream.write(json_text(to_json_value(value), escaped=self._stream.terminal) + "\n")
-
-
-class JsonLinesRenderer(JsonRenderer):
-    """Prints every event as it comes."""
-
-    def __init__(self, stream: Writable, clock: Callable[[], datetime] = local_now) -> None:
-        super().__init__(stream)
-        self._numbers = EventNumbers(clock)
-
-    def feed(self, event: Event) -> None:
-        """Print `event` on one line, if interface.md section 7 has its type: a queued call follows as `tool.call`."""
-        if (value := self._numbers.event_line(event)) is not None:
-            self._print(value)
-
-    def end(self, result: Mapping[str, Any]) -> None:
-        """Print the result, always last."""
-        self._print(self._numbers.line("result", result))

@@ -14,8 +14,8 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.event_json import EventNumbers, read_event
+from nexus_cli.ui.print.json_renderer import JsonLinesRenderer
 from nexus_cli.ui.print.progress_lines import ProgressLines
-from nexus_cli.ui.print.renderer import JsonLinesRenderer
 
 CALL = ToolCall("c1", "bash", {"command": "ls"})
 OUTCOME = e.Outcome(True, 0, "text", "stop", None, 1, Usage(), 0.5)

@@ -1,0 +1,50 @@
+"""Print one result object (`--json`) or an event per line (`--stream-json`) for `nexus ask` on stdout.
+
+Shapes are those of interface.md sections 6 and 7; on a terminal everything beyond ASCII is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from nexus_cli.core.clock import local_now
+from nexus_cli.core.event import Event
+from nexus_cli.core.wire import json_text
+from nexus_cli.session.event_json import EventNumbers, to_json_value
+from nexus_cli.ui.print.progress_lines import Writable
+
+
+class JsonRenderer:
+    """Prints only the result."""
+
+    def __init__(self, stream: Writable) -> None:
+        self._stream = stream
+
+    def feed(self, event: Event) -> None:
+        """Do nothing: the result has it all."""
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        """Print the result on one line."""
+        self._print(result)
+
+    def _print(self, value: Mapping[str, Any]) -> None:
+        self._stream.write(json_text(to_json_value(value), escaped=self._stream.terminal) + "\n")
+
+
+class JsonLinesRenderer(JsonRenderer):
+    """Prints every event as it comes."""
+
+    def __init__(self, stream: Writable, clock: Callable[[], datetime] = local_now) -> None:
+        super().__init__(stream)
+        self._numbers = EventNumbers(clock)
+
+    def feed(self, event: Event) -> None:
+        """Print `event` on one line, if interface.md section 7 has its type: a queued call follows as `tool.call`."""
+        if (value := self._numbers.event_line(event)) is not None:
+            self._print(value)
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        """Print the result, always last."""
+        self._print(self._numbers.line("result", result))
