@@ -98,7 +98,7 @@ def test_two_workers_work_side_by_side_while_a_person_types_and_their_diffs_are_
         at = next(number for number, line in enumerate(rows) if line.startswith(f"✓ agent {id_} TASK"))
         assert re.search(r" · 3 steps · \S+ tokens · \$\d", rows[at]), rows[at]
         assert rows[at + 1] == f"    The file {name}.txt is there."
-        assert rows[at + 2].startswith("    in worktree ") and rows[at + 2].endswith(f": /agents review {id_}")
+        assert rows[at + 2].startswith(f"    /agents review {id_} (worktree ")
     assert boxed(made) == "a draft of the next" and made.times("WORKER WORDS") == 0
     assert made.times("▌ also name the author") == 1
     last = [one for one in made.server.requests if not task_of(one.body)][-1]

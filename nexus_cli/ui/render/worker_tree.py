@@ -108,7 +108,7 @@ class WorkerTree:
         if worker.row["to_review"]:
             tree = worker.row["worktree"]
             way = f"/agents review {worker.id}" if self._commands else f"nexus worktree diff {tree}"
-            below.append(f"in worktree {tree}: {way}")
+            below.append(f"{way} (worktree {tree})")  # what is to be typed is not cut off
         elif worker.row["left"]:
             below.append(one_line(worker.row["left"]))
         return replace(done, subject=f"{worker.id} {worker.task}", figures=worker_figures(worker.row), below=below)

@@ -144,7 +144,7 @@ def test_what_a_worker_made_in_a_worktree_is_named_with_the_way_to_it(commands: 
     seen = Seen(commands=commands).feed(e.ToolCallEvent(CALL, TASK), told("w1", "running"))
     seen.feed(done(worktree="x-w1", to_review=True))
     seen.feed(e.ToolResultEvent(CALL, ToolResult("done"), 9, 3.0))
-    assert seen.lines[-1] == f"    in worktree x-w1: {way}"
+    assert seen.lines[-1] == f"    {way} (worktree x-w1)"
 
 
 def test_a_worker_in_the_background_is_counted_and_leaves_its_line_when_it_ends() -> None:
