@@ -27,7 +27,7 @@ from nexus_cli.core.run import (
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
-from nexus_cli.ledger.signals import add_signal, signal_earlier_replies
+from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies
 
 TITLE = 120
 """Characters of a title."""
@@ -79,7 +79,8 @@ class RunTable:
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
         return self._select(
-            f"state = '{WAITING}' AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
+            f"{OPEN} AND state = '{WAITING}'"
+            " AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
             " ORDER BY coalesce(wake_at, 1e300), key"
         )
 
@@ -93,7 +94,7 @@ class RunTable:
     def due(self, limit: int = 100, **where: Any) -> list[Run]:
         """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease."""
         tests = "".join(f" AND {name} = ?" for name in where)
-        return self._select(f"({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
+        return self._select(f"{OPEN} AND ({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
 
     def claim(self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False) -> Run | None:
         """Take a run up for so many seconds; None if it is not due. With `is_dead` the caller knows that its owner is
@@ -231,10 +232,10 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
     if found is None:
         value = memo.value
         key = db.run(
-            "INSERT INTO runs (state, type, title, run_trigger, options, session, created, updated)"
-            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?)",
-            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session, memo.at,
-            memo.at,
+            "INSERT INTO runs (state, type, title, run_trigger, options, session, entity, created, updated)"
+            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?, ?)",
+            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session,
+            value.get("entity"), memo.at, memo.at,
         )  # fmt: skip
     else:
         key = int(found[0])

@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter, Workers
+from nexus_cli.core.services import Assembly, Recall, SeenFileStore, Spaces, TextCounter, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -62,6 +62,9 @@ from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_t
 from nexus_cli.session.worker_slot import RunningWorkers, WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
+OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]
+"""Makes the spaces of a session; None where it acts for no agent of a space."""
+
 
 def open_session(
     options: Options,
@@ -73,11 +76,12 @@ def open_session(
     earlier: Session | None = None,
     ledger: Ledger | None = None,
     workers: Callable[[Session], RunningWorkers] | None = None,
+    spaces: OpenSpaces | None = None,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
 
     With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `workers` makes what
-    runs its workers; without it there is no tool that hands work over.
+    runs its workers; without it there is no tool that hands work over. `spaces` makes what its agent does in spaces.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -85,7 +89,7 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices, workers)
+        return _open(ledger, options, settings, approver, provider, clock, notices, workers, spaces)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -142,6 +146,7 @@ def _open(
     clock: Clock,
     notices: list[str],
     workers: Callable[[Session], RunningWorkers] | None,
+    spaces: OpenSpaces | None,
 ) -> Session:
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
@@ -166,7 +171,9 @@ def _open(
     )  # fmt: skip
     asked = provider or make_provider(settings)
     slot = WorkerSlot(workers) if workers else None
-    factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot)
+    factory = _Factory(
+        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, spaces
+    )
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
@@ -204,6 +211,7 @@ class _Factory:
     resumed: bool
     provider: Provider
     slot: WorkerSlot | None
+    spaces: OpenSpaces | None
     control: Control = field(default_factory=Control)
 
     def state(self, approver: Approver | None) -> SessionState:
@@ -220,11 +228,9 @@ class _Factory:
         context = self._context(log, budget, counter)
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
-        services: dict[type, Any] = {
-            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts
-        }  # fmt: skip
-        if self.slot is not None:
-            services[Workers] = self.slot
+        services = self._services(
+            log, {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts}
+        )
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -266,6 +272,13 @@ class _Factory:
             lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
             self.ledger, options, self.slot,
         )  # fmt: skip
+
+    def _services(self, log: FailoverLog, services: dict[type, Any]) -> dict[type, Any]:
+        """Return `services` with those that only some sessions have."""
+        if self.slot is not None:
+            services[Workers] = self.slot
+        spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
+        return services if spaces is None else {**services, Spaces: spaces}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""
