@@ -74,7 +74,7 @@ class RunTable:
 
     def of_session(self, session: str) -> Run | None:
         """Return the run of a session, None if it has none."""
-        return next(iter(self._select("session = ? ORDER BY key DESC LIMIT 1", session)), None)
+        return next(iter(self._select("session = ? AND session <> '' ORDER BY key DESC LIMIT 1", session)), None)
 
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
@@ -199,7 +199,7 @@ def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], o
               cause: str = "", entity: int | None = None, space: int | None = None, message: int | None = None,
               plan: int | None = None) -> int | None:  # fmt: skip
     """Queue a run inside a transaction and return its key; None if there is one of this `cause` ("": never)."""
-    if cause and db.one("SELECT 1 FROM runs WHERE cause = ?", cause):
+    if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
         return None
     key = db.run(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"

@@ -213,7 +213,8 @@ class SpaceTable:
         return _message(row) if row else None
 
     def _of_call(self, session: str, call: str) -> Sequence[Any] | None:
-        return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ?", session, call)
+        # The last condition is that of the index: without it all messages would be walked through.
+        return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ? AND m.call <> ''", session, call)
 
     def _previous(self, space: int, key: int) -> int:
         row = self._db.one("SELECT coalesce(max(key), 0) FROM messages WHERE space = ? AND key < ?", space, key)

@@ -33,6 +33,7 @@ from nexus_cli.core.run import (
 )  # fmt: skip
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.ledger.spaces import MOST_HOPS, Posted
+from nexus_cli.session.factory import OpenSpaces
 from nexus_cli.session.options import Options
 from nexus_cli.spaces.people import NEXUS
 
@@ -268,6 +269,18 @@ def nexus_spaces(
         "options": {key: value for key, value in run_options.items() if value is not None},
     }  # fmt: skip
     return SpaceService(ledger, log, made.id, agent, clock, facts)
+
+
+def run_spaces(run: Run) -> OpenSpaces | None:
+    """Return what makes the spaces of a run's session; None for a run of nobody."""
+    key = run.entity
+    if key is None:
+        return None
+
+    def make(ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock) -> SpaceService:
+        return SpaceService(ledger, log, made.id, ledger.spaces.get_entity(key), clock, {})
+
+    return make
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:
