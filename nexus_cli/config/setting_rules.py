@@ -97,6 +97,8 @@ RULES: Mapping[str, Rule] = {
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
     "assess.model": TEXT,
+    "spaces.name": TEXT,
+    "spaces.router": TEXT,
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -114,6 +116,19 @@ MODEL_RULES: Mapping[str, Rule] = {
 }
 """Keys of `[models.NAME]`."""
 
+AGENT_RULES: Mapping[str, Rule] = {
+    "model": TEXT,
+    "recipe": TEXT,
+    "allow": _one_of(LEVELS),
+    "max_cost": RULES["limits.max_cost"],
+    "folder": Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/"))),
+    "topics": TEXTS,
+}
+"""Keys of `[agents.NAME]`."""
+
+NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {"models": MODEL_RULES, "agents": AGENT_RULES}
+"""Tables of tables, whose names are the person's own."""
+
 OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
 """Tables whose keys are the person's own."""
 
@@ -121,6 +136,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "rules", "alias", "models",
-    "default_models", "rule_examples",
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "spaces", "rules", "alias",
+    "models", "agents", "default_models", "rule_examples",
 )  # fmt: skip
