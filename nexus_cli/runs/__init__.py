@@ -1,1 +1,1 @@
-"""Work that outlives processes: runs that wait, and plans and services that start runs."""
+"""Runs that outlive processes: claimed, driven, suspended and resumed, each exactly once."""
