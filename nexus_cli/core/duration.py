@@ -1,37 +1,35 @@
-"""Durations as people write them: `2 hours`, `90m`, `1d 2h`."""
+"""Durations as people write them: `90m`, `2 hours`, `1d 2h`."""
 
 from __future__ import annotations
 
 import re
 
-from nexus_cli.core.errors import NexusError
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_UNITS = {
-    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m", "minute": "m", "minutes": "m",
-    "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "d", "days": "d", "week": "w", "weeks": "w",
-}  # fmt: skip
-_PART = re.compile(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)\s*(?:,|and\b)?", re.ASCII)
+MOST_SECONDS = 10 * 366 * 86_400.0
+"""Ten years: a longer one is a mistake."""
+_UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "hr": 3600,
+          "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
+_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([a-z]+)", re.ASCII)
+_BETWEEN = re.compile(r"\s*(?:,|and)?\s*")
 
 
-def parse_duration(text: str, what: str = "the duration") -> float:
-    """Return the seconds of a duration above 0; `NexusError("usage", ...)` that names it as `what` if it is none."""
-    seconds, end, folded = 0.0, 0, text.strip().lower()
-    while (found := _PART.match(folded, end)) and (unit := _UNITS.get(found[2], found[2])) in _SECONDS:
-        seconds += float(found[1]) * _SECONDS[unit]
-        end = found.end()
-    if not seconds or end != len(folded):
-        raise NexusError("usage", f"{what} {text[:80]!r}", "it is no duration", "Such as '2 hours', 90m or '1d 2h'")
-    return seconds
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration above 0 and at most `MOST_SECONDS`; None for other text."""
+    rest, total = text.strip().lower(), 0.0
+    while part := _PART.match(rest):
+        unit = part[2] if part[2] in _UNITS else part[2].removesuffix("s")
+        if unit not in _UNITS:
+            return None
+        total += float(part[1]) * _UNITS[unit]
+        rest = rest[part.end() :]
+        rest = rest[between.end() :] if (between := _BETWEEN.match(rest)) and rest[between.end() :] else rest
+    return total if not rest and 0 < total <= MOST_SECONDS else None
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in its two largest units: `17h 53m`, `2d 4h`, `40s`."""
-    left, parts = max(0, round(seconds)), list[str]()
-    for unit in ("d", "h", "m", "s"):
-        count, left = divmod(left, _SECONDS[unit])
-        if count or parts or unit == "s":
-            parts.append(f"{count}{unit}")
-        if len(parts) == 2:
-            break
-    return " ".join(part for part in parts if parts == [part] or not part.startswith("0"))
+    """Return `45 s`, `5 min`, `2 h 5 min` or `3 d 4 h`."""
+    seconds = max(0, round(seconds))
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, hours, days = seconds // 60 % 60, seconds // 3600 % 24, seconds // 86_400
+    parts = [f"{days} d"] * bool(days) + [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes and not days)
+    return " ".join(parts)

@@ -212,6 +212,19 @@ class Workers(Protocol):
 
 
 @runtime_checkable
+class Plans(Protocol):
+    """Work at a later time, see the tool `plan`."""
+
+    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+        """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; raises nothing."""
+        ...
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """Return the plan that an earlier process made for a call, or None."""
+        ...
+
+
+@runtime_checkable
 class StartLog(Protocol):
     """Records which calls began to run, across processes."""
 

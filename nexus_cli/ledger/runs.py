@@ -18,6 +18,7 @@ from nexus_cli.core.run import (
     ENDED,
     QUEUED,
     RUNNING,
+    UNATTENDED,
     WAITING,
     Run,
     Signal,
@@ -185,10 +186,30 @@ class RunTable:
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
         return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
-    def spent_since(self, at: str) -> float:
-        """Return the dollars of runs that ended since a time."""
-        row = self._db.one("SELECT coalesce(sum(cost), 0.0) FROM runs WHERE updated >= ?", at)
+    def spent_since(self, at: str, **where: Any) -> float:
+        """Return the dollars that unattended runs have paid since a time, those that did not end included; `where` as
+        `list_runs`."""
+        tests = "".join(f" AND r.{name} = ?" for name in where)
+        types = ", ".join(f"'{one}'" for one in UNATTENDED)
+        row = self._db.one(
+            f"""WITH RECURSIVE paid (key, id) AS (
+                SELECT s.key, s.id FROM sessions s JOIN runs r ON r.session = s.id
+                    WHERE r.type IN ({types}) AND (r.updated >= ? OR r.state = '{RUNNING}'){tests}
+                UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
+            SELECT coalesce(sum(q.cost), 0.0) FROM requests q JOIN lanes l ON l.id = q.lane
+            WHERE q.at >= ? AND l.session IN (SELECT key FROM paid)""",
+            at, *where.values(), at,
+        )
         return float(row[0]) if row else 0.0
+
+    def ended_since(self, at: str) -> list[Run]:
+        """Return the unattended runs that have ended after a time, the oldest first."""
+        types, ended = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, ENDED))
+        return self._select(f"type IN ({types}) AND state IN ({ended}) AND updated > ? ORDER BY updated, key", at)
+
+    def of_cause(self, cause: str) -> Run | None:
+        """Return the run of a cause, None if it queued none."""
+        return next(iter(self._select("cause = ?", cause)), None)
 
     def _select(self, condition: str, *values: Any) -> list[Run]:
         return [_run(row) for row in self._db.all(f"SELECT {_COLUMNS} FROM runs WHERE {condition}", *values)]

@@ -50,7 +50,11 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
         why = f"{' and '.join(given)} are different times" if given else "it has no time"
         raise NexusError("usage", "the plan", why, "Give one of --at TIME, --in DURATION and --cron EXPR")
     if within:
-        return PlanTime(_near(now + parse_duration(within, "--in"), now, within))
+        seconds = parse_duration(within)
+        if seconds is None:
+            why = f"it is no duration up to {MOST_YEARS} years"
+            raise NexusError("usage", f"--in {within[:80]!r}", why, "Such as '2 hours', 90m or '1d 2h'")
+        return PlanTime(now + seconds)
     if cron:
         name = zone or local_zone()
         schedule = CronTimes.of(cron, name)
@@ -159,7 +163,7 @@ class CronTimes:
                 raise CronSimError(f"it takes five fields: {FIELDS}")
             times.fields  # noqa: B018  (reads them)
         except (CronSimError, ValueError) as error:
-            why = str(error).replace("Bad ", "a wrong ")
+            why = str(error).replace("Bad ", "there is no such ")
             raise NexusError("usage", f"--cron {expression[:80]!r}", why, "Such as '0 9 * * MON-FRI'") from None
         return times
 

@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter, Workers
+from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, TextCounter, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -52,6 +52,7 @@ from nexus_cli.session.open_session import (
     open_ledger,
 )
 from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.plan_slot import PlanSlot
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.section_sources import SessionSources, make_collector
@@ -73,11 +74,13 @@ def open_session(
     earlier: Session | None = None,
     ledger: Ledger | None = None,
     workers: Callable[[Session], RunningWorkers] | None = None,
+    plans: Callable[[Session], Plans] | None = None,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
 
     With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `workers` makes what
-    runs its workers; without it there is no tool that hands work over.
+    runs its workers; without it there is no tool that hands work over. `plans` makes what plans work for later,
+    likewise.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -85,7 +88,7 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices, workers)
+        return _open(ledger, options, settings, approver, provider, clock, notices, workers, plans)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -142,6 +145,7 @@ def _open(
     clock: Clock,
     notices: list[str],
     workers: Callable[[Session], RunningWorkers] | None,
+    plans: Callable[[Session], Plans] | None,
 ) -> Session:
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
@@ -166,13 +170,18 @@ def _open(
     )  # fmt: skip
     asked = provider or make_provider(settings)
     slot = WorkerSlot(workers) if workers else None
-    factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot)
+    planned = PlanSlot(plans) if plans else None
+    factory = _Factory(
+        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned
+    )
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
         session = Session(asked, state=factory.state(approver))
         if slot is not None:
             slot.session = session
+        if planned is not None:
+            planned.session = session
     except BaseException:
         if not held:
             ledger.release(made.id)
@@ -204,6 +213,7 @@ class _Factory:
     resumed: bool
     provider: Provider
     slot: WorkerSlot | None
+    planned: PlanSlot | None
     control: Control = field(default_factory=Control)
 
     def state(self, approver: Approver | None) -> SessionState:
@@ -223,8 +233,8 @@ class _Factory:
         services: dict[type, Any] = {
             Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts
         }  # fmt: skip
-        if self.slot is not None:
-            services[Workers] = self.slot
+        for kind, place in ((Workers, self.slot), (Plans, self.planned)):
+            services |= {kind: place} if place else {}
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from nexus_cli.core.duration import format_duration, parse_duration
+from nexus_cli.core.duration import parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.runs.plan_times import CronTimes, first_time, local_zone
 
@@ -40,7 +40,7 @@ def values(field: str, low: int, high: int) -> set[int]:
 
 
 def oracle(cron: str, zone: str, first: float, last: float) -> list[float]:
-    """Look at every minute of every clock there is: what matches, and where no clock shows it the next that one does."""
+    """Look at every minute: what matches counts, and where no clock shows it the next minute that one does."""
     minute, hour, day, month, weekday = cron.split()
     days, months, weekdays = values(day, 1, 31), values(month, 1, 12), {n % 7 for n in values(weekday, 0, 7)}
     info = ZoneInfo(zone)
@@ -142,14 +142,14 @@ def test_a_single_time_is_read_as_cron_reads_one() -> None:
 
 
 @pytest.mark.parametrize("given", [
-    {"cron": "0 0 31 2 *"}, {"cron": "0 0 30 2 *"}, {"cron": "* * * * * *"}, {"cron": "* * * *"}, {"cron": "60 * * * *"},
-    {"cron": "@daily"}, {"cron": "a b c d e"}, {"cron": "*/0 * * * *"}, {"cron": "5-1 * * * *"},
+    {"cron": "0 0 31 2 *"}, {"cron": "0 0 30 2 *"}, {"cron": "* * * * * *"}, {"cron": "* * * *"},
+    {"cron": "60 * * * *"}, {"cron": "@daily"}, {"cron": "a b c d e"}, {"cron": "*/0 * * * *"}, {"cron": "5-1 * * * *"},
     {"cron": f"{'9' * 5000} * * * *"}, {"cron": "² * * * *"}, {"cron": "\0 * * * *"}, {"cron": "* * * * 1L2"},
     {"cron": "0 9 * * *", "zone": "Mars/Olympus"}, {"cron": "0 9 * * *", "zone": "../../etc/passwd"},
     {"cron": "0 9 * * *", "zone": "/etc/passwd"}, {"cron": "0 9 * * *", "zone": "a\0b"},
     {"cron": "0 9 * * *", "zone": "Europe"}, {"cron": "0 9 * * *", "zone": "x" * 5000},
-    {"at": "2027-02-30"}, {"at": "25:00"}, {"at": "9:5:1"}, {"at": "tomorrow"}, {"at": "9999-12-31"}, {"at": "1970-01-01"},
-    {"at": "2026-01-01"}, {"at": "2999-01-01"}, {"at": "::"}, {"at": "0001-01-01T00:00+14:00"},
+    {"at": "2027-02-30"}, {"at": "25:00"}, {"at": "9:5:1"}, {"at": "tomorrow"}, {"at": "9999-12-31"},
+    {"at": "1970-01-01"}, {"at": "2026-01-01"}, {"at": "2999-01-01"}, {"at": "::"}, {"at": "0001-01-01T00:00+14:00"},
     {"within": "0m"}, {"within": "5"}, {"within": "5 years"}, {"within": "-1h"}, {"within": "9999999 weeks"},
     {"within": "1h foo"}, {"within": "1d 2"}, {"within": "hours"}, {"within": "1e3 h"},
     {}, {"at": "18:00", "within": "2h"},
@@ -175,19 +175,17 @@ def test_nonsense_is_refused_or_has_a_time(text: str, which: str) -> None:
 
 def test_ten_thousand_missed_times_are_counted_in_a_moment() -> None:
     zone = "America/New_York"
-    for cron, since, count in (("0 9 * * *", "1999-07-07T09:00", 10_000), ("* * * * *", "2006-11-21T00:00", 10_519_201)):
+    missed = (("0 9 * * *", "1999-07-07T09:00", 10_000), ("* * * * *", "2006-11-21T00:00", 10_519_201))
+    for cron, since, count in missed:
         began = time.process_time()
         found = CronTimes.of(cron, zone).count(at(since, zone), at("2026-11-21T12:00", zone))
         assert abs(found[0] - count) < 1000 and time.process_time() - began < 2.0
         assert utc(found[1])[:10] == "2026-11-21"
 
 
-def test_durations_are_read_and_shown() -> None:
+def test_durations_are_read() -> None:
     assert [parse_duration(text) for text in ("90m", "2 hours", "1d 2h", "1 day and 2 hours", "1.5h", "1h,30 min")] == [
         5400, 7200, 93600, 93600, 5400, 5400,
-    ]  # fmt: skip
-    assert [format_duration(one) for one in (0, 40, 3600, 64380, 187200, 86460)] == [
-        "0s", "40s", "1h", "17h 53m", "2d 4h", "1d",
     ]  # fmt: skip
 
 
