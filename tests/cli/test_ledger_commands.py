@@ -237,3 +237,27 @@ def test_usage_sums_all_sessions_for_a_script_and_for_a_person(nexus: Run, tmp_p
     assert text.startswith("$1.00 for 2 requests of 2 sessions: 2,000 tokens in") and "by project:" in text
     wrong = nexus("usage", "--since", "last week")
     assert wrong.returncode == 2 and b"--since: 'last week'" in wrong.stderr and b"YYYY-MM-DD" in wrong.stderr
+
+
+def test_the_timeline_is_plain_lines_and_json_with_the_same_facts(nexus: Run, session: str) -> None:
+    value = json.loads(nexus("timeline", "--json").stdout)
+    assert (value["version"], value["session"], value["earlier"]) == (1, session, 0)
+    assert [row["kind"] for row in value["rows"]] == ["start", "user", "drop"]
+    assert all(
+        set(row) >= {"at", "kind", "entry", "actor", "text", "why", "seen", "trigger", "tokens", "cost_usd", "seconds"}
+        for row in value["rows"]
+    )
+    done = nexus("timeline", "--session", session[:12])
+    text = done.stdout.decode()
+    assert (done.returncode, done.stderr) == (0, b"") and "\x1b" not in text
+    assert "[NEW]  You          ← TRIGGER repl" in text and "9,000 tokens (output_cap)" in text
+    narrow = nexus("timeline", env={"COLUMNS": "40"}).stdout.decode()
+    assert max(map(len, narrow.splitlines())) <= 40 and "← TRIGGER repl" in narrow
+    last = nexus("timeline", "--last", "1").stdout.decode()
+    assert "2 rows earlier: --last 3" in last and last.count("\n20") == 1
+
+
+@pytest.mark.parametrize("arguments", [("--session", "nope"), ("--session", ""), ("--last", "0"), ("--last", "x")])
+def test_a_timeline_of_nothing_is_one_line_and_status_2(nexus: Run, session: str, arguments: tuple[str, ...]) -> None:
+    done = nexus("timeline", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)

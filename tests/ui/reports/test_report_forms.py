@@ -210,7 +210,8 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "seen": (True, False, None)[many % 3], "trigger": {"type": text} if many else None, "tokens": 10**7,
         "cost_usd": cost, "seconds": 1234.5, "calls": [{"name": text, "subject": text}] * many, "subject": text,
         "outcome": "refused", "decision": decision["decision"], "answer": None, "recalled": ["d1"] * many,
-        "step": 10**6, "model": text, "input": 10**7 if many else None, "output": 10**6, "cache_read": many, "finish": text,
+        "step": 10**6, "model": text, "input": 10**7 if many else None, "output": 10**6, "cache_read": many,
+        "finish": text,
         "before": 10**7, "after": 10**6, "drop": "d1", "recalls": many, "worker": "w1", "session": text,
         "state": "failed", "steps": many, "lane": text, "requests": many,
     }  # fmt: skip
