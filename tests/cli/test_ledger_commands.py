@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -257,7 +258,26 @@ def test_the_timeline_is_plain_lines_and_json_with_the_same_facts(nexus: Run, se
     assert "2 rows earlier: --last 3" in last and last.count("\n20") == 1
 
 
-@pytest.mark.parametrize("arguments", [("--session", "nope"), ("--session", ""), ("--last", "0"), ("--last", "x")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--session", "nope"), ("--session", ""), ("--last", "0"), ("--last", "x"), ("--space", "nope"), ("--run", "9"),
+        ("--run", "x\x1b[2J"), ("--space", ""), ("--space", "a", "--run", "1"), ("--as", "Husam"),
+    ],
+)  # fmt: skip
 def test_a_timeline_of_nothing_is_one_line_and_status_2(nexus: Run, session: str, arguments: tuple[str, ...]) -> None:
     done = nexus("timeline", *arguments)
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n"), b"\x1b" in done.stderr) == (2, b"", 1, False)
+
+
+def test_the_timelines_of_a_space_and_of_a_run_are_read_by_name_and_id(nexus: Run, session: str) -> None:
+    with closing(Ledger.open(places().ledger)) as ledger:
+        members = [ledger.spaces.entity("Husam", "human"), ledger.spaces.entity("Nexus", "agent")]
+        space = ledger.spaces.create("Project Alpha", AT, members=members)
+        ledger.spaces.post(space, members[0], "pull the numbers", AT)
+    value = json.loads(nexus("timeline", "--space", "project alpha", "--json").stdout)
+    assert value["rows"][0]["runs"][0]["source"] == "auto" and value["rows"][0]["seen"] is True
+    text = nexus("timeline", "--space", "Project Alpha", "--as", "nexus").stdout.decode()
+    assert "[NEW]  Husam        ← TRIGGER [msg-1]" in text and "Nexus (auto): run-1 queued" in text
+    assert "queued" in nexus("timeline", "--run", "run-1").stdout.decode()
+    assert json.loads(nexus("timeline", "--run", "1", "--json").stdout)["run"]["state"] == "queued"

@@ -8,7 +8,7 @@ counts the rows before the first one that is listed. Each row has
 | key | what |
 |---|---|
 | `at` | time, ISO 8601 in UTC; "" where none was recorded |
-| `kind` | of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`), `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane` |
+| `kind` | of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`), `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `resumed` |
 | `entry` | id of the entry; of another row None |
 | `actor` | `{"id", "name", "type"}`, type `human`, `agent`, `tool` or `nexus` |
 | `text` | first line of the message or of the result, or what happened |
@@ -23,7 +23,8 @@ and by kind: `assistant` `calls` (`id`, `name`, `subject`); `tool` `call`, `subj
 entries that recalled something `recalled` (ids of drops); `request` `step`, `model`, `input`, `output`, `cache_read`,
 `finish`; epochs `epoch`, `model`, `before`, `after` (tokens of the last request before and of the first after it);
 `drop` `drop` (its id, for `recall` and `nexus drops show`), `recalls`; `worker` `worker`, `session`, `state`, `steps`;
-`lane` `lane` (its agent), `requests`; `fork` `session`.
+`lane` `lane` (its agent), `requests`; `fork` `session`; `waiting` `until` (seconds since the epoch, or None); `resumed`
+`run` (its id), `signals` (their kinds; none: it was taken up).
 
 `totals` has `rows`, `entries`, `requests`, `tokens`, `input`, `output`, `cache_read`, `cost_usd` (None where a price is
 unknown), `known_usd`, `drops`. Its tokens and dollars are with those of side lanes and workers.
@@ -33,7 +34,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -46,10 +47,11 @@ from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.ledger.sessions import SHOWN
+from nexus_cli.ledger.sessions import SHOWN, TAKEN, WAIT
+from nexus_cli.session.approvals import DECISION
 from nexus_cli.session.compaction.backoff import TRIED
 from nexus_cli.session.compaction.pins import KIND as PIN
-from nexus_cli.session.dispatch import DECISION, RESULT
+from nexus_cli.session.dispatch import RESULT
 from nexus_cli.session.goals import KIND as GOAL
 from nexus_cli.session.next_request.cache_expectation import REWRITE
 from nexus_cli.session.reports.workers import recorded_workers
@@ -63,8 +65,10 @@ LONGEST = 400
 _LOOK_BACK = 50
 """Entries that are read together to find the calls of the first results."""
 _RECALLED = re.compile(r'^<recalled id="(d\d+)"', re.MULTILINE)
-_TYPES = {"agent": "worker"}
+_TYPES = {"agent": "worker", "space": "space_message"}
 """Source of a trigger to its type where the names differ; a message that a person typed has the type of the front."""
+_MEMBER = re.compile(r"(.+) \((human|agent), (ent-\d+)\)")
+"""Actor of an entry with the words of somebody in a space."""
 _TYPED = ("", "person", "stdin")
 """Sources of messages that came from the person."""
 
@@ -72,7 +76,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Event:
+class Event:
     """A row to be made, and its place."""
 
     entry: int
@@ -87,41 +91,58 @@ def session_timeline(ledger: Ledger, session: str, subjects: Mapping[str, str], 
 
     Only the entries that can be among them are read.
     """
-    info, logs = ledger.session(session), ledger.logs(session)
-    log, newest = logs[0], logs[0].last_id()
-    read = _Entries(log, info, subjects, max(1, newest - last + 1), newest)
-    requests = {one.lane: one.requests() for one in logs}
-    drops = log.drops()
-    events = [
-        *_start_events(info, log),
-        *read.events(),
-        *_epoch_events(log, requests[log.lane]),
-        *_request_events(requests[log.lane], read),
-        *(_Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in drops),
-        *(_Event(memo.entry, memo.at, partial(_pin_row, memo)) for memo in log.memos(PIN)),
-        *(_Event(memo.entry, memo.at, partial(_goal_row, memo)) for memo in log.memos(GOAL)),
-        *_worker_events(ledger, log),
-        *(_lane_event(side, requests[side.lane], read) for side in logs[1:]),
-    ]
-    events.sort(key=lambda event: (event.entry, event.at))
-    total = len(events) + read.first - 1
-    rows = [event.make() for event in events[-last:]]
-    usage, sent = ledger.usage(session), sum(map(len, requests.values()))
-    return {
-        "version": 1,
-        "session": info.id,
-        "name": info.name,
-        "model": info.model,
-        "folder": info.folder,
-        "cursor": read.cursor,
-        "earlier": total - len(rows),
-        "rows": rows,
-        "totals": {
-            "rows": total, "entries": newest, "requests": sent, "tokens": usage.input + usage.output,
-            "input": usage.input, "output": usage.output, "cache_read": usage.cache_read, "cost_usd": usage.cost_usd,
-            "known_usd": info.known_usd, "drops": len(drops),
-        },
-    }  # fmt: skip
+    record = SessionRecord(ledger, session, subjects, last)
+    return {"version": 1, **record.facts(), **pick_newest(record.events(), record.unread, last, record.totals())}
+
+
+def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the newest `last` rows of `events` in order, how many are before them with `unread` ones, and the
+    totals."""
+    ordered = sorted(events, key=lambda event: (event.entry, event.at))
+    total, rows = len(ordered) + unread, [event.make() for event in ordered[-last:]]
+    return {"earlier": total - len(rows), "rows": rows, "totals": {"rows": total, **totals}}
+
+
+class SessionRecord:
+    """What the ledger has of a session, with as many of its newest entries as rows are listed."""
+
+    def __init__(self, ledger: Ledger, session: str, subjects: Mapping[str, str], last: int) -> None:
+        self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
+        self._log, self._newest = self._logs[0], self._logs[0].last_id()
+        self._requests = {log.lane: log.requests() for log in self._logs}
+        self._drops = self._log.drops()
+        self.read = ReadEntries(self._log, self._info, subjects, max(1, self._newest - last + 1), self._newest)
+        self.unread = self.read.first - 1
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the session is."""
+        info = self._info
+        named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
+        return {**named, "cursor": self.read.cursor}
+
+    def events(self) -> Iterator[Event]:
+        """Yield all events but those of entries that were not read."""
+        log, own = self._log, self._requests[self._log.lane]
+        yield from _start_events(self._info, log)
+        yield from self.read.events()
+        yield from _epoch_events(log, own)
+        yield from _request_events(own, self.read)
+        yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
+        for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row)):
+            yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
+        yield from (Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(TAKEN))
+        yield from _worker_events(self._ledger, log)
+        yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
+
+    def totals(self) -> dict[str, Any]:
+        """Return the sums over the session, with those of its workers."""
+        usage = self._ledger.usage(self._info.id)
+        return {
+            "entries": self._newest, "requests": sum(map(len, self._requests.values())),
+            "tokens": usage.input + usage.output, "input": usage.input, "output": usage.output,
+            "cache_read": usage.cache_read, "cost_usd": usage.cost_usd, "known_usd": self._info.known_usd,
+            "drops": len(self._drops),
+        }  # fmt: skip
 
 
 def make_row(
@@ -155,6 +176,8 @@ def first_line(text: str) -> str:
 
 def _actor(name: str) -> dict[str, str]:
     """Return who made an entry, by the actor that is recorded."""
+    if match := _MEMBER.fullmatch(name):
+        return {"id": match[3], "name": match[1], "type": match[2]}
     if name.startswith("tool:"):
         return {"id": name, "name": name.removeprefix("tool:"), "type": "tool"}
     shown, kind = _NAMES.get(name, (name, "nexus"))
@@ -167,7 +190,7 @@ _NAMES = {"person": ("You", "human"), "client": ("Client", "human"), "agent": ("
 NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
 
 
-class _Entries:
+class ReadEntries:
     """The entries `first` to `newest` of a main lane with their notes."""
 
     def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
@@ -210,9 +233,9 @@ class _Entries:
             return None
         return seconds_between(row.manifest.at, reply.at)
 
-    def events(self) -> Iterator[_Event]:
+    def events(self) -> Iterator[Event]:
         """Yield an event for each entry."""
-        return (_Event(entry.id, "", partial(self._row, entry)) for entry in self.entries.values())
+        return (Event(entry.id, "", partial(self._row, entry)) for entry in self.entries.values())
 
     def _row(self, entry: Entry) -> Row:
         match entry.kind:
@@ -230,12 +253,11 @@ class _Entries:
 
     def _message_row(self, entry: Entry) -> Row:
         """Return the row of what somebody said; of the entry that started a turn with its trigger."""
-        recorded = dict(self._triggers.get(entry.id, {}))
-        source = str(recorded.pop("source", ""))
-        trigger = None
-        if entry.kind is Kind.USER or source:
-            trigger = {"type": _TYPES.get(source, source) or self._front, **recorded}
-        actor = _actor(entry.actor if source in _TYPED else source)
+        recorded = self._triggers.get(entry.id, {})
+        source, trigger = str(recorded.get("source", "")), None
+        if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
+            trigger = {"type": _TYPES.get(source, source) or self._front, **recorded.get("facts", {})}
+        actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
         typed, attached = split_attachments(entry.message.content)
         shown = self._shown.get(entry.id)
         text = str(shown["text"]) if shown else typed or attached
@@ -276,24 +298,24 @@ def _outcome(result: ToolResult) -> str:
     return "failed" if result.error else "ok"
 
 
-def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[_Event]:
+def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
     """Yield the start of the session, or where it was forked from another one."""
     if info.parent:
         row = partial(make_row, info.created, "fork", NEXUS, f"forked from {info.parent}", session=info.parent)
-        yield _Event(log.forked_at, info.created, row)
+        yield Event(log.forked_at, info.created, row)
     else:
         what = f"{info.recipe}, {info.model}"
-        yield _Event(0, info.created, partial(make_row, info.created, "start", NEXUS, what))
+        yield Event(0, info.created, partial(make_row, info.created, "start", NEXUS, what))
 
 
-def _request_events(rows: Sequence[RequestRow], read: _Entries) -> Iterator[_Event]:
+def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
     """Yield an event for each request of the main lane."""
     for row, after in zip(rows, [*rows[1:], None], strict=False):
         repeated = after is not None and after.manifest.last == row.manifest.last
-        yield _Event(row.manifest.last, row.manifest.at, partial(_request_row, row, read, replied=not repeated))
+        yield Event(row.manifest.last, row.manifest.at, partial(_request_row, row, read, replied=not repeated))
 
 
-def _request_row(row: RequestRow, read: _Entries, *, replied: bool) -> Row:
+def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
     usage, model = row.usage, str(row.manifest.arguments.get("model", ""))
     return make_row(
         row.manifest.at, "request", AGENT, model, tokens=_tokens(row), cost_usd=usage.cost_usd if usage else None,
@@ -316,7 +338,7 @@ def seconds_between(first: str, then: str) -> float | None:
     return round(seconds, 1) if seconds >= 0 else None
 
 
-def _epoch_events(log: LaneLog, requests: Sequence[RequestRow]) -> Iterator[_Event]:
+def _epoch_events(log: LaneLog, requests: Sequence[RequestRow]) -> Iterator[Event]:
     """Yield an event for each rewrite of the window, and for each compaction that failed."""
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
     tried = log.memos(TRIED)
@@ -327,11 +349,11 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow]) -> Iterator[_Eve
         memo = priced.get(epoch.id) or begun.get(epoch.id)
         at = memo.at if memo else next((row.manifest.at for row in requests if row.manifest.epoch >= epoch.id), "")
         make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id))
-        yield _Event(epoch.after, at, make)
+        yield Event(epoch.after, at, make)
     for memo in tried:
         if memo.value["epoch"] is None:
             why = str(memo.value["why"])
-            yield _Event(
+            yield Event(
                 memo.entry, memo.at, partial(make_row, memo.at, "compaction_failed", NEXUS, "no compaction", why=why)
             )
 
@@ -375,7 +397,19 @@ def _goal_row(memo: Memo) -> Row:
     return make_row(memo.at, "goal", NEXUS, text)
 
 
-def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[_Event]:
+def _wait_row(memo: Memo) -> Row:
+    wait = memo.value["wait"]
+    return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=wait["until"])
+
+
+def _taken_row(memo: Memo, ledger: Ledger) -> Row:
+    """Return the row of a run that was taken up, or goes on after what it waited for."""
+    run, keys = int(memo.value["run"]), memo.value["signals"]
+    kinds = [signal.kind for signal in ledger.runs.signals(run, taken=True) if signal.key in keys] if keys else []
+    return make_row(memo.at, "resumed", NEXUS, f"run-{run}", why=", ".join(kinds), run=f"run-{run}", signals=kinds)
+
+
+def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
     """Yield an event for each worker where it was begun, with its newest state."""
     begun: dict[str, Memo] = {}
     for memo in log.memos(WORKER, own=True):
@@ -383,7 +417,7 @@ def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[_Event]:
     if begun:
         workers = {row["id"]: row for row in reversed(recorded_workers(ledger, log.session_id))}
         for name, memo in begun.items():
-            yield _Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
+            yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
 
 
 def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
@@ -395,12 +429,12 @@ def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
     )  # fmt: skip
 
 
-def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: _Entries) -> _Event:
+def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
     """Return the event of a side lane where it was begun."""
     forked = log.forked_at
     first = log.read(forked + 1, forked + 1)
     at = rows[0].manifest.at if rows else first[0].at if first else ""
-    return _Event(forked or read.find_place(at), at, partial(_lane_row, log.agent, at, rows))
+    return Event(forked or read.find_place(at), at, partial(_lane_row, log.agent, at, rows))
 
 
 def _lane_row(agent: str, at: str, rows: Sequence[RequestRow]) -> Row:

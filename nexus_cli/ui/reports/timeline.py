@@ -26,6 +26,7 @@ CAUSES = {
     "pruned": "pruning",
     "model": "model",
     "restore": "restored",
+    "waiting_reply": "waiting",
 }
 """Kinds of rows by the name that people read; others are named as they are."""
 STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
@@ -53,11 +54,21 @@ def timeline_text(value: Value, width: int) -> str:
 
 
 def _title(value: Value) -> str:
+    if space := value.get("space"):
+        members = ", ".join(f"{one['name']} ({one['type']})" for one in space["members"])
+        new = f" · [NEW] is new to {value['reader']}" if value["reader"] else ""
+        return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
-    return f"session {value['session']}{name} · {value['model']}"
+    session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"
+    if run := value.get("run"):
+        return f"{run['id']} {run['state']} · {run['title']} · {session}"
+    return session
 
 
 def _totals(total: Value) -> str:
+    if "messages" in total:
+        counts = [plural(total["messages"], "message"), plural(total["runs"], "run")]
+        return " · ".join([*counts, *([dollars(total["cost_usd"])] if total["cost_usd"] else [])])
     cost = known_dollars(total["cost_usd"], total["known_usd"]) or "price unknown"
     counts = [plural(total["entries"], "entry", "entries"), plural(total["requests"], "request")]
     tokens = f"{short(total['tokens'])} tokens ({short(total['cache_read'])} from the cache)"
@@ -68,13 +79,35 @@ def _row(row: Value, width: int) -> list[str]:
     """Return a row: time, mark, name, trigger, then what was said or done; below that where it is too narrow."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     mark, name = MARKS[row["seen"]], cut_line(_name(row), max(NAME, width // 4))
-    trigger = f"← TRIGGER {cut_line(row['trigger']['type'], NAME)}" if row["trigger"] else ""
+    trigger = _trigger(row) if row["trigger"] else ""
     said = " · ".join(filter(None, (one_line(part) for part in _facts(row))))
+    indent = "  " if width < COLUMNS else " " * (17 + NAME)
     if width < COLUMNS:
-        above = filled(" ".join(filter(None, (time, mark, name, trigger))), width, "  ", "")
-        return [*above, *_said(row, said, width, "  ", "  ")]
-    head = f"{time} {mark:<6} {name}{' ' * (NAME - cells(name))} " + (f"{trigger} " if trigger else "")
-    return _said(row, said, width, " " * (17 + NAME), head) or [head.rstrip()]
+        lines = filled(" ".join(filter(None, (time, mark, name, trigger))), width, indent, "")
+        lines += _said(row, said, width, indent, indent)
+    else:
+        head = f"{time} {mark:<6} {name}{' ' * (NAME - cells(name))} " + (f"{trigger} " if trigger else "")
+        lines = _said(row, said, width, indent, head) or [head.rstrip()]
+    return [*lines, *(line for text in _below(row) for line in filled(text, width, f"{indent}  ", indent))]
+
+
+def _trigger(row: Value) -> str:
+    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session does without runs)
+
+    kind = "" if row["kind"] == "message" else cut_line(row["trigger"]["type"], NAME)
+    return f"{TRIGGER_MARK} {kind}".rstrip()
+
+
+def _below(row: Value) -> Iterator[str]:
+    """Yield what stands below a message of a space: why it was carried there, whom it triggered and which runs."""
+    if row["kind"] != "message":
+        return
+    if row["why"]:
+        yield row["why"]
+    for run in row["runs"]:
+        cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
+        session = f" · session {run['session']}" if run["session"] else ""
+        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}"
 
 
 def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str]:
@@ -86,7 +119,7 @@ def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str
 def _name(row: Value) -> str:
     """Return who, or of a row that is no entry what."""
     if row["kind"] in STATED:
-        return str(row["actor"]["name"])
+        return str(row["actor"]["name"]).replace("←", "<-")
     named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
     return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], str(row["kind"]))
 
@@ -125,6 +158,14 @@ def _facts(row: Value) -> Iterator[str]:
             yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
         case "user" | "steer" | "instruction":
             yield _quoted(row)
+        case "message":
+            yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
+            yield "waits for a reply" if row["waits"] else ""
+            yield _quoted(row)
+        case "signal":
+            yield row["text"]
+            yield row["why"]
+            yield "" if row["taken"] else "not taken yet"
         case _:
             if row.get("after") is not None and row["before"] is not None:
                 yield f"{number(row['before'])} -> {number(row['after'])} tokens"

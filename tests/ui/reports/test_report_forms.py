@@ -169,7 +169,7 @@ ODD = (
 )  # fmt: skip
 
 
-KINDS = ("user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "compaction")
+KINDS = ("user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "message", "signal")
 """Kinds of rows of a timeline, those that differ in their text."""
 
 
@@ -213,7 +213,9 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "step": 10**6, "model": text, "input": 10**7 if many else None, "output": 10**6, "cache_read": many,
         "finish": text,
         "before": 10**7, "after": 10**6, "drop": "d1", "recalls": many, "worker": "w1", "session": text,
-        "state": "failed", "steps": many, "lane": text, "requests": many,
+        "state": "failed", "steps": many, "lane": text, "requests": many, "message": "msg-1", "taken": bool(many),
+        "reply_to": "msg-1", "waits": True,
+        "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
     }  # fmt: skip
     made: dict[str, dict[str, Any]] = {
         "context": {
@@ -356,6 +358,9 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "rows": [{**happened, "kind": kind} for kind in KINDS] * many,
             "totals": {**dict.fromkeys(("entries", "requests", "tokens", "cache_read", "drops"), 10**7),
                        "known_usd": 0.5, "cost_usd": cost},
+            **({"run": {"id": "run-1", "state": text, "title": text}} if many % 2 else {}),
+            **({"space": {"name": text, "members": [{"name": text, "type": text}] * many}, "reader": text} if many > 2
+               else {}),
         },
         "tools": {
             "level": "read",
