@@ -3,7 +3,8 @@
 A timeline as in `timeline`, with `run`: `{"id", "state", "type", "title", "owner", "claims", "resumes", "waits",
 "cost_usd", "session", "created", "updated"}`, and rows of the kinds `queued`, `signal` (`signal`: its kind, `taken`:
 the run goes on since), and at the end its present state: `running`, `waiting_reply`, `done`, `failed`, `cancelled`.
-Each time that it was taken up is a row `resumed`, each time that it began to wait a row `waiting` (`timeline`).
+Each time that it was taken up is a row `claimed` or `resumed`, each time that it began to wait a row `waiting`
+(`timeline`).
 """
 
 from __future__ import annotations

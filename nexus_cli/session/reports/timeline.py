@@ -8,7 +8,7 @@ counts the rows before the first one that is listed. Each row has
 | key | what |
 |---|---|
 | `at` | time, ISO 8601 in UTC; "" where none was recorded |
-| `kind` | of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`), `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `resumed` |
+| `kind` | of an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`), `compaction_failed`, `drop`, `pin`, `goal`, `worker`, `lane`, `waiting`, `claimed`, `resumed` |
 | `entry` | id of the entry; of another row None |
 | `actor` | `{"id", "name", "type"}`, type `human`, `agent`, `tool` or `nexus` |
 | `text` | first line of the message or of the result, or what happened |
@@ -23,8 +23,9 @@ and by kind: `assistant` `calls` (`id`, `name`, `subject`); `tool` `call`, `subj
 entries that recalled something `recalled` (ids of drops); `request` `step`, `model`, `input`, `output`, `cache_read`,
 `finish`; epochs `epoch`, `model`, `before`, `after` (tokens of the last request before and of the first after it);
 `drop` `drop` (its id, for `recall` and `nexus drops show`), `recalls`; `worker` `worker`, `session`, `state`, `steps`;
-`lane` `lane` (its agent), `requests`; `fork` `session`; `waiting` `until` (seconds since the epoch, or None); `resumed`
-`run` (its id), `signals` (their kinds; none: it was taken up).
+`lane` `lane` (its agent), `requests`; `fork` `session`; `waiting` `until` (time
+at which the run goes on anyway, "" for never); `claimed` (a run was taken up) `run` (its id); `resumed` (it goes on
+after what it waited for) `run`, `signals` (their kinds).
 
 `totals` has `rows`, `entries`, `requests`, `tokens`, `input`, `output`, `cache_read`, `cost_usd` (None where a price is
 unknown), `known_usd`, `drops`. Its tokens and dollars are with those of side lanes and workers.
@@ -36,10 +37,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo
 from nexus_cli.core.message import ToolResult, restore_result
@@ -399,14 +401,25 @@ def _goal_row(memo: Memo) -> Row:
 
 def _wait_row(memo: Memo) -> Row:
     wait = memo.value["wait"]
-    return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=wait["until"])
+    return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=_time(wait["until"]))
+
+
+def _time(seconds: float | None) -> str:
+    """Return a time in seconds since the epoch as the ledger's others; "" for none."""
+    try:
+        return "" if seconds is None else format_utc(datetime.fromtimestamp(seconds, UTC))
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _taken_row(memo: Memo, ledger: Ledger) -> Row:
     """Return the row of a run that was taken up, or goes on after what it waited for."""
-    run, keys = int(memo.value["run"]), memo.value["signals"]
-    kinds = [signal.kind for signal in ledger.runs.signals(run, taken=True) if signal.key in keys] if keys else []
-    return make_row(memo.at, "resumed", NEXUS, f"run-{run}", why=", ".join(kinds), run=f"run-{run}", signals=kinds)
+    number, keys = int(memo.value["run"]), memo.value["signals"]
+    name = f"run-{number}"
+    if not keys:
+        return make_row(memo.at, "claimed", NEXUS, name, run=name)
+    kinds = [signal.kind for signal in ledger.runs.signals(number, taken=True) if signal.key in keys]
+    return make_row(memo.at, "resumed", NEXUS, name, why=", ".join(kinds), run=name, signals=kinds)
 
 
 def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:

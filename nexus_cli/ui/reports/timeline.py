@@ -10,7 +10,18 @@ from itertools import groupby
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.ui.cells import cells, one_line
-from nexus_cli.ui.reports.lines import SHORT_ID, Value, cut_line, dollars, filled, known_dollars, number, plural, short
+from nexus_cli.ui.reports.lines import (
+    SHORT_ID,
+    Value,
+    cut_line,
+    dollars,
+    filled,
+    known_dollars,
+    number,
+    plural,
+    short,
+    when,
+)
 from nexus_cli.ui.reports.permissions import describe_verdict
 from nexus_cli.ui.reports.usage import FOR
 
@@ -18,6 +29,8 @@ COLUMNS = 60
 """Cells from which on the words stand beside time and name."""
 NAME = 12
 """Cells of the column of names."""
+KIND = 14
+"""Cells of the type of a trigger."""
 MARKS = {True: "[SEEN]", False: "[NEW]", None: ""}
 CAUSES = {
     "compaction": "compaction",
@@ -94,7 +107,7 @@ def _row(row: Value, width: int) -> list[str]:
 def _trigger(row: Value) -> str:
     from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session does without runs)
 
-    kind = "" if row["kind"] == "message" else cut_line(row["trigger"]["type"], NAME)
+    kind = "" if row["kind"] == "message" else cut_line(row["trigger"]["type"], KIND)
     return f"{TRIGGER_MARK} {kind}".rstrip()
 
 
@@ -162,6 +175,9 @@ def _facts(row: Value) -> Iterator[str]:
             yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
             yield "waits for a reply" if row["waits"] else ""
             yield _quoted(row)
+        case "waiting":
+            yield row["text"]
+            yield f"until {when(row['until'])} at the latest" if row["until"] else ""
         case "signal":
             yield row["text"]
             yield row["why"]
@@ -171,6 +187,7 @@ def _facts(row: Value) -> Iterator[str]:
                 yield f"{number(row['before'])} -> {number(row['after'])} tokens"
             yield row["text"] if row["text"] != row["kind"] else ""
             yield row["why"]
+            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
 
 
 def _quoted(row: Value) -> str:

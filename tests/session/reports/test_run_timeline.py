@@ -57,7 +57,7 @@ def play(ledger: Ledger) -> tuple[int, Space]:
     append(ledger, session, 2, Kind.USER, f"Husam (human, {husam.id})", "pull the Q4 numbers", ("trigger", facts),
            ("run", {"run": key, "signals": []}))  # fmt: skip
     asked = ledger.spaces.post(space, agent, "@Ahmad which quarter?", at(3), waits=True).message
-    wait = Wait("reply", "a reply of Ahmad", {"space": space.key, "message": asked.key, "from": [ahmad.key]}, None)
+    wait = Wait("reply", "a reply of Ahmad", {"space": space.key, "message": asked.key, "from": [ahmad.key]}, 1.8e9)
     append(ledger, session, 3, Kind.ASSISTANT, "agent", "I ask Ahmad", ("wait", {"wait": wait.to_json()}))
     ledger.spaces.post(space, ahmad, "the fourth", at(5))
     (signal,) = ledger.runs.signals(key)
@@ -72,12 +72,13 @@ def test_a_run_is_queued_claimed_waits_is_signalled_and_ends(ledger: Ledger) -> 
     value = run_timeline(ledger, f"run-{key}", {})
     kinds = [row["kind"] for row in value["rows"]]
     assert kinds == [
-        "queued", "start", "user", "resumed", "assistant", "waiting", "signal", "user", "resumed", "running",
+        "queued", "start", "user", "claimed", "assistant", "waiting", "signal", "user", "resumed", "running",
     ]  # fmt: skip
     rows = dict(zip(kinds, value["rows"], strict=True))
     assert rows["queued"]["actor"] == {"id": "ent-1", "name": "Husam", "type": "human"}
     assert rows["queued"]["trigger"]["type"] == "space_message" and rows["queued"]["why"] == "mention"
     assert rows["waiting"]["text"] == "a reply of Ahmad" and rows["signal"]["taken"] is True
+    assert rows["waiting"]["until"] == "2027-01-15T08:00:00.000Z"
     assert rows["resumed"]["signals"] == ["reply"] and rows["running"]["text"] == "claimed by there:9"
     begun, answered = (row for row in value["rows"] if row["kind"] == "user")
     assert begun["trigger"]["type"] == "space_message" and begun["trigger"]["triggerSource"] == "mention"

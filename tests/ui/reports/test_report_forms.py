@@ -169,7 +169,9 @@ ODD = (
 )  # fmt: skip
 
 
-KINDS = ("user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "message", "signal")
+KINDS = (
+    "user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "message", "signal", "waiting",
+)  # fmt: skip
 """Kinds of rows of a timeline, those that differ in their text."""
 
 
@@ -214,7 +216,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "finish": text,
         "before": 10**7, "after": 10**6, "drop": "d1", "recalls": many, "worker": "w1", "session": text,
         "state": "failed", "steps": many, "lane": text, "requests": many, "message": "msg-1", "taken": bool(many),
-        "reply_to": "msg-1", "waits": True,
+        "reply_to": "msg-1", "waits": True, "until": text,
         "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
     }  # fmt: skip
     made: dict[str, dict[str, Any]] = {
