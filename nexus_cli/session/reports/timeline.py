@@ -127,7 +127,7 @@ class SessionRecord:
         log, own = self._log, self._requests[self._log.lane]
         yield from _start_events(self._info, log)
         yield from self.read.events()
-        yield from _epoch_events(log, own)
+        yield from _epoch_events(log, own, self.read)
         yield from _request_events(own, self.read)
         yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
         for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row)):
@@ -340,7 +340,7 @@ def seconds_between(first: str, then: str) -> float | None:
     return round(seconds, 1) if seconds >= 0 else None
 
 
-def _epoch_events(log: LaneLog, requests: Sequence[RequestRow]) -> Iterator[Event]:
+def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
     """Yield an event for each rewrite of the window, and for each compaction that failed."""
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
     tried = log.memos(TRIED)
@@ -349,7 +349,7 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow]) -> Iterator[Even
         if before is None:
             continue
         memo = priced.get(epoch.id) or begun.get(epoch.id)
-        at = memo.at if memo else next((row.manifest.at for row in requests if row.manifest.epoch >= epoch.id), "")
+        at = memo.at if memo else read.entries[epoch.after].at if epoch.after in read.entries else ""
         make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id))
         yield Event(epoch.after, at, make)
     for memo in tried:
