@@ -37,3 +37,12 @@ def test_a_number_of_rows_is_at_least_one(rest: str, context: FakeContext) -> No
     with pytest.raises(NexusError) as caught:
         context.run(f"timeline {rest}")
     assert caught.value.kind == "usage" and "/timeline" in caught.value.hint
+
+
+def test_another_model_is_a_row_that_names_both(context: FakeContext) -> None:
+    context.turn("first")
+    context.run("model fast").turn("second")
+    context.run("timeline")
+    (row,) = (row for row in context.shown[-1][1]["rows"] if row["kind"] == "model")
+    assert row["text"] == "openai/played to openai/quick" and row["at"] and row["before"] and row["after"]
+    assert [one["model"] for one in context.shown[-1][1]["rows"] if one["kind"] == "request"][-1] == "openai/quick"
