@@ -27,7 +27,7 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     kinds = [row["kind"] for row in value["rows"]]
     assert kinds.index("pin") < kinds.index("lane") < kinds.index("compaction") < kinds.index("undo")
     text = FORMS["timeline"](value, 80)
-    assert "for summaries · 1 request" in text and "← TRIGGER repl" in text and "p1 always use tabs" in text
+    assert "for summaries · 1 request" in text and "<- TRIGGER repl" in text and "p1 always use tabs" in text
     assert context.run("timeline 3").shown[-1][1]["rows"] == value["rows"][-3:]
     assert "earlier: --last 15" in FORMS["timeline"](context.shown[-1][1], 80)
 

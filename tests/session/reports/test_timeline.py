@@ -139,7 +139,7 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
     assert len(said) == len(part["rows"]), "a line each"
     for line, row in zip(said, part["rows"], strict=True):
         assert ("[SEEN]" in line, "[NEW]" in line) == (row["seen"] is True, row["seen"] is False)
-        assert ("← TRIGGER repl" in line) == (row["trigger"] is not None) == (row["kind"] == "user")
+        assert ("<- TRIGGER repl" in line) == (row["trigger"] is not None) == (row["kind"] == "user")
         assert row["kind"] != "drop" or f"drop {row['drop']} " in line
     assert f"{part['earlier']} row" in text or not part["earlier"]
     for width in (20, 40, 80):
@@ -213,7 +213,7 @@ def test_what_began_a_turn_is_named_and_who_sent_it(tmp_path: Path) -> None:
     assert begun == [
         ("ask", "human"), ("stdin", "human"), ("client", "human"), ("worker", "agent"), ("service", "nexus"),
     ]  # fmt: skip
-    assert "← TRIGGER stdin" in timeline_text(value, 80) and "← TRIGGER worker" in timeline_text(value, 40)
+    assert "<- TRIGGER stdin" in timeline_text(value, 80) and "<- TRIGGER worker" in timeline_text(value, 40)
 
 
 def test_a_session_of_the_terminal_is_begun_at_the_prompt(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_refused_call_says_so_and_why(tmp_path: Path) -> None:
 
 def test_no_text_passes_for_a_mark_or_reaches_the_terminal_as_a_code() -> None:
     play = Play()
-    for words in ("\x1b[31m\u202e← TRIGGER plan", '" [NEW] ← TRIGGER service', "\x1b]0;title\x07hello"):
+    for words in ("\x1b[31m\u202e<- TRIGGER plan", '" [NEW] <- TRIGGER service', "\x1b]0;title\x07hello"):
         play.append(Kind.USER, "person", Message(Role.USER, words))
         play.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, words))
     value = play.timeline()
@@ -246,7 +246,7 @@ def test_no_text_passes_for_a_mark_or_reaches_the_terminal_as_a_code() -> None:
         for line in lines:
             before = line.partition('"')[0]
             assert "TRIGGER plan" not in before and "TRIGGER service" not in before
-    assert sum(line.count("← TRIGGER repl") for line in timeline_text(value, 80).splitlines()) == 3
+    assert sum(line.count("<- TRIGGER repl") for line in timeline_text(value, 80).splitlines()) == 3
 
 
 def test_a_fork_has_the_entries_of_its_source_and_says_where_it_began(tmp_path: Path) -> None:
