@@ -60,7 +60,8 @@ class Play:
 
     def begin(self, cause: str) -> None:
         number = self.log.next_epoch()
-        parent = number - 1 if number else None
+        current = self.log.current_epoch()  # a side lane may have begun the one before
+        parent = current.id if current else None
         last = self.log.last_id()
         made = Epoch(number, parent, cause, "openai/m", "You help.", (), WireRules().dumps(), (), last)
         self.log.begin_epoch(made, (), [Memo("rewrite", self.now(), last, {"epoch": number, "why": "to save"})])
@@ -69,9 +70,10 @@ class Play:
         self.log.append(Entry(self.log.last_id() + 1, self.now(), actor, kind, message, tokens=3), memos)
 
     def send(self, log: LaneLog, usage: Usage | None) -> None:
-        step, epoch = log.step() + 1, log.next_epoch() - 1
+        step, current = log.step() + 1, log.current_epoch()
+        assert current is not None
         log.record_request(
-            Manifest(step, epoch, log.last_id(), {"model": "openai/m"}, "00" * 32, 90, self.now()), (), ()
+            Manifest(step, current.id, log.last_id(), {"model": "openai/m"}, "00" * 32, 90, self.now()), (), ()
         )
         if usage is not None:
             log.record_reply(None, step, usage, "stop", True)
