@@ -47,6 +47,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 LAZY = {
     "agents/workers.py": {"nexus_cli"},  # worktrees run git
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
+    "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
     "core/errors.py": {"difflib"},
     "core/decode.py": {"charset_normalizer"},
     "config/paths.py": {"platformdirs"},
@@ -59,10 +60,11 @@ LAZY = {
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
     "session/reports/request_view.py": {"nexus_cli"},
+    "session/admit_trigger.py": {"nexus_cli"},  # a recap, when a run goes on after a wait
     "session/available_models.py": {"nexus_cli"},
     "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
-    "session/factory.py": {"nexus_cli"},  # a resumed session; facts that are extracted before a compaction
+    "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
@@ -70,6 +72,7 @@ LAZY = {
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/listing.py": {"pathspec"},
+    "tools/wait_conditions.py": {"subprocess"},  # where there is no /proc
     "warm/place.py": {"nexus_cli", "tomllib"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""

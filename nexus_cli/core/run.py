@@ -21,7 +21,7 @@ STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 ENDED = (DONE, FAILED, CANCELLED)
 UNATTENDED = ("plan", "service", "space_message")
 """Types of triggers whose runs nobody watches."""
-TRIGGER_MARK, RESUME_MARK = "← TRIGGER", "← RESUME"
+TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Stand behind the one entry that started a run, and behind what resolved a wait."""
 LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20

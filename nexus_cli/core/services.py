@@ -211,6 +211,18 @@ class Workers(Protocol):
         ...
 
 
+class Waits(Protocol):
+    """What a tool needs to let the run of its session wait, see `ToolResult.waits`."""
+
+    def now(self) -> float:
+        """Return the present by the clock of the ledger, in seconds since the epoch."""
+        ...
+
+    def refusal(self) -> str:
+        """Return why this session cannot wait for anything, "" if it can."""
+        ...
+
+
 @runtime_checkable
 class Plans(Protocol):
     """Work at a later time, see the tool `plan`."""

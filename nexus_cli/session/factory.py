@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, TextCounter, Workers
+from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, TextCounter, Waits, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -60,6 +60,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
+from nexus_cli.session.waiting import SessionWaits
 from nexus_cli.session.worker_slot import RunningWorkers, WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -198,6 +199,12 @@ async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
     await extract_facts(dispatcher, lane_state)
 
 
+def _describe_run(state: SessionState) -> dict[str, Any]:
+    from nexus_cli.session.run_record import describe_run  # noqa: PLC0415  (a session begins to wait)
+
+    return describe_run(state)
+
+
 @dataclass
 class _Factory:
     """Builds the members of one session."""
@@ -230,8 +237,9 @@ class _Factory:
         context = self._context(log, budget, counter)
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
+        waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
         services: dict[type, Any] = {
-            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts
+            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits
         }  # fmt: skip
         for kind, place in ((Workers, self.slot), (Plans, self.planned)):
             services |= {kind: place} if place else {}
@@ -272,10 +280,11 @@ class _Factory:
                 take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
-        return SessionState(
+        state = SessionState(
             lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
             self.ledger, options, self.slot,
         )  # fmt: skip
+        return state
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

@@ -16,7 +16,7 @@ from nexus_cli.context.window.lane import Lane
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.services import StartLog
+from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.session.approvals import ApprovalDeferred
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_forks import forked, separate
@@ -140,6 +140,7 @@ def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Disp
         dispatcher,
         starts=log if isinstance(log, StartLog) else MemoryStartLog(),
         limits=dispatcher.limits & recipe.limits,
+        services={kind: one for kind, one in dispatcher.services.items() if kind is not Waits},
         signals=recipe.signals,
         found=window_request(side).tokens,
         denied=[],
