@@ -211,6 +211,31 @@ class Workers(Protocol):
         ...
 
 
+class Waits(Protocol):
+    """What a tool needs to let the run of its session wait, see `ToolResult.waits`."""
+
+    def now(self) -> float:
+        """Return the present by the clock of the ledger, in seconds since the epoch."""
+        ...
+
+    def refusal(self) -> str:
+        """Return why this session cannot wait for anything, "" if it can."""
+        ...
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """Work at a later time, see the tool `plan`."""
+
+    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+        """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; raises nothing."""
+        ...
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """Return the plan that an earlier process made for a call, or None."""
+        ...
+
+
 @runtime_checkable
 class StartLog(Protocol):
     """Records which calls began to run, across processes."""
