@@ -70,6 +70,8 @@ LAZY = {
     "ledger/sessions.py": {"difflib"},
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
+    "spaces/post_message.py": {"nexus_cli"},  # the router's model: where the settings name one
+    "commands/space.py": {"nexus_cli"},  # most sessions have no space
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/listing.py": {"pathspec"},
     "tools/wait_conditions.py": {"subprocess"},  # where there is no /proc

@@ -237,6 +237,36 @@ class Plans(Protocol):
 
 
 @runtime_checkable
+class Spaces(Protocol):
+    """The spaces that the agent of a session takes part in."""
+
+    def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
+        """Post a message in `space` ("": the active one), once for each `call`; with `wait` the run waits for an
+        answer."""
+        ...
+
+    def reply(self, call: str, message: str, text: str) -> ToolResult:
+        """Answer a message, by its id, in its space."""
+        ...
+
+    def enter(self, space: str) -> ToolResult:
+        """Make a space the active one."""
+        ...
+
+    def read(self, space: str, before: str, limit: int) -> ToolResult:
+        """Return the newest messages of a space, or those before one."""
+        ...
+
+    def runs(self) -> ToolResult:
+        """Return the runs of the agent."""
+        ...
+
+    def recover(self, call: str) -> ToolResult | None:
+        """Return what became of a message that an earlier process began to send."""
+        ...
+
+
+@runtime_checkable
 class StartLog(Protocol):
     """Records which calls began to run, across processes."""
 
