@@ -1,0 +1,1 @@
+"""Spaces: conversations of several people and agents."""
