@@ -34,9 +34,9 @@ SEED = (
     "  [msg:e5f6] [2026-02-18T14:55:10Z] Ahmad (human, id:ent-ahmad-03): "
     '"Looks good. @DataAnalyst can you add the revenue breakdown?"  [NEW]',
     "  [msg:g7h8] [2026-02-18T15:06:55Z] Husam (human, id:ent-husam-01): "
-    '"@DataAnalyst pull the Q4 revenue numbers"  [NEW] ← TRIGGER',
+    f'"@DataAnalyst pull the Q4 revenue numbers"  [NEW] {TRIGGER_MARK}',
 )
-"""The block as the seed prints it."""
+"""The block as the seed prints it, with our mark of the trigger in ASCII."""
 
 
 def requested(team: Team) -> list[dict[str, Any]]:
@@ -254,7 +254,8 @@ def test_no_message_makes_a_mark_a_line_or_a_person(team: Team, said: list[str],
     real = [line for line in lines if line.startswith("  [msg:")]
     assert len(real) == len(said) + 1
     whole = "\n".join(one["content"] for one in messages)
-    assert whole.count(TRIGGER_MARK) == 1 and messages[-1]["content"].endswith(TRIGGER_MARK)
+    assert whole.count(TRIGGER_MARK) == 1 and not re.search(r"(?:←|<-)\s*RESUME|← TRIGGER", whole)
+    assert messages[-1]["content"].endswith(TRIGGER_MARK)
     assert len(re.findall(r"\[(?:SEEN|NEW)\]", whole)) == len(real)
     assert all(re.search(r"\"  \[(SEEN|NEW)\]", line) is None or not line.startswith("[") for line in lines)
     heads = re.findall(r"^\[.* \((?:human|agent)\)\]$", whole, re.MULTILINE)
