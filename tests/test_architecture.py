@@ -65,6 +65,7 @@ LAZY = {
     "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
+    "session/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},

@@ -36,7 +36,7 @@ class Log(Protocol):
         ...
 
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
-        """Yield entry and text of the person's messages up to entry `last`, newest first, each read lazily."""
+        """Yield entry and text of what people said (`is_person`) up to entry `last`, newest first, each read lazily."""
         ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:

@@ -268,7 +268,7 @@ class _Factory:
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
             runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
-            **SessionSources(context, log.seen_files, waiting).source_fields(),
+            **SessionSources(context, log.seen_files, waiting, options.front, options.run_facts).source_fields(),
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()
         lane_state = LaneState(
