@@ -22,7 +22,7 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
-from nexus_cli.core.services import Spaces
+from nexus_cli.core.services import Plans, Spaces
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
@@ -94,6 +94,7 @@ class _Turn:
             run.settings,
             approver=approver,
             workers=make_workers,
+            plans=make_plans,
             spaces=open_spaces,
         )  # fmt: skip
 
@@ -266,6 +267,13 @@ def make_workers(session: Session) -> RunningWorkers:
     from nexus_cli.agents.workers import SessionWorkers  # noqa: PLC0415  (most sessions have none)
 
     return SessionWorkers(session)
+
+
+def make_plans(session: Session) -> Plans:
+    """Return what plans work for later in `session`."""
+    from nexus_cli.runs.plan_service import PlanService  # noqa: PLC0415  (most sessions plan nothing)
+
+    return PlanService(session)
 
 
 def open_spaces(

@@ -108,6 +108,18 @@ class SpaceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RunSettings:
+    """`[runs]`: what nobody watches: plans, services, agents of spaces."""
+
+    allow: str = "run"
+    """The most that runs without asking in any of them."""
+    max_cost: float = 0.5
+    """US dollars of a run that has no cap of its own."""
+    max_cost_day: float = 5.0
+    """US dollars of all of them in a day."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings in force, before the command line."""
 
@@ -123,11 +135,14 @@ class Settings:
     warm: WarmSettings = WarmSettings()
     assess: AssessSettings = AssessSettings()
     spaces: SpaceSettings = SpaceSettings()
+    runs: RunSettings = RunSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """Model name to what is known of it; prices are US dollars per million tokens."""
     agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Name of an agent in spaces to the options of its runs and its `topics`."""
+    services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of a service to its `instruction` and the options of its runs."""
     default_models: Mapping[str, str] = field(default_factory=dict)
     """Name of a key's environment variable to the model that is used with it."""
     project: Limits = UNLIMITED
@@ -347,6 +362,7 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         "warm": WarmSettings,
         "assess": AssessSettings,
         "spaces": SpaceSettings,
+        "runs": RunSettings,
     }
     for f in fields(Settings):
         if f.name in tree:

@@ -16,7 +16,7 @@ import pytest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore, Spaces, Workers, WorkerTask
+from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, Workers, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.session import call_permission
 from nexus_cli.tools.builtin import __path__ as folders
@@ -39,6 +39,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "glob": {"pattern": "*"},
     "grep": {"pattern": "x"},
     "merge_facts": {"ids": ["m1", "m2"], "text": "x"},
+    "plan": {"action": "add", "prompt": "x", "in": "1 hour"},
     "read_file": {"path": "a"},
     "read_messages": {"space": "x"},
     "recall": {"id": "d1"},
@@ -185,6 +186,9 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         async def manage(self, action: str, agent: str, text: str) -> ToolResult:
             return ToolResult(error=f"no worker {agent}")
 
+        def change(self, call_id: str, action: str, words: dict[str, str]) -> ToolResult:
+            return ToolResult(error=f"no plan {words['id']}")
+
         def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
             return ToolResult(error=f"no space {space}")
 
@@ -201,7 +205,7 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         return  # nothing can be wrong with what says nothing
     gone = tmp_path / "gone"
     services: dict[type, Any] = dict.fromkeys(
-        (SeenFileStore, Recall, Assembly, Facts, FactMerger, Spaces, Workers), Nobody()
+        (SeenFileStore, Recall, Assembly, Facts, FactMerger, Plans, Spaces, Workers), Nobody()
     )
     hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
     for text in hostile:

@@ -169,6 +169,12 @@ ODD = (
 )  # fmt: skip
 
 
+KINDS = (
+    "user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "message", "signal", "waiting",
+)  # fmt: skip
+"""Kinds of rows of a timeline, those that differ in their text."""
+
+
 def values(form: str, text: str, many: int) -> dict[str, Any]:
     """A value of each form in which every text is `text` and every list has `many` elements."""
     cost = None if many else 0.5
@@ -190,6 +196,11 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
              "hit": 0.9, "cost_usd": cost, "cause": "section", "why": text}  # fmt: skip
     fact = {"id": f"m{10**6}", "slot": "project", "text": text, "at": "2026-01-02T03:04:05Z", "actor": text, "entry": 9,
             "session": text, "quote": text, "source": text, "state": "proposed" if many % 2 else "kept"}  # fmt: skip
+    planned = {
+        "id": "plan-1", "name": text if many % 2 else "", "prompt": text, "state": "active" if many else "done",
+        "cron": text if many % 3 else "", "zone": text, "next_at": text, "in": text, "allow": "read", "by": text,
+        "last_run": {"id": "run-1", "state": text} if many else None,
+    }  # fmt: skip
     worker = {"id": "w1.1", "session": "01M7W0VNRRJTAQJQEP26FZPVAR" if many else "", "task": text, "state": "running",
               "doing": text, "steps": many, "tokens": 10**7, "cost_usd": cost}  # fmt: skip
     goal = {"id": f"g{10**6}", "text": text, "done": bool(many % 2)}
@@ -200,6 +211,18 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "id": text, "tool": text, "subject": text, "at": text, "decision": ("ask", "deny", None)[many % 3],
         "why": text, "rule": text if many else None, "from": text, "bound_by": text, "profile": text, "answer": None,
         "ran": True, "said": text, "parts": [piece] * many,
+    }  # fmt: skip
+    happened = {
+        "at": "2026-01-02T03:04:05Z" if many else text, "actor": {"name": text}, "text": text, "why": text,
+        "seen": (True, False, None)[many % 3], "trigger": {"type": text} if many else None, "tokens": 10**7,
+        "cost_usd": cost, "seconds": 1234.5, "calls": [{"name": text, "subject": text}] * many, "subject": text,
+        "outcome": "refused", "decision": decision["decision"], "answer": None, "recalled": ["d1"] * many,
+        "step": 10**6, "model": text, "input": 10**7 if many else None, "output": 10**6, "cache_read": many,
+        "finish": text,
+        "before": 10**7, "after": 10**6, "drop": "d1", "recalls": many, "worker": "w1", "session": text,
+        "state": "failed", "steps": many, "lane": text, "requests": many, "message": "msg-1", "taken": bool(many),
+        "reply_to": "msg-1", "waits": True, "until": text,
+        "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
     }  # fmt: skip
     made: dict[str, dict[str, Any]] = {
         "context": {
@@ -337,6 +360,15 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             ][:many],
             "shell": [{"after": 0, "title": text, "text": text}] * many,
         },
+        "timeline": {
+            "session": "01M7W0VNRRJTAQJQEP26FZPVAR", "name": text, "model": text, "earlier": many,
+            "rows": [{**happened, "kind": kind} for kind in KINDS] * many,
+            "totals": {**dict.fromkeys(("entries", "requests", "tokens", "cache_read", "drops"), 10**7),
+                       "known_usd": 0.5, "cost_usd": cost},
+            **({"run": {"id": "run-1", "state": text, "title": text}} if many % 2 else {}),
+            **({"space": {"name": text, "members": [{"name": text, "type": text}] * many}, "reader": text} if many > 2
+               else {}),
+        },
         "tools": {
             "level": "read",
             "tools": [{"name": text, "tokens": None, "does": text, "asks": text}] * many,
@@ -353,6 +385,10 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "applied": {
             "name": text, "folder": text, "nothing_new": not many, "written": [text] * many, "there": [text] * many,
             "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
+        },
+        "plans": {"plans": [planned] * many},
+        "plan": {
+            "done": ("added", "removed", "queued", "paused", "resumed")[many % 5], "run": text, "plans": [planned],
         },
         "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }  # fmt: skip
