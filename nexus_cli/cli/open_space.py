@@ -9,13 +9,11 @@ from pathlib import Path
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.cli.serve_once import make_runner
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.run import Entity, Space
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.run_kind import RunKind
-from nexus_cli.runs.runner import Runner
-from nexus_cli.spaces.space_service import run_spaces
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.theme import choose_theme
@@ -51,7 +49,14 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
     else:
         view = Screen(box, theme, environ=os.environ, notify=settings.ui.notify)
         box.outside = view.outside
-    runner = Runner(ledger, kinds={"space_message": RunKind(spaces=run_spaces)})
+    said = set[str]()
+
+    def warn(line: str) -> None:
+        if line not in said:
+            said.add(line)
+            chat.show_note(f"nexus: {line}", "warn")
+
+    runner = make_runner(ledger, settings, warn)
 
     async def answer_agents(stop: asyncio.Event) -> None:
         await runner.serve(stop, space=space.key)
