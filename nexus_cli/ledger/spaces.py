@@ -272,7 +272,7 @@ class SpaceTable:
     def count(self, space: Space, *, after: int = 0, before: int | None = None, most: int = 1 << 62) -> int:
         """Return how many messages a space has behind one and before another; with `most` no more are counted."""
         row = self._db.one(
-            "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS some",
+            "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS counted",
             space.key, after, (1 << 62) if before is None else before, most,
         )  # fmt: skip
         return int(row[0]) if row else 0
