@@ -125,6 +125,12 @@ def test_foreign_text_reaches_the_terminal_harmless(here: Place, ledger: Ledger,
     assert "owned" not in made.told and "an old message" in made.text and "\u202e" not in made.text
 
 
+def test_of_a_long_message_the_beginning_is_shown(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    post(ledger, "Sarah", "x" * 20_000)
+    made.wait_for("12,000 more characters")
+
+
 def test_who_is_removed_hears_so_and_leaves(here: Place, ledger: Ledger, repl: Opens) -> None:
     made = repl(at=here, arguments=OPEN)
     ledger.spaces.leave(ledger.spaces.find("Project Alpha"), people(ledger)[0])
@@ -148,6 +154,7 @@ def test_narrow_colourless_and_dumb_terminals(
     made = repl(at=here, arguments=OPEN, columns=columns, rows=24, env=env)
     post(ledger, "Sarah", "a word that is followed by many more so that the line has to be folded somewhere")
     made.wait_for("folded")
+    assert columns == 80 or "that the line" in made.text, "lines end between words"
     made.send("mine\r")
     made.wait_for(lambda one: said(ledger)[-1] == "Husam: mine")
     made.wait_quiet(0.3)

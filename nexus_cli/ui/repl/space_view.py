@@ -34,6 +34,8 @@ AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
 """Lets the agents of the space work until the event is set."""
 LAST = 50
 """Messages that are shown at the beginning."""
+SHOWN = 8_000
+"""Characters of a message that are shown; of the rest the number."""
 AT_ONCE = 500
 """Messages that are shown when they have come at once; of more their number is said."""
 WAIT_SECONDS = 2.0
@@ -227,7 +229,8 @@ class SpaceChat:
 
     async def _begin(self) -> None:
         value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
-        self.view.put(sanitize(space_messages_text(value, self.view.width)) + "\n")
+        shown = {**value, "messages": [_shortened(one) for one in value["messages"]]}
+        self.view.put(sanitize(space_messages_text(shown, self.view.width)) + "\n")
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
@@ -293,13 +296,20 @@ class SpaceChat:
         return space, skipped, messages, working
 
     def _show(self, message: SpaceMessage) -> None:
-        value: dict[str, Any] = message_json(message, is_seen=True)
-        lines = message_lines(value, self.view.width)
+        lines = message_lines(_shortened(message_json(message, is_seen=True)), self.view.width)
         if (day := format_local_minute(message.at, "%Y-%m-%d")) != self._day:
             self._day, lines = day, ["", day, *lines]
         self.view.put(sanitize("\n".join(lines)) + "\n")
         if find_mentions(message.text, [self._member.name]):
             self.view.notify(one_line(f"{message.sender.name} in {self._space.name}: {message.text[:100]}"))
+
+
+def _shortened(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message for the screen: of a long text the beginning."""
+    text = message["text"]
+    if len(text) <= SHOWN:
+        return message
+    return {**message, "text": f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters: nexus space read]"}
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
