@@ -72,6 +72,15 @@ class Database:
     writes = True
     """False if it only reads."""
 
+    # How SQL differs between SQLite and a server; all else is one text for both.
+
+    is_shared = False
+    """True if each role sees its own: sessions, lanes, epochs, blobs and facts have columns `project` and `owner`."""
+    least, greatest = "min", "max"
+    """Names of the functions that compare values in one row."""
+    next_use = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
+    """SQL for the number of the next use of a session."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._lock = threading.RLock()
@@ -96,16 +105,30 @@ class Database:
             return found
 
     def run(self, sql: str, *values: Any) -> int:
-        """Run one statement inside `write()` and return the row id that it inserted."""
+        """Run one statement inside `write()`; return the row id that it inserted, if it ends with RETURNING that."""
         return self.connection.execute(sql, values).lastrowid or 0
 
     def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
         """Run one statement for many rows, inside `write()`."""
         self.connection.executemany(sql, rows)
 
+    def day_of(self, column: str, *, local: bool) -> str:
+        """Return SQL for the day of a time in UTC, or in the system's time zone."""
+        return f"date({column}, 'localtime')" if local else f"date({column})"
+
+    def size(self) -> int:
+        """Return the bytes that the ledger takes."""
+        pages, size = self.one("PRAGMA page_count"), self.one("PRAGMA page_size")
+        return int(pages[0]) * int(size[0]) if pages and size else 0
+
+    def lock(self, what: str) -> None:
+        """Let no other transaction hold `what` until this one ends. SQLite has one writer at a time anyway."""
+
     @contextmanager
-    def write(self) -> Iterator[None]:
+    def write(self, *, alone: bool = False) -> Iterator[None]:
         """Open a transaction: committed to the disk when the block ends, rolled back if it raises.
+
+        With `alone` no other one writes meanwhile; on SQLite that is always so.
 
         Raises `NexusError("ledger", ...)` if SQLite refuses; then nothing of the block was written.
         """

@@ -34,10 +34,11 @@ class Segment:
 def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     """Return the segments that `lane` shows, its own first; `NexusError("ledger", ...)` if there is no such lane."""
     rows = db.all(
-        """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
+        f"""WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
             SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
             UNION ALL
-            SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, min(up.last, up.parent_entry), l.sent
+            SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, {db.least}(up.last, up.parent_entry),
+                l.sent
             FROM up JOIN lanes l ON l.id = up.parent)
         SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth""",
         END,
@@ -59,7 +60,7 @@ def session_of(db: Database, lane: int) -> int:
 def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int | None, entry: int) -> int:
     """Create a lane, inside a transaction: empty, or a fork of `parent` after `entry` with its epoch."""
     if parent is None:
-        statement = "INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?)"
+        statement = "INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?) RETURNING id"
         return db.run(statement, session, agent, recipe)
     if not 0 <= entry <= last_id(db, parent):
         raise ValueError(f"lane {parent} has no entry {entry}")
@@ -67,7 +68,7 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
     sent = min(cursor(db, parent), entry)
     return db.run(
         "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         session, agent, recipe, parent, entry, epoch, epoch, sent, sent,
     )  # fmt: skip
 
@@ -119,8 +120,7 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
 
 def record_note(db: Database, lane: int, memo: Memo) -> None:
     """Record something about `lane` that is no entry; inside a transaction."""
-    session_of(db, lane)
-    blob = blobs.put_text(db, json.dumps(dict(memo.value), ensure_ascii=False))
+    blob = blobs.put_text(db, session_of(db, lane), json.dumps(dict(memo.value), ensure_ascii=False))
     db.run(
         "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)",
         lane, memo.entry, memo.kind, memo.at, blob,
