@@ -78,6 +78,8 @@ class Database:
     """True if each role sees its own: sessions, lanes, epochs, blobs and facts have columns `project` and `owner`."""
     least, greatest = "min", "max"
     """Names of the functions that compare values in one row."""
+    own_key = ""
+    """Columns before the others in a key that each role has of its own."""
     next_use = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
     """SQL for the number of the next use of a session."""
 
@@ -120,6 +122,13 @@ class Database:
         """Return the bytes that the ledger takes."""
         pages, size = self.one("PRAGMA page_count"), self.one("PRAGMA page_size")
         return int(pages[0]) * int(size[0]) if pages and size else 0
+
+    def hold(self, session: str) -> bool:
+        """Lock a session for this connection, on a server; beside a file `Ledger.hold` does."""
+        return True
+
+    def let_go(self, session: str) -> None:
+        """Unlock a session."""
 
     def lock(self, what: str) -> None:
         """Let no other transaction hold `what` until this one ends. SQLite has one writer at a time anyway."""

@@ -32,7 +32,7 @@ def calibrate(db: Database, model: str, value: Calibration) -> None:
     """Store what was learned with the next transaction."""
     db.run_later(
         'INSERT INTO calibrations (model, factor, reports, worst, "window", kinds) VALUES (?, ?, ?, ?, ?, ?)'
-        " ON CONFLICT (model) DO UPDATE SET factor = excluded.factor, reports = excluded.reports,"
+        f" ON CONFLICT ({db.own_key}model) DO UPDATE SET factor = excluded.factor, reports = excluded.reports,"
         ' worst = excluded.worst, "window" = excluded."window", kinds = excluded.kinds',
         model, value.factor, value.reports, value.worst, value.window,
         json.dumps({"ratios": value.ratios, "misses": value.misses}),

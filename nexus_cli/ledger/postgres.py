@@ -1,0 +1,445 @@
+"""A ledger on a PostgreSQL server: the one connection of a process to it, with the interface of `Database`.
+
+Imported only where `ledger.url` names a server. The modules on tables send the same SQL to both; `?` becomes `$1`.
+
+What keeps the invariants where several processes write at once:
+- Transactions are READ COMMITTED. Counters (drop ids, costs) are single UPDATEs, so the row's lock orders them. An
+  entry, a request, a started call and an epoch are rows with a unique key: of two processes that record the same one
+  the later fails whole, with nothing written.
+- Every transaction holds one advisory lock, shared. A deletion holds it alone (`write(alone=True)`): what it finds
+  unused cannot come into use while it deletes. Names and facts, which are looked up before they are written, have an
+  advisory lock of their own (`lock`).
+- A session is held by an advisory lock of the connection: it ends with the process, however that ends.
+
+A lost connection is made again once, between transactions: locks are taken again first, and a transaction that was cut
+is rolled back by the server. If it was cut in COMMIT, the server is asked whether it took place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
+from typing import Any
+
+from nexus_cli.config.ledger_place import hide_password
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger.database import Database
+
+try:
+    import psycopg
+    from psycopg.types.numeric import NumericBinaryLoader
+    from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
+except ImportError as error:
+    raise NexusError(
+        "ledger", "a ledger on PostgreSQL cannot be opened", "psycopg is not installed",
+        "Install it: pip install 'nexus-cli[team]'",
+    ) from error  # fmt: skip
+
+OLDEST = 13
+"""The oldest server: older ones cannot say whether a transaction took place."""
+CONNECT_SECONDS = 10
+STATEMENT_SECONDS = 30
+PATIENCE = 10.0
+"""Seconds to wait for what a lost connection left on the server."""
+PAUSE = 5.0
+"""Seconds after a failed connection in which none is tried again."""
+_CONNECTION = {
+    "connect_timeout": CONNECT_SECONDS, "application_name": "nexus", "client_encoding": "utf8", "keepalives": 1,
+    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
+"""What the address may set otherwise."""
+_SETTINGS = (
+    f"SET statement_timeout = '{STATEMENT_SECONDS}s'; SET idle_in_transaction_session_timeout = '120s';"
+    " SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'; SET work_mem = '64MB'"
+)
+_CHANNEL = "nexus"
+
+_ESCAPE = "\U0010ffff"
+"""Begins what stands for a NUL, which a server cannot store, and for itself: no character of any script."""
+
+_PLACEHOLDER = re.compile(r"\?(\d*)")
+
+_PASSWORDS = re.compile(r"(?<=:)[^/][^@/?&]{3,}(?=@)|(?<=password=)[^&]{4,}")
+"""Passwords in an address."""
+_WHY = {
+    "23503": ("its session was deleted or changed by another process", "Start a new session"),
+    "23505": ("another process recorded the same at the same time", "Fork the session with `nexus sessions fork`"),
+    "25006": ("the server only reads", "Name the server that writes"),
+    "40P01": ("another process needed the same rows", "Try again"),
+    "42501": ("this role may not do that there", "Ask its administrator"),
+    "53100": ("the server's disk is full", "Free some space there"),
+    "53300": ("the server has no connection left", "Try again, or raise its max_connections"),
+    "55P03": ("another process kept it locked", "Try again"),
+    "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process kept it locked", "Try again"),
+    "57P03": ("the server is starting or stopping", "Try again"),
+    "3D000": ("the server has no such database", "Make it: createdb NAME"),
+}
+"""SQLSTATE to the reason and a hint."""
+
+
+@lru_cache(512)
+def translate(sql: str) -> str:
+    """Return a statement with PostgreSQL's placeholders."""
+    count = 0
+
+    def number(match: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return f"${match[1] or count}"
+
+    return _PLACEHOLDER.sub(number, sql)
+
+
+class _TextDumper(StrDumperUnknown):
+    """Writes NUL as a pair that can be stored."""
+
+    def dump(self, obj: str) -> Any:
+        if "\0" in obj or _ESCAPE in obj:
+            obj = obj.replace(_ESCAPE, f"{_ESCAPE}1").replace("\0", f"{_ESCAPE}0")
+        return super().dump(obj)
+
+
+class _TextLoader(TextBinaryLoader):
+    """Reads what `_TextDumper` wrote."""
+
+    def load(self, data: Any) -> Any:
+        text = super().load(data)
+        if _ESCAPE in text:
+            text = text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
+        return text
+
+
+class _NumberLoader(NumericBinaryLoader):
+    """Reads sums of integers as integers."""
+
+    def load(self, data: Any) -> Any:
+        value = super().load(data)
+        return int(value) if value == value.to_integral_value() else float(value)
+
+
+def server_error(error: BaseException, what: str, url: str) -> NexusError:
+    """Return `error` as the `NexusError("ledger", ...)` that a person can act on, without the password in `url`."""
+    found = _WHY.get(getattr(error, "sqlstate", None) or "")
+    if found:
+        return NexusError("ledger", what, *found)
+    text = str(error) or type(error).__name__
+    for secret in _PASSWORDS.findall(url):
+        text = text.replace(secret, "[redacted]")
+    text = " ".join(hide_password(text).split())
+    return NexusError("ledger", what, text[:300], "Check the server and `nexus config get ledger.url`")
+
+
+def commit(connection: psycopg.Connection[Any]) -> None:
+    """Commit the transaction. Tests replace this to end the process or the connection around it."""
+    connection.execute("COMMIT")
+
+
+def _lock_key(what: str) -> int:
+    return int.from_bytes(sha256(f"nexus {what}".encode()).digest()[:8], "big", signed=True)
+
+
+_LEDGER = _lock_key("ledger")
+
+
+class PostgresDatabase(Database):
+    """One connection with explicit transactions; several threads may use it."""
+
+    is_shared = True
+    least, greatest = "least", "greatest"
+    next_use = "nextval('session_uses')"
+    own_key = "owner, "
+
+    def __init__(self, url: str) -> None:
+        """Connect; `NexusError("ledger", ...)` if that fails."""
+        self._url = url
+        self.place = hide_password(url)
+        """The address without its password."""
+        self._lock = threading.RLock()
+        self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._held: dict[int, str] = {}
+        self._transaction = ""
+        """Id of the open transaction, "" outside of one."""
+        self._ended: NexusError | None = None
+        """The reason why nothing goes on here."""
+        self._retry_at = 0.0
+        self._backend: tuple[Any, ...] = ()
+        self._listener: psycopg.Connection[Any] | None = None
+        self._zone = ""
+        self._server = self._connect()
+
+    # The connection
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        what = f"the ledger {self.place} cannot be opened"
+        if time.monotonic() < self._retry_at:
+            raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
+        try:
+            given = psycopg.conninfo.conninfo_to_dict(self._url)
+            connection = psycopg.connect(**{**_CONNECTION, **given}, autocommit=True)
+        except psycopg.Error as error:
+            self._retry_at = time.monotonic() + PAUSE
+            raise server_error(error, what, self._url) from error
+        try:
+            self._set_up(connection, what)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _set_up(self, connection: psycopg.Connection[Any], what: str) -> None:
+        """Set the limits and the types of a connection."""
+        info, encoding = connection.info, connection.info.parameter_status("server_encoding")
+        if info.server_version < OLDEST * 10_000:
+            why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"
+            raise NexusError("ledger", what, why, "Upgrade the server")
+        if encoding != "UTF8":
+            raise NexusError("ledger", what, f"its encoding is {encoding}", "Make it with: createdb -E UTF8 NAME")
+        for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
+            connection.adapters.register_loader(kind, loader)
+        connection.adapters.register_dumper(str, _TextDumper)
+        try:
+            connection.execute(_SETTINGS)
+            row = connection.execute(
+                "SELECT pid, backend_start::text, pg_is_in_recovery() FROM pg_stat_activity"
+                " WHERE pid = pg_backend_pid()"
+            ).fetchone()
+        except psycopg.Error as error:
+            raise server_error(error, what, self._url) from error
+        assert row is not None, "a connection is shown its own row"
+        self.writes = not row[2]
+        self._backend = row[:2]
+
+    def _reconnect(self) -> None:
+        """Replace a lost connection, with the locks that it held; `NexusError("ledger", ...)` if that fails."""
+        lost = self._backend
+        with suppress(psycopg.Error):
+            self._server.close()
+        self._server = self._connect()
+        try:
+            self._server.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s", lost
+            )
+            for key, session in self._held.items():
+                self._take_again(key, session)
+        except psycopg.Error as error:
+            raise server_error(error, "the connection to the ledger was lost", self._url) from error
+
+    def _take_again(self, key: int, session: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._try_lock(key):
+            if time.monotonic() > deadline:
+                why = f"meanwhile another process has opened session {session}"
+                self._ended = NexusError("ledger", "the connection to the ledger was lost", why, "Fork the session")
+                raise self._ended
+            time.sleep(0.1)
+
+    @property
+    def _is_lost(self) -> bool:
+        return self._server.closed or self._server.broken
+
+    def _require_open(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+
+    def is_administrator(self) -> bool:
+        """True if row-level security hides nothing from this role: it owns the tables, or is above it."""
+        row = self.one(
+            "SELECT rolsuper OR rolbypassrls OR EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('sessions')"
+            " AND pg_has_role(relowner, 'USAGE')) FROM pg_roles WHERE rolname = current_user"
+        )
+        return bool(row and row[0])
+
+    # Statements
+
+    def _execute(self, sql: str, values: tuple[Any, ...]) -> psycopg.RawCursor[Any]:
+        cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
+        return cursor.execute(translate(sql), values, binary=True)
+
+    def _read(self, sql: str, values: tuple[Any, ...]) -> psycopg.RawCursor[Any]:
+        """Run a query; outside of a transaction once more if the connection was lost."""
+        what = "the ledger could not be read"
+        self._require_open()
+        try:
+            return self._execute(sql, values)
+        except psycopg.Error as error:
+            if self._transaction or not self._is_lost:
+                raise server_error(error, what, self._url) from error
+        self._reconnect()
+        try:
+            return self._execute(sql, values)
+        except psycopg.Error as error:
+            raise server_error(error, what, self._url) from error
+
+    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """See `Database`."""
+        with self._lock:
+            return self._read(sql, values).fetchall()
+
+    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        """See `Database`."""
+        with self._lock:
+            return self._read(sql, values).fetchone()
+
+    def run(self, sql: str, *values: Any) -> int:
+        """See `Database`."""
+        cursor = self._execute(sql, values)
+        row = cursor.fetchone() if cursor.description else None
+        return int(row[0]) if row and isinstance(row[0], int) else 0
+
+    def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+        """See `Database`; the rows are sent together."""
+        cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
+        cursor.executemany(translate(sql), rows)
+
+    # Transactions
+
+    @contextmanager
+    def write(self, *, alone: bool = False) -> Iterator[None]:
+        """See `Database`. A commit whose outcome is unknown is looked up, or is an error that says so."""
+        what = "the ledger could not be written"
+        with self._lock:
+            self._require_open()
+            try:
+                self._begin(alone)
+                yield
+                for sql, values in self._pending:
+                    self._execute(sql, values)
+                self._commit()
+                self._pending.clear()
+            except psycopg.Error as error:
+                self._rollback()
+                raise server_error(error, what, self._url) from error
+            except BaseException:
+                self._rollback()
+                raise
+            finally:
+                self._transaction = ""
+
+    def _begin(self, alone: bool) -> None:
+        """Begin a transaction in one message: with the ledger's lock, and its id."""
+        shared = "" if alone else "_shared"
+        begin = f"BEGIN; SELECT pg_current_xact_id()::text, pg_advisory_xact_lock{shared}({_LEDGER})"
+        try:
+            cursor = self._server.execute(begin)
+        except psycopg.OperationalError:
+            if not self._is_lost:
+                raise
+            self._reconnect()
+            cursor = self._server.execute(begin)
+        while cursor.nextset():
+            pass
+        row = cursor.fetchone()
+        assert row is not None, "a SELECT without a table is one row"
+        self._transaction = row[0]
+
+    def _commit(self) -> None:
+        try:
+            commit(self._server)
+        except psycopg.OperationalError:
+            if not self._is_lost or not self._was_committed():
+                raise
+
+    def _was_committed(self) -> bool:
+        """True if the transaction took place whose commit was cut; `NexusError("ledger", ...)` if nobody knows."""
+        number, status = self._transaction, None
+        self._transaction = ""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with suppress(NexusError, psycopg.Error):
+                if self._is_lost:
+                    self._reconnect()
+                row = self._server.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone()
+                status = row and row[0]
+                if status in ("committed", "aborted"):
+                    return bool(status == "committed")
+            time.sleep(0.2)
+        why = "the connection was lost while it was committed, so it may have been recorded or not"
+        raise NexusError("ledger", "the ledger could not be written", why, "See `nexus sessions show` when it is back")
+
+    def _rollback(self) -> None:
+        with suppress(psycopg.Error):
+            if not self._is_lost and self._server.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                self._server.execute("ROLLBACK")
+
+    def lock(self, what: str) -> None:
+        """See `Database`."""
+        self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(what))
+
+    def run_later(self, sql: str, *values: Any) -> None:
+        """See `Database`."""
+        if self.writes:
+            super().run_later(sql, *values)
+
+    # Locks of sessions
+
+    def hold(self, session: str) -> bool:
+        """Lock a session until `let_go` or the end of the connection; False if another process has it."""
+        key = _lock_key(f"session {session}")
+        with self._lock:
+            row = self.one("SELECT pg_try_advisory_lock(?)", key)
+            if row and row[0]:
+                self._held[key] = session
+            return key in self._held
+
+    def let_go(self, session: str) -> None:
+        """Unlock a session."""
+        key = _lock_key(f"session {session}")
+        with self._lock, suppress(NexusError):
+            if self._held.pop(key, None) is not None and self._ended is None:
+                self.one("SELECT pg_advisory_unlock(?)", key)
+
+    def _try_lock(self, key: int) -> bool:
+        row = self._server.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+        return bool(row and row[0])
+
+    # The rest
+
+    def day_of(self, column: str, *, local: bool) -> str:
+        """See `Database`."""
+        if not local:
+            return f"substr({column}, 1, 10)"
+        local_time = f"CAST({column} AS timestamptz) AT TIME ZONE {self._local_zone()}"
+        return f"CASE WHEN {column} ~ '^[0-9]{{4}}-[0-9-]*T[0-9]' THEN to_char({local_time}, 'YYYY-MM-DD') END"
+
+    def _local_zone(self) -> str:
+        """Return this machine's time zone as SQL: its name, or its present offset if the server does not know it."""
+        if not self._zone:
+            name = os.environ.get("TZ", "").lstrip(":")
+            with suppress(OSError):
+                name = name or os.readlink("/etc/localtime").partition("zoneinfo/")[2]
+            try:
+                self.one("SELECT now() AT TIME ZONE CAST(? AS TEXT)", name)
+                self._zone = "'" + name.replace("'", "''") + "'"
+            except NexusError:
+                self._zone = f"INTERVAL '{datetime.now().astimezone():%z}'"
+        return self._zone
+
+    def size(self) -> int:
+        """Return the bytes of the texts that this role is shown."""
+        row = self.one("SELECT coalesce(sum(octet_length(data)), 0) FROM blobs")
+        return int(row[0]) if row else 0
+
+    def shrink(self) -> None:
+        """Do nothing: the server's autovacuum releases what was deleted."""
+
+    def close(self) -> None:
+        """See `Database`."""
+        with self._lock:
+            if self._ended is not None:
+                return
+            with suppress(NexusError, psycopg.Error):
+                if self._pending and not self._is_lost:
+                    with self.write():
+                        pass
+            self._ended = NexusError("ledger", "the ledger cannot be used", "it is closed")
+            for connection in (self._server, self._listener):
+                if connection is not None:
+                    with suppress(psycopg.Error):
+                        connection.close()
