@@ -29,6 +29,8 @@ FLOOR = {
     "ledger": 2,
     "session": 3,
     "agents": 4,
+    "spaces": 4,
+    "runs": 5,
     "commands": 5,
     "rpc": 5,
     "client": 5,
@@ -64,7 +66,8 @@ LAZY = {
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
-    "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read
+    "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
+    "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/listing.py": {"pathspec"},
     "warm/place.py": {"nexus_cli", "tomllib"},

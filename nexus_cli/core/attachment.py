@@ -5,7 +5,9 @@ Apart from `message`: a command that sends none needs no more than this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 def replace_surrogates(text: str) -> str:
@@ -49,7 +51,7 @@ class Trigger:
 
     text: str = ""
     source: str = "person"
-    """`person`, `stdin`, `client`, `agent`, or later `plan`, `service`."""
+    """`person`, `stdin`, `client`, `agent`, `space`, `plan`, `service`, `resume`."""
     parts: tuple[Part, ...] = ()
     uncounted: int = 0
     """Bytes of input beyond the hard limit: counted, not kept."""
@@ -57,3 +59,11 @@ class Trigger:
     """Parts of the text that were pasted, not typed: no fact counts at once by them."""
     shown: str = ""
     """What a person reads in the place of a text of ours: the command that they typed."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What seed C's TRIGGER block says of it, with its keys: `type`, `triggerSource`, `sender`, `messageId`, ..."""
+    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Memos that are recorded in one commit with the entry of its text, by kind."""
+    actor: str = "person"
+    """Whose words the text is: an actor of an entry."""
+    fresh: bool = False
+    """Begin a new epoch before it, whose head is the recap of what was done so far (seed C: a resumed run)."""

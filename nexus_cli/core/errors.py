@@ -20,6 +20,7 @@ EXIT_STATUS: Final = {
     "overflow": 3,
     "schema": 3,
     "denied": 3,
+    "waiting": 3,
     "contract": 4,
     "rate_limit": 75,
     "overloaded": 75,

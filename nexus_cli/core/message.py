@@ -127,6 +127,9 @@ class ToolResult:
     a file), `entries`, `matches`, `files`."""
     more: bool = False
     """`counts` stop at a limit of the tool: there is more."""
+    waits: Mapping[str, Any] | None = None
+    """The run waits from here on: the turn ends when every call of the step has its result. The value of the memo
+    `wait`, see `nexus_cli.ledger.runs`."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff"):

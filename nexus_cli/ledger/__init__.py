@@ -3,7 +3,10 @@
 from nexus_cli.ledger.failover_log import FailoverLog
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow, pick_request
-from nexus_cli.ledger.sessions import RUN, SessionInfo
+from nexus_cli.ledger.sessions import RUN, TAKEN, WAIT, SessionInfo
 from nexus_cli.ledger.store import Ledger
 
-__all__ = ["RUN", "FailoverLog", "InheritedRequests", "LaneLog", "Ledger", "RequestRow", "SessionInfo", "pick_request"]
+__all__ = [
+    "RUN", "TAKEN", "WAIT", "FailoverLog", "InheritedRequests", "LaneLog", "Ledger", "RequestRow", "SessionInfo",
+    "pick_request",
+]  # fmt: skip

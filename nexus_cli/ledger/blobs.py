@@ -19,15 +19,15 @@ _BIG = 1 << 20
 """From here on compression goes for speed."""
 
 _FIND = "SELECT id FROM blobs WHERE hash = ?"
-_FIND_SHARED = f"{_FIND} AND (project, owner) = (SELECT project, owner FROM sessions WHERE key = ?)"
-_INSERT_SHARED = """INSERT INTO blobs (hash, codec, data, project, owner)
-    SELECT ?, ?, ?, project, owner FROM sessions WHERE key = ? ON CONFLICT DO NOTHING RETURNING id"""
+_FIND_SHARED = f"{_FIND} AND (project, made_by) = (SELECT project, made_by FROM sessions WHERE key = ?)"
+_INSERT_SHARED = """INSERT INTO blobs (hash, codec, data, project, made_by)
+    SELECT ?, ?, ?, project, made_by FROM sessions WHERE key = ? ON CONFLICT DO NOTHING"""
 
 
 def put(db: Database, session: int, data: bytes) -> int:
     """Store `data` for a session (its key) and return the blob id; inside a transaction.
 
-    Once, on a server once for all sessions of one project and owner: who may not see the others learns nothing.
+    Once, on a server once for all sessions of one project and maker: who may not see the others learns nothing.
     """
     digest = sha256(data).digest()
     found = _find(db, session, digest)
@@ -36,7 +36,7 @@ def put(db: Database, session: int, data: bytes) -> int:
     packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
     codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
     if not db.is_shared:
-        return db.run("INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?) RETURNING id", digest, codec, stored)
+        return db.run("INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)", digest, codec, stored)
     made = db.run(_INSERT_SHARED, digest, codec, stored, session)
     return made or _find(db, session, digest)  # another process has just stored the same
 

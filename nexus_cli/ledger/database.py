@@ -19,6 +19,8 @@ T = TypeVar("T")
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process before giving up."""
 _MOST_PENDING = 256
+_LOOK_SECONDS = 0.1
+"""Between two looks for a change."""
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 _WHY = {
@@ -71,11 +73,15 @@ class Database:
 
     writes = True
     """False if it only reads."""
+    now_sql = "((julianday('now') - 2440587.5) * 86400.0)"
+    """The present in seconds since the epoch, by the clock of the database."""
+    skip_locked = ""
+    """Ends a query of rows that this transaction takes, where several may take some at the same time."""
 
     # How SQL differs between SQLite and a server; all else is one text for both.
 
     is_shared = False
-    """True if each role sees its own: sessions, lanes, epochs, blobs and facts have columns `project` and `owner`."""
+    """True if each role sees its own: sessions, lanes, epochs, blobs and facts have columns `project` and `made_by`."""
     least, greatest = "min", "max"
     """Names of the functions that compare values in one row."""
     own_key = ""
@@ -87,6 +93,13 @@ class Database:
         self.connection = connection
         self._lock = threading.RLock()
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._guard: tuple[str, tuple[Any, ...], str] | None = None
+        self._version: tuple[Any, ...] | None = None
+        """Of the file, when a change was waited for."""
+
+    def guard(self, sql: str, *values: Any, why: str) -> None:
+        """Begin every later transaction with a statement that has to change one row: otherwise it fails for `why`."""
+        self._guard = (sql, values, why)
 
     def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a query; `NexusError("ledger", ...)` if it fails."""
@@ -107,7 +120,7 @@ class Database:
             return found
 
     def run(self, sql: str, *values: Any) -> int:
-        """Run one statement inside `write()`; return the row id that it inserted, if it ends with RETURNING that."""
+        """Run one statement inside `write()` and return the row id that it inserted."""
         return self.connection.execute(sql, values).lastrowid or 0
 
     def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
@@ -144,6 +157,7 @@ class Database:
         with self._lock:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
+                self._check_guard()
                 yield
                 for sql, values in self._pending:
                     self.connection.execute(sql, values)
@@ -155,6 +169,16 @@ class Database:
             except BaseException:
                 self._rollback()
                 raise
+
+    def _check_guard(self) -> None:
+        if self._guard is not None:
+            sql, values, why = self._guard
+            if self._count_changed(sql, values) != 1:
+                raise NexusError("ledger", "nothing more can be recorded", why, "See nexus runs list")
+
+    def _count_changed(self, sql: str, values: tuple[Any, ...]) -> int:
+        """Run a statement and return how many rows it changed."""
+        return self.connection.execute(sql, values).rowcount
 
     def _rollback(self) -> None:
         try:
@@ -171,6 +195,19 @@ class Database:
         if full:
             with self.write():
                 pass
+
+    def notify(self) -> None:
+        """Wake those who wait for a change, when this transaction commits. SQLite shows them by itself."""
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """Block until another connection has committed something, at most so long; True if it has."""
+        deadline = time.monotonic() + seconds
+        while (now := self.one("PRAGMA data_version")) == self._version:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(min(_LOOK_SECONDS, seconds))
+        self._version = now
+        return True
 
     def shrink(self) -> None:
         """Release freed pages and empty the write-ahead log; another reading process may delay the latter."""

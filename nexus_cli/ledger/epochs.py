@@ -36,8 +36,7 @@ def begin(
         raise ValueError(f"epoch {epoch.id} follows epoch {epoch.parent}, which is not recorded")
     key = db.run(
         "INSERT INTO epochs (session, id, parent, cause, model, system, rules, base, after, system_tokens,"
-        " tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " RETURNING key",
+        " tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         session, epoch.id, parent, epoch.cause, epoch.model, blobs.put_text(db, session, epoch.system),
         blobs.put_text(db, session, epoch.rules), epoch.base, lanes.last_id(db, lane), epoch.system_tokens,
         epoch.tools_tokens, epoch.tool_choice, epoch.effort, blobs.put_text(db, session, epoch.sections),

@@ -174,7 +174,7 @@ class FactTable:
         actor, session, entry, quote = origin
         return self._db.run(
             "INSERT INTO facts (slot, project, text, state, at, changed, actor, session, entry, quote)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             str(slot), project, text, str(state), at, at, actor, session, entry, replace_surrogates(quote),
         )  # fmt: skip
 

@@ -130,6 +130,10 @@ class LaneLog:
                 lanes.record_note(db, self.lane, memo)
                 if memo.kind == sessions.SHOWN:
                     sessions.set_first_text(db, self.lane, str(memo.value["text"]))
+                elif memo.kind in (sessions.WAIT, sessions.TAKEN):
+                    from nexus_cli.ledger.runs import apply_memo  # noqa: PLC0415  (a run begins or ends to wait)
+
+                    apply_memo(db, self.lane, memo)
 
         self._commit(write)
         self._last = entry.id

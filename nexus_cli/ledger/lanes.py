@@ -60,7 +60,7 @@ def session_of(db: Database, lane: int) -> int:
 def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int | None, entry: int) -> int:
     """Create a lane, inside a transaction: empty, or a fork of `parent` after `entry` with its epoch."""
     if parent is None:
-        statement = "INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?) RETURNING id"
+        statement = "INSERT INTO lanes (session, agent, recipe) VALUES (?, ?, ?)"
         return db.run(statement, session, agent, recipe)
     if not 0 <= entry <= last_id(db, parent):
         raise ValueError(f"lane {parent} has no entry {entry}")
@@ -68,7 +68,7 @@ def open_lane(db: Database, session: int, agent: str, recipe: str, parent: int |
     sent = min(cursor(db, parent), entry)
     return db.run(
         "INSERT INTO lanes (session, agent, recipe, parent, parent_entry, epoch, origin, cursor, sent)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         session, agent, recipe, parent, entry, epoch, epoch, sent, sent,
     )  # fmt: skip
 

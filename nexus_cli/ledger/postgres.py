@@ -30,6 +30,7 @@ from typing import Any
 
 from nexus_cli.config.ledger_place import hide_password
 from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import Database
 
 try:
@@ -64,6 +65,14 @@ _CHANNEL = "nexus"
 _ESCAPE = "\U0010ffff"
 """Begins what stands for a NUL, which a server cannot store, and for itself: no character of any script."""
 
+_INSERT = re.compile(r"INSERT INTO (\w+)")
+KEYS = {
+    match[1]: match[2]
+    for step in schema.STEPS
+    for statement in step
+    if (match := re.match(r"CREATE TABLE (\w+) \(\s*(\w+) INTEGER PRIMARY KEY", statement))
+}
+"""By table: the column with the number that the server gives."""
 _PLACEHOLDER = re.compile(r"\?(\d*)")
 
 _PASSWORDS = re.compile(r"(?<=:)[^/][^@/?&]{3,}(?=@)|(?<=password=)[^&]{4,}")
@@ -86,7 +95,7 @@ _WHY = {
 
 @lru_cache(512)
 def translate(sql: str) -> str:
-    """Return a statement with PostgreSQL's placeholders."""
+    """Return a statement with PostgreSQL's placeholders, which returns the key that it inserts."""
     count = 0
 
     def number(match: re.Match[str]) -> str:
@@ -94,7 +103,10 @@ def translate(sql: str) -> str:
         count += 1
         return f"${match[1] or count}"
 
-    return _PLACEHOLDER.sub(number, sql)
+    sql = _PLACEHOLDER.sub(number, sql)
+    insert = _INSERT.match(sql)
+    key = KEYS.get(insert[1]) if insert else None
+    return f"{sql} RETURNING {key}" if key else sql
 
 
 class _TextDumper(StrDumperUnknown):
@@ -154,7 +166,9 @@ class PostgresDatabase(Database):
     is_shared = True
     least, greatest = "least", "greatest"
     next_use = "nextval('session_uses')"
-    own_key = "owner, "
+    own_key = "made_by, "
+    now_sql = "(extract(epoch from clock_timestamp())::double precision)"
+    skip_locked = " FOR UPDATE SKIP LOCKED"
 
     def __init__(self, url: str) -> None:
         """Connect; `NexusError("ledger", ...)` if that fails."""
@@ -163,6 +177,7 @@ class PostgresDatabase(Database):
         """The address without its password."""
         self._lock = threading.RLock()
         self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._guard: tuple[str, tuple[Any, ...], str] | None = None
         self._held: dict[int, str] = {}
         self._transaction = ""
         """Id of the open transaction, "" outside of one."""
@@ -298,6 +313,9 @@ class PostgresDatabase(Database):
         cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
         cursor.executemany(translate(sql), rows)
 
+    def _count_changed(self, sql: str, values: tuple[Any, ...]) -> int:
+        return self._execute(sql, values).rowcount
+
     # Transactions
 
     @contextmanager
@@ -308,6 +326,7 @@ class PostgresDatabase(Database):
             self._require_open()
             try:
                 self._begin(alone)
+                self._check_guard()
                 yield
                 for sql, values in self._pending:
                     self._execute(sql, values)
@@ -420,6 +439,25 @@ class PostgresDatabase(Database):
             except NexusError:
                 self._zone = f"INTERVAL '{datetime.now().astimezone():%z}'"
         return self._zone
+
+    def notify(self) -> None:
+        """See `Database`."""
+        self._execute(f"NOTIFY {_CHANNEL}", ())
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """See `Database`; also True at first, and after a lost connection: something may have been missed."""
+        self._require_open()
+        try:
+            if self._listener is None or self._listener.closed:
+                with self._lock:
+                    self._listener = self._connect()
+                self._listener.execute(f"LISTEN {_CHANNEL}")
+                return True
+            return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))
+        except psycopg.Error:
+            self._listener = None
+            time.sleep(min(1.0, seconds))
+            return True
 
     def size(self) -> int:
         """Return the bytes of the texts that this role is shown."""

@@ -1,7 +1,7 @@
 """The tables of a ledger on PostgreSQL: the steps of `schema`, translated, and what a server needs beyond them.
 
-Text compares by its bytes, as in SQLite. Sessions, lanes, epochs, blobs and facts have a `project` and an `owner` (a
-role); the rows of all other tables belong to one of these. Row-level security shows a role the rows that it owns and
+Text compares by its bytes, as in SQLite. Sessions, lanes, epochs, blobs and facts have a `project` and are `made_by` a
+role; the rows of all other tables belong to one of these. Row-level security shows a role the rows that it made and
 those of projects that `project_members` shares with it. The role that made the tables is the administrator: it is
 shown everything.
 """
@@ -25,8 +25,8 @@ _TRANSLATIONS = (
     (re.compile(r"\)\s*(STRICT|WITHOUT ROWID)(\s*,\s*(STRICT|WITHOUT ROWID))*\s*$"), ")"),
 )
 
-_SHARED = """(owner = current_user OR project IN (SELECT project FROM project_members))"""
-_OWN = "(owner = current_user)"
+_SHARED = """(made_by = current_user OR project IN (SELECT project FROM project_members))"""
+_OWN = "(made_by = current_user)"
 
 
 def _belongs(column: str, table: str, key: str) -> str:
@@ -67,25 +67,25 @@ _OWNERS = (
     "CREATE SEQUENCE session_uses",
     "GRANT USAGE ON SEQUENCE session_uses TO PUBLIC",
     *(
-        f'ALTER TABLE {table} ADD COLUMN owner TEXT COLLATE "C" NOT NULL DEFAULT current_user'
+        f'ALTER TABLE {table} ADD COLUMN made_by TEXT COLLATE "C" NOT NULL DEFAULT current_user'
         for table in ("sessions", "lanes", "epochs", "blobs", "facts", "calibrations")
     ),
     *(
         f"ALTER TABLE {table} ADD COLUMN project TEXT COLLATE \"C\" NOT NULL DEFAULT ''"
         for table in ("lanes", "epochs", "blobs")
     ),
-    "ALTER TABLE blobs DROP CONSTRAINT blobs_hash_key, ADD UNIQUE (hash, project, owner)",
+    "ALTER TABLE blobs DROP CONSTRAINT blobs_hash_key, ADD UNIQUE (hash, project, made_by)",
     "ALTER TABLE counts DROP CONSTRAINT counts_pkey, ADD PRIMARY KEY (digest, encoding, session)",
-    "ALTER TABLE calibrations DROP CONSTRAINT calibrations_pkey, ADD PRIMARY KEY (owner, model)",
+    "ALTER TABLE calibrations DROP CONSTRAINT calibrations_pkey, ADD PRIMARY KEY (made_by, model)",
     # A fork shares rows with its source, and a worker its costs: they belong to the same owner.
     """CREATE FUNCTION own_session() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        NEW.owner := coalesce(
-            (SELECT owner FROM sessions WHERE id = coalesce(NEW.spawner, NEW.parent)), NEW.owner);
+        NEW.made_by := coalesce(
+            (SELECT made_by FROM sessions WHERE id = coalesce(NEW.spawner, NEW.parent)), NEW.made_by);
         RETURN NEW;
     END $$""",
     "CREATE TRIGGER own_session BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION own_session()",
     """CREATE FUNCTION own_part() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        SELECT project, owner INTO NEW.project, NEW.owner FROM sessions WHERE key = NEW.session;
+        SELECT project, made_by INTO NEW.project, NEW.made_by FROM sessions WHERE key = NEW.session;
         RETURN NEW;
     END $$""",
     *(
@@ -104,7 +104,39 @@ _INDEXES = (
     "CREATE INDEX sessions_project ON sessions (project)",
 )
 
-_MORE: Mapping[int, tuple[str, ...]] = {6: (*_OWNERS, *_INDEXES)}
+_RUN_OWNERS = (
+    *(
+        f'ALTER TABLE {table} ADD COLUMN made_by TEXT COLLATE "C" NOT NULL DEFAULT current_user'
+        for table in ("entities", "spaces", "runs", "plans")
+    ),
+    "ALTER TABLE runs ADD COLUMN project TEXT COLLATE \"C\" NOT NULL DEFAULT ''",
+    "ALTER TABLE spaces DROP CONSTRAINT spaces_folded_key, ADD UNIQUE (folded, project, made_by)",
+    # A run belongs to its space, or to the session that it works in.
+    """CREATE FUNCTION own_run() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.space IS NOT NULL THEN
+            SELECT project, made_by INTO NEW.project, NEW.made_by FROM spaces WHERE key = NEW.space;
+        ELSIF NEW.project = '' AND NEW.session <> '' THEN
+            SELECT project, made_by INTO NEW.project, NEW.made_by FROM sessions WHERE id = NEW.session;
+            NEW.project := coalesce(NEW.project, '');
+            NEW.made_by := coalesce(NEW.made_by, current_user);
+        END IF;
+        RETURN NEW;
+    END $$""",
+    "CREATE TRIGGER own_run BEFORE INSERT OR UPDATE OF session ON runs FOR EACH ROW EXECUTE FUNCTION own_run()",
+    *secured({
+        **dict.fromkeys(("spaces", "runs"), _SHARED),
+        **dict.fromkeys(("members", "messages"), _belongs("space", "spaces", "key")),
+        "signals": _belongs("run", "runs", "key"),
+        "plans": _OWN,
+    }),
+    # Names are the team's; what an agent may do is its owner's to say.
+    "ALTER TABLE entities ENABLE ROW LEVEL SECURITY",
+    "CREATE POLICY entities_seen ON entities FOR SELECT USING (true)",
+    f"CREATE POLICY entities_own ON entities USING {_OWN} WITH CHECK {_OWN}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON entities TO PUBLIC",
+)  # fmt: skip
+
+_MORE: Mapping[int, tuple[str, ...]] = {6: (*_OWNERS, *_INDEXES), 7: _RUN_OWNERS}
 """What a server does beyond step n."""
 
 _APPLICATION = "nexus"

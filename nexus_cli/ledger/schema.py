@@ -135,8 +135,56 @@ _WORKERS = (
     "CREATE INDEX sessions_spawner ON sessions (spawner) WHERE spawner IS NOT NULL",
 )
 
+_RUNS = (
+    """CREATE TABLE entities (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, folded TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+        options TEXT NOT NULL DEFAULT '{}'
+    ) STRICT""",
+    """CREATE TABLE spaces (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, folded TEXT NOT NULL UNIQUE, project TEXT NOT NULL,
+        at TEXT NOT NULL
+    ) STRICT""",
+    """CREATE TABLE members (
+        space INTEGER NOT NULL REFERENCES spaces ON DELETE CASCADE,
+        entity INTEGER NOT NULL REFERENCES entities ON DELETE CASCADE, seen INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY (space, entity)
+    ) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX members_entity ON members (entity)",
+    """CREATE TABLE messages (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, space INTEGER NOT NULL REFERENCES spaces ON DELETE CASCADE,
+        sender INTEGER NOT NULL REFERENCES entities, at TEXT NOT NULL, text TEXT NOT NULL, reply_to INTEGER,
+        waits INTEGER NOT NULL DEFAULT 0, origin TEXT NOT NULL DEFAULT '{}', hops INTEGER NOT NULL DEFAULT 0,
+        session TEXT NOT NULL DEFAULT '', call TEXT NOT NULL DEFAULT ''
+    ) STRICT""",
+    "CREATE INDEX messages_space ON messages (space, key)",
+    # A call that an earlier process began has posted its message, or has not.
+    "CREATE UNIQUE INDEX messages_call ON messages (session, call) WHERE call <> ''",
+    """CREATE TABLE runs (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, state TEXT NOT NULL, type TEXT NOT NULL, title TEXT NOT NULL,
+        run_trigger TEXT NOT NULL, options TEXT NOT NULL, cause TEXT NOT NULL DEFAULT '',
+        session TEXT NOT NULL DEFAULT '', entity INTEGER, space INTEGER, message INTEGER, plan INTEGER,
+        waits TEXT NOT NULL DEFAULT '', wake_at REAL, owner TEXT NOT NULL DEFAULT '', lease REAL,
+        fence INTEGER NOT NULL DEFAULT 0, resumes INTEGER NOT NULL DEFAULT 0, report TEXT NOT NULL DEFAULT '',
+        error TEXT NOT NULL DEFAULT '', cost REAL, created TEXT NOT NULL, updated TEXT NOT NULL
+    ) STRICT""",
+    # A firing of a plan, a message to an agent: whoever sees it first queues its run, and nobody a second one.
+    "CREATE UNIQUE INDEX runs_cause ON runs (cause) WHERE cause <> ''",
+    "CREATE INDEX runs_open ON runs (state) WHERE state IN ('queued', 'running', 'waiting_reply')",
+    "CREATE INDEX runs_session ON runs (session) WHERE session <> ''",
+    """CREATE TABLE signals (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+        at TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL, taken INTEGER NOT NULL DEFAULT 0
+    ) STRICT""",
+    "CREATE INDEX signals_run ON signals (run, taken)",
+    """CREATE TABLE plans (
+        key INTEGER PRIMARY KEY AUTOINCREMENT, prompt TEXT NOT NULL, name TEXT NOT NULL DEFAULT '',
+        options TEXT NOT NULL, cron TEXT NOT NULL, zone TEXT NOT NULL, missed TEXT NOT NULL, next_at REAL, last_at REAL,
+        paused INTEGER NOT NULL DEFAULT 0, created TEXT NOT NULL
+    ) STRICT""",
+)
+
 STEPS: tuple[tuple[str, ...], ...] = (
-    (*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED, _FRONT, _WORKERS
+    (*_SESSIONS, *_RECORD, *_KNOWLEDGE), _STARTED_AT, _MEMOS, _USED, _FRONT, _WORKERS, _RUNS
 )  # fmt: skip
 """Statements that lead from version n to n + 1; the first makes a ledger out of an empty file."""
 

@@ -34,6 +34,11 @@ RUN = "ask"
 """Front of a session that only `nexus ask` worked in."""
 SHOWN = "shown"
 """Memo: `text` that a person reads in the place of the message of its entry, which is ours."""
+WAIT = "wait"
+"""Memo of a tool result from which on the run of the session waits: `wait` (see `core.run.Wait`), and for a session
+without a run `type`, `title`, `trigger`, `options` of the one that it gets."""
+TAKEN = "run"
+"""Memo of the first entry after a claim: `run`, and `signals`, the keys of those that this entry tells of."""
 _ID_LENGTH = 26
 SHOWN_ID = 6
 """Characters at the end of an id that people are shown: its beginning is the time, alike for a quarter of an hour."""
@@ -115,7 +120,7 @@ def create(
     session = ulid(at)
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
-        f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use}) RETURNING key",
+        f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
         session, _check_name(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
         front, parent, spawner, worktree,
     )  # fmt: skip

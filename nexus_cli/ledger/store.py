@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
@@ -24,6 +26,11 @@ from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder
 from nexus_cli.ledger.sessions import SessionInfo
+
+if TYPE_CHECKING:
+    from nexus_cli.ledger.plans import PlanTable
+    from nexus_cli.ledger.runs import RunTable
+    from nexus_cli.ledger.spaces import SpaceTable
 
 
 class _ServerLock:
@@ -92,6 +99,27 @@ class Ledger:
             if not (is_unwritable(error) and os.path.isfile(path)):
                 raise
         return cls(open_readonly(path), path, [])
+
+    @cached_property
+    def runs(self) -> RunTable:
+        """Runs that outlive processes."""
+        from nexus_cli.ledger.runs import RunTable  # noqa: PLC0415  (a plain session has none)
+
+        return RunTable(self.db)
+
+    @cached_property
+    def spaces(self) -> SpaceTable:
+        """Conversations of several parties."""
+        from nexus_cli.ledger.spaces import SpaceTable  # noqa: PLC0415  (a plain session has none)
+
+        return SpaceTable(self.db)
+
+    @cached_property
+    def plans(self) -> PlanTable:
+        """Work at a time."""
+        from nexus_cli.ledger.plans import PlanTable  # noqa: PLC0415  (a plain session has none)
+
+        return PlanTable(self.db)
 
     def close(self) -> None:
         """Write what is pending, release all locks, close. Safe to call twice."""

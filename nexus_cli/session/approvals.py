@@ -20,6 +20,9 @@ from nexus_cli.session.run_limits import Refusal
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.permission import ApprovalNeed
 
+DECISION = "decision"
+"""Memo: what was decided on the call of its entry, and the person's answer, see `session/reports/decisions.py`. A call
+without one was let through by the level, or could not run."""
 CONFIRM = "confirm"
 """The kind of an approval that the run wants although the level allows the call."""
 EDITS = "edits"
@@ -39,6 +42,10 @@ class AskedCall:
     """The real paths that the person was asked about."""
     before: str | None
     """Digest of the content that the person was shown as what it changes, see `ToolContext.before`."""
+
+
+class ApprovalDeferred(Exception):
+    """The person deferred an approval: the turn ends with the call open."""
 
 
 @dataclass

@@ -21,8 +21,11 @@ from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog
 from nexus_cli.core.tool import Effect, Tool, ToolContext
+from nexus_cli.ledger import WAIT
 from nexus_cli.session.approvals import (
     CONFIRM,
+    DECISION,
+    ApprovalDeferred,
     ApprovalStep,
     AskedCall,
     approval_scope,
@@ -56,16 +59,12 @@ CANCELLED = "not run: {who}"
 PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
-NO_OUTPUT = "(no output)"
 SAID_NO = "person"
 """In the place of the limit that refused a call: the person was asked."""
 SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 BY_RULE = "rule"
 """In the place of a limit: a deny rule refused the call, which no level changes."""
-DECISION = "decision"
-"""Memo: what was decided on the call of its entry, and the person's answer, see `session/reports/decisions.py`. A call
-without one was let through by the level, or could not run."""
 ALLOWED = "allowed for this session"
 """The origin of a decision that an "always" of the person made before."""
 RESULT = "result"
@@ -74,10 +73,6 @@ WHAT = 80
 """Characters of a call's main argument by which a person knows what of its result was left out."""
 ERRORS = 2
 """Calls in a row that could not run, from which on the model gets a notice."""
-
-
-class ApprovalDeferred(Exception):
-    """The person deferred an approval: the turn ends with the call open."""
 
 
 @dataclass
@@ -120,10 +115,13 @@ class Dispatcher:
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
     _step: ApprovalStep = field(default_factory=ApprovalStep)
+    _waits: str = ""
+    """What the run waits for after this step; "" for nothing."""
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
-        """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off."""
-        self._step = ApprovalStep(calls)
+        """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off; kind
+        `waiting` when the run waits from now on."""
+        self._step, self._waits = ApprovalStep(calls), ""
         if lane_state.lane.run != self._began:
             self._began, self.errors = lane_state.lane.run, 0
         limits = self.run_limits(lane_state)
@@ -134,9 +132,11 @@ class Dispatcher:
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
         await self._run_all(lane_state, calls)
+        if self._waits:
+            raise NexusError("waiting", "the run waits", self._waits, "nexus runs list shows it")
         if self.errors >= ERRORS and not self.signals:
-            line = f"{self.errors} calls in a row could not run: read their errors before the next one."
-            lane_state.notices.append(line)
+            failed = f"{self.errors} calls in a row could not run"
+            lane_state.notices.append(f"{failed}: read their errors before the next one.")
 
     async def _load_rules(self, tool: Tool | None, level: str = "") -> None:
         """Load what a decision on calls of `tool` needs at `level` ("": that in force), beside the event loop."""
@@ -466,7 +466,7 @@ class Dispatcher:
             self.errors = 0 if result.ran else self.errors + 1
         what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
         text, drop = await clip_with_drop(
-            lane_state, result.text or NO_OUTPUT, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
+            lane_state, result.text or "(no output)", lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
             whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
         )  # fmt: skip
         if drop:
@@ -475,7 +475,9 @@ class Dispatcher:
 
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         message = Message(Role.TOOL, text, tool_call_id=call.id)
-        noted = {RESULT: result_note(result, seconds)}
+        noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, seconds)}
+        if result.waits is not None:
+            noted[WAIT], self._waits = result.waits, result.waits["wait"]["why"]
         refusal = self._refusals.get(call.id) if result.denied else None
         if made := describe_decision(self._step, call, refusal, self.limits.allow or "read"):
             subject = self._subject(self.registry.get(call.name), call)

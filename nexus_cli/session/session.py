@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.window.groups import Dispatch, Done
+from nexus_cli.context.window.groups import Done
 from nexus_cli.context.work_record import read_run
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.entry import Cause, Drop, Kind, Memo
+from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.limits import PLAN, Limits
@@ -31,11 +31,11 @@ from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.session.admit_trigger import admit_trigger
+from nexus_cli.session.approvals import ApprovalDeferred
 from nexus_cli.session.crash_report import report_bug
-from nexus_cli.session.dispatch import ApprovalDeferred
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.limits_record import at_level
-from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import outcome, result_object
 from nexus_cli.session.session_state import Act, SessionState, bare_state
@@ -43,7 +43,7 @@ from nexus_cli.session.spending import Spending
 from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
-from nexus_cli.session.user_input import ATTACHED, TRIGGER, clip_with_drop, record_user_message
+from nexus_cli.session.user_input import ATTACHED, clip_with_drop, record_user_message
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -336,7 +336,7 @@ class Session:
     def end_after_step(self) -> list[asyncio.Task[None]]:
         """Let the running turn and its workers finish their step, and none begin another; return the workers' tasks."""
         self._control.is_ending = True
-        return [] if self.workers is None else self.workers.end_after_step()
+        return self.workers.end_after_step() if self.workers else []
 
     def passed_limit(self) -> NexusError | None:
         """Return the error of a time limit that has passed while the turn still runs. For any thread."""
@@ -431,7 +431,7 @@ class Session:
             error = NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
         except asyncio.CancelledError:
             error = self._stopped()
-        except Exception as bug:  # the last seam: a person never sees a traceback
+        except Exception as bug:  # a person never sees a traceback
             error = report_bug(bug)
         try:
             await deliver_steering(lane_state)
@@ -460,34 +460,8 @@ class Session:
         """Open the session and record the person's message."""
         lane_state.emit(event.SessionStart(self.id, self.model, self.state.recipe.name, self.state.resumed))
         await self._open()
-        await self._admit(trigger)
+        await admit_trigger(lane_state, self.state.dispatcher, trigger)
         lane_state.emit(event.TurnStart(trigger.text))
-
-    async def _admit(self, trigger: Trigger) -> None:
-        """Settle what an earlier process left open, then record the person's words."""
-        lane_state = self.state.lane_state
-        if not trigger.text and not trigger.parts:
-            await self._go_on(lane_state)
-            return
-        if isinstance(step := lane_state.lane.next_step(), Dispatch):
-            self.state.dispatcher.settle_open(lane_state, step.calls)
-        timeline = lane_state.lane.timeline
-        if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
-            timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, {"source": trigger.source}))
-        await record_user_message(
-            lane_state, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted,
-            pasted=trigger.pasted, shown=trigger.shown,
-        )  # fmt: skip
-
-    async def _go_on(self, lane_state: LaneState) -> None:
-        """Resume without a message: open work continues by itself, a reply that broke off is requested again."""
-        if self._control.steering or not isinstance(lane_state.lane.next_step(), Done):
-            return
-        items = lane_state.lane.items
-        if not items or not items[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
-            why = "there is no prompt, and the last answer of this session is complete"
-            raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
-        await record_user_message(lane_state, Kind.STEER, GO_ON, actor="nexus")
 
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
@@ -14,7 +15,7 @@ from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.lane_state import LaneState
 
 TRIGGER = "trigger"
-"""Memo: `source`, which started a turn that the person did not type."""
+"""Memo: `source`, which started a turn that the person did not type; `facts` of it, see `Trigger.facts`."""
 PASTED = "pasted"
 """Memo: `ranges` of the message of its entry that the person pasted, first and last offset of each in characters."""
 COMMAND = "command"
@@ -83,9 +84,10 @@ async def record_user_message(
     actor: str = "person",
     pasted: Sequence[str] = (),
     shown: str = "",
+    notes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Entry:
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`. People read `shown` in its place
-    where that is given."""
+    where that is given. `notes` are memos of the same commit, by kind."""
     lane, epoch = lane_state.lane, lane_state.lane.epoch
     most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
@@ -105,8 +107,8 @@ async def record_user_message(
         )
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
-    notes = {SHOWN: {"text": shown}} if shown else None
-    return lane.append(kind, Message(Role.USER, content, parts=parts), actor, notes)
+    noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
+    return lane.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
 
 
 def _find_all(part: str, text: str) -> Iterator[tuple[int, int]]:

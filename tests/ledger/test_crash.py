@@ -127,7 +127,7 @@ def test_a_kill_around_any_commit_loses_nothing_that_was_confirmed(
             break
         assert status == -9
         kills += 1
-    assert kills == 26  # six steps of the schema, the session, eighteen steps and one more session to delete
+    assert kills == 27  # seven steps of the schema, the session, eighteen steps and one more session to delete
 
 
 def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:

@@ -29,8 +29,8 @@ from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
+from nexus_cli.session.approvals import DECISION
 from nexus_cli.session.call_permission import CallPermission
-from nexus_cli.session.dispatch import DECISION
 from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_BEGINS, PLAN_ENDS

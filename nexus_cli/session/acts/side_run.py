@@ -17,7 +17,8 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog
-from nexus_cli.session.dispatch import ApprovalDeferred, Dispatcher
+from nexus_cli.session.approvals import ApprovalDeferred
+from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_forks import forked, separate
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.model_call import call_model

@@ -13,7 +13,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.ledger import LaneLog
-from nexus_cli.session.dispatch import DECISION, RESULT
+from nexus_cli.session.approvals import DECISION
+from nexus_cli.session.dispatch import RESULT
 from nexus_cli.session.limits_record import LEVEL_LAYER, LIMITS
 
 NEWEST = 20

@@ -1,0 +1,102 @@
+"""The table of plans: work at a time, or again and again. When a plan is due is `runs/`'s to say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.run import Plan, parse_key
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.runs import queue_run
+
+_COLUMNS = "key, prompt, options, created, cron, zone, missed, next_at, last_at, paused, name"
+
+
+class PlanTable:
+    """The plans of one ledger. Methods that write have committed when they return."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def add(self, prompt: str, options: Mapping[str, Any], at: str, *, next_at: float, cron: str = "", zone: str = "",
+            missed: str = "once", name: str = "") -> Plan:  # fmt: skip
+        """Store a plan whose first time is `next_at`."""
+        with self._db.write():
+            key = self._db.run(
+                "INSERT INTO plans (prompt, name, options, cron, zone, missed, next_at, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                replace_surrogates(prompt).replace("\0", "\ufffd"), name, json.dumps(dict(options)), cron, zone, missed,
+                next_at, at,
+            )  # fmt: skip
+            self._db.notify()
+        return self.get(key)
+
+    def get(self, key: int) -> Plan:
+        """Return a plan; `NexusError("usage", ...)` if there is none."""
+        found = self._select("key = ?", key)
+        if not found:
+            raise NexusError("usage", f"plan-{key}", "there is no such plan", "nexus plan list shows them")
+        return found[0]
+
+    def find(self, text: str) -> Plan:
+        """Return a plan by its id or name; `NexusError("usage", ...)` if there is none, or several of this name."""
+        key = parse_key(text, "plan")
+        named = self._select("name = ?", text) if key is None else []
+        if key is not None or len(named) == 1:
+            return self.get(key) if key is not None else named[0]
+        why = "several have this name" if named else "there is no such plan"
+        raise NexusError("usage", f"plan {text[:80]!r}", why, "nexus plan list shows them")
+
+    def list_plans(self) -> list[Plan]:
+        """Return all plans, those whose time comes first at the beginning."""
+        return self._select("1 = 1 ORDER BY coalesce(next_at, 1e300), key")
+
+    def due(self, now: float) -> list[Plan]:
+        """Return the plans whose time has come."""
+        return self._select("paused = 0 AND next_at <= ? ORDER BY next_at, key", now)
+
+    def fire(
+        self, plan: Plan, next_at: float | None, at: str, runs: Sequence[tuple[str, Mapping[str, Any]]]
+    ) -> list[int]:
+        """Move a plan on to its next time and queue its runs, in one transaction; return their keys.
+
+        `runs` are a cause and a trigger each. Nothing happens if another process has moved the plan on meanwhile.
+        """
+        queued: list[int] = []
+        with self._db.write():
+            row = self._db.one(f"SELECT next_at FROM plans WHERE key = ?{self._db.skip_locked}", plan.key)
+            if row is None or row[0] != plan.next_at:
+                return []
+            self._db.run("UPDATE plans SET next_at = ?, last_at = ? WHERE key = ?", next_at, plan.next_at, plan.key)
+            for cause, trigger in runs:
+                key = queue_run(
+                    self._db, "plan", plan.name or plan.prompt, trigger, plan.options, at, cause=cause, plan=plan.key
+                )
+                queued += [] if key is None else [key]
+        return queued
+
+    def change(self, key: int, *, paused: bool | None = None, next_at: float | None = None) -> Plan:
+        """Pause a plan or let it go on, and set its next time."""
+        with self._db.write():
+            if paused is not None:
+                self._db.run("UPDATE plans SET paused = ? WHERE key = ?", int(paused), key)
+            if next_at is not None:
+                self._db.run("UPDATE plans SET next_at = ? WHERE key = ?", next_at, key)
+            self._db.notify()
+        return self.get(key)
+
+    def remove(self, key: int) -> None:
+        """Remove a plan; its runs stay."""
+        with self._db.write():
+            self._db.run("DELETE FROM plans WHERE key = ?", key)
+            self._db.notify()
+
+    def _select(self, condition: str, *values: Any) -> list[Plan]:
+        rows = self._db.all(f"SELECT {_COLUMNS} FROM plans WHERE {condition}", *values)
+        return [
+            Plan(key, prompt, json.loads(options), created, cron, zone, missed, next_at, last_at, bool(paused), name)
+            for key, prompt, options, created, cron, zone, missed, next_at, last_at, paused, name in rows
+        ]

@@ -1,0 +1,273 @@
+"""The table of runs that outlive processes, and of the signals that they wait for.
+
+A run is claimed by one process at a time: a claim counts its fence up, and what a process records for it, it records
+under the fence that it claimed (`hold`). Whoever wakes up late can record nothing. A run begins to wait, and takes what
+it waited for, in the transaction of the entry that says so (`apply_memo`): neither is ever there without the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import (
+    CANCELLED,
+    ENDED,
+    QUEUED,
+    RUNNING,
+    WAITING,
+    Run,
+    Signal,
+    Wait,
+    parse_key,
+)  # fmt: skip
+from nexus_cli.ledger import lanes
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.sessions import WAIT
+from nexus_cli.ledger.signals import add_signal, signal_earlier_replies
+
+TITLE = 120
+"""Characters of a title."""
+_COLUMNS = (
+    "key, state, type, title, run_trigger, options, session, entity, space, message, plan, waits, owner, lease, fence,"
+    " resumes, report, error, cost, created, updated"
+)
+_SIGNAL = "key, run, at, kind, value"
+
+
+class RunTable:
+    """The runs of one ledger. Methods that write have committed when they return."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def queue(self, kind: str, title: str, trigger: Mapping[str, Any], options: Mapping[str, Any], at: str,
+              **where: Any) -> int | None:  # fmt: skip
+        """Queue a run and return its key; None if there is one of this `cause`. See `queue_run`."""
+        with self._db.write():
+            return queue_run(self._db, kind, title, trigger, options, at, **where)
+
+    def get(self, key: int) -> Run:
+        """Return a run; `NexusError("usage", ...)` if there is none."""
+        found = self._select("key = ?", key)
+        if not found:
+            raise NexusError("usage", f"run-{key}", "there is no such run", "nexus runs list shows them")
+        return found[0]
+
+    def find(self, text: str) -> Run:
+        """Return a run by its id; `NexusError("usage", ...)` if there is none."""
+        key = parse_key(text, "run")
+        if key is None:
+            raise NexusError("usage", f"run {text[:80]!r}", "there is no such run", "nexus runs list shows them")
+        return self.get(key)
+
+    def list_runs(self, states: Iterable[str] = (), limit: int = 50, **where: Any) -> list[Run]:
+        """Return runs, the newest first: of some states, and with `entity`, `space`, `plan` or `session` as given."""
+        states = tuple(states)
+        tests = [f"state IN ({', '.join('?' * len(states))})"] if states else []
+        tests += [f"{name} = ?" for name in where]
+        condition = " AND ".join(tests) or "1 = 1"
+        return self._select(f"{condition} ORDER BY key DESC LIMIT ?", *states, *where.values(), limit)
+
+    def of_session(self, session: str) -> Run | None:
+        """Return the run of a session, None if it has none."""
+        return next(iter(self._select("session = ? ORDER BY key DESC LIMIT 1", session)), None)
+
+    def waiting(self) -> list[Run]:
+        """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
+        return self._select(
+            f"state = '{WAITING}' AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
+            " ORDER BY coalesce(wake_at, 1e300), key"
+        )
+
+    def now(self) -> float:
+        """Return the present by the clock of the database, in seconds since the epoch."""
+        row = self._db.one(f"SELECT {self._db.now_sql}")
+        return float(row[0]) if row else 0.0
+
+    # Claims
+
+    def due(self, limit: int = 100, **where: Any) -> list[Run]:
+        """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease."""
+        tests = "".join(f" AND {name} = ?" for name in where)
+        return self._select(f"({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
+
+    def claim(self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False) -> Run | None:
+        """Take a run up for so many seconds; None if it is not due. With `is_dead` the caller knows that its owner is
+        gone: the lease counts no more."""
+        due = f"({self._due()}) OR (? AND state = '{RUNNING}')"
+        with self._db.write():
+            row = self._db.one(f"SELECT key FROM runs WHERE key = ? AND ({due}){self._db.skip_locked}", key, is_dead)
+            if row is None:
+                return None
+            self._db.run(
+                f"UPDATE runs SET state = '{RUNNING}', owner = ?, lease = {self._db.now_sql} + ?, fence = fence + 1,"
+                " updated = ? WHERE key = ?",
+                owner, seconds, at, key,
+            )  # fmt: skip
+        return self.get(key)
+
+    def _due(self) -> str:
+        return (
+            f"state = '{QUEUED}' OR (state = '{RUNNING}' AND lease < {self._db.now_sql}) OR (state = '{WAITING}' AND"
+            " EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0))"
+        )
+
+    def hold(self, run: Run, seconds: float) -> None:
+        """Let this connection write only while the claim of `run` is the newest one; each write extends the lease."""
+        self._db.guard(
+            f"UPDATE runs SET lease = CASE WHEN state = '{RUNNING}' THEN {self._db.now_sql} + ? ELSE lease END"
+            " WHERE key = ? AND fence = ?",
+            seconds, run.key, run.fence, why=f"{run.id} was cancelled, or another process took it over",
+        )  # fmt: skip
+
+    def renew(self) -> None:
+        """Extend the lease of the run that this connection holds; `NexusError("ledger", ...)` if it lost it."""
+        with self._db.write():
+            pass
+
+    def attach(self, run: Run, session: str) -> None:
+        """Record the session of a run."""
+        with self._db.write():
+            self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
+
+    def put_back(self, run: Run, at: str) -> None:
+        """Give a claim back: the run waits again, or is queued again, as it was."""
+        with self._db.write():
+            self._db.run(
+                f"UPDATE runs SET state = CASE WHEN waits <> '' THEN '{WAITING}' WHEN session = '' THEN '{QUEUED}'"
+                f" ELSE state END, owner = '', lease = {self._db.now_sql}, updated = ? WHERE key = ? AND fence = ?",
+                at, run.key, run.fence,
+            )  # fmt: skip
+
+    def finish(self, run: Run, state: str, at: str, *, report: str = "", error: str = "",
+               cost: float | None = None) -> None:  # fmt: skip
+        """Record how a run ended."""
+        with self._db.write():
+            self._db.run(
+                "UPDATE runs SET state = ?, report = ?, error = ?, cost = ?, waits = '', wake_at = NULL, owner = '',"
+                " lease = NULL, updated = ? WHERE key = ? AND fence = ?",
+                state, report.replace("\0", "\ufffd"), error.replace("\0", "\ufffd"), cost, at, run.key, run.fence,
+            )  # fmt: skip
+            self._db.notify()
+
+    def wait(self, run: Run, wait: Wait, at: str) -> None:
+        """Let a run wait for something that no tool result says: an approval."""
+        with self._db.write():
+            _set_waiting(self._db, run.key, wait, at)
+
+    def cancel(self, key: int, at: str) -> Run:
+        """End a run that has not ended; whoever works on it can record nothing more. Return it as it was before."""
+        before = self.get(key)
+        ended = ", ".join(f"'{state}'" for state in ENDED)
+        with self._db.write():
+            self._db.run(
+                f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
+                f" lease = NULL, updated = ? WHERE key = ? AND state NOT IN ({ended})",
+                at, key,
+            )  # fmt: skip
+            self._db.notify()
+        return before
+
+    # Signals
+
+    def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str, *, once: bool = False) -> None:
+        """Record that something happened for a run, waiting or not; with `once` only if no signal waits to be taken."""
+        with self._db.write():
+            if not once or not self._db.one("SELECT 1 FROM signals WHERE run = ? AND taken = 0", key):
+                add_signal(self._db, key, kind, value, at)
+
+    def signals(self, key: int, *, taken: bool = False) -> list[Signal]:
+        """Return the signals of a run that it has not taken yet, or those that it has, the oldest first."""
+        rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
+        return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
+
+    def spent_since(self, at: str) -> float:
+        """Return the dollars of runs that ended since a time."""
+        row = self._db.one("SELECT coalesce(sum(cost), 0.0) FROM runs WHERE updated >= ?", at)
+        return float(row[0]) if row else 0.0
+
+    def _select(self, condition: str, *values: Any) -> list[Run]:
+        return [_run(row) for row in self._db.all(f"SELECT {_COLUMNS} FROM runs WHERE {condition}", *values)]
+
+
+def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], options: Mapping[str, Any], at: str, *,
+              cause: str = "", entity: int | None = None, space: int | None = None, message: int | None = None,
+              plan: int | None = None) -> int | None:  # fmt: skip
+    """Queue a run inside a transaction and return its key; None if there is one of this `cause` ("": never)."""
+    if cause:
+        db.lock(f"cause {cause}")
+    if cause and db.one("SELECT 1 FROM runs WHERE cause = ?", cause):
+        return None
+    key = db.run(
+        "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
+        f" updated) VALUES ('{QUEUED}', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        kind, _line(title), _json(trigger), _json(options), cause, entity, space, message, plan, at, at,
+    )  # fmt: skip
+    db.notify()
+    return key
+
+
+def apply_memo(db: Database, lane: int, memo: Memo) -> None:
+    """Let the run of a session wait, or take what it waited for, in the transaction of the entry that says so."""
+    if memo.kind == WAIT:
+        _suspend(db, lane, memo)
+    else:
+        keys: Sequence[int] = memo.value["signals"]
+        for key in keys:
+            db.run("UPDATE signals SET taken = 1 WHERE key = ? AND run = ?", key, memo.value["run"])
+        db.run(
+            "UPDATE runs SET waits = '', wake_at = NULL, resumes = resumes + ?, updated = ? WHERE key = ?",
+            int(bool(keys)), memo.at, memo.value["run"],
+        )  # fmt: skip
+
+
+def _suspend(db: Database, lane: int, memo: Memo) -> None:
+    row = db.one("SELECT id FROM sessions WHERE key = ?", lanes.session_of(db, lane))
+    session = str(row[0]) if row else ""
+    open_states = f"'{QUEUED}', '{RUNNING}', '{WAITING}'"
+    found = db.one(f"SELECT key FROM runs WHERE session = ? AND state IN ({open_states})", session)
+    if found is None:
+        value = memo.value
+        key = db.run(
+            "INSERT INTO runs (state, type, title, run_trigger, options, session, created, updated)"
+            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?)",
+            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session, memo.at,
+            memo.at,
+        )  # fmt: skip
+    else:
+        key = int(found[0])
+    _set_waiting(db, key, Wait.from_json(memo.value["wait"]), memo.at)
+
+
+def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
+    db.run(
+        f"UPDATE runs SET state = '{WAITING}', waits = ?, wake_at = ?, owner = '', lease = NULL, updated = ?"
+        " WHERE key = ?",
+        _json(wait.to_json()), wait.until, at, key,
+    )  # fmt: skip
+    if wait.kind == "reply":  # it may have come between the message and the wait
+        signal_earlier_replies(db, key, wait, at)
+    db.notify()
+
+
+def _run(row: Sequence[Any]) -> Run:
+    (key, state, kind, title, trigger, options, session, entity, space, message, plan, waits, owner, lease, fence,
+     resumes, report, error, cost, created, updated) = row  # fmt: skip
+    return Run(
+        key, state, kind, title, json.loads(trigger), json.loads(options), session, entity, space, message, plan,
+        Wait.from_json(json.loads(waits)) if waits else None, owner, lease, fence, resumes, report, error, cost,
+        created, updated,
+    )  # fmt: skip
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.replace("\0", "\ufffd").split())
+    return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(dict(value), ensure_ascii=True)

@@ -1,0 +1,297 @@
+"""The tables of spaces: who takes part, what was said, how far each has read.
+
+Posting a message is one transaction with what follows from it: signals for the runs that wait for it, and queued runs
+for the agents that it triggers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.run import (
+    AGENT,
+    LONGEST_MESSAGE,
+    Entity,
+    Space,
+    SpaceMessage,
+    check_name,
+    find_mentions,
+    fold_name,
+    parse_key,
+)  # fmt: skip
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.runs import queue_run
+from nexus_cli.ledger.signals import signal_replies
+
+MOST_HOPS = 12
+"""Messages of agents in a row that may trigger another agent: then a person has to say something."""
+_MESSAGE = (
+    "m.key, m.space, e.key, e.name, e.kind, e.options, m.at, m.text, m.reply_to, m.waits, m.origin, m.hops"
+    " FROM messages m JOIN entities e ON e.key = m.sender"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message that was posted, and what followed from it."""
+
+    message: SpaceMessage
+    triggered: tuple[tuple[Entity, int], ...] = ()
+    """The agents that it triggered, with the keys of their runs."""
+    resumed: tuple[int, ...] = ()
+    """Keys of the runs that had waited for it."""
+
+
+class SpaceTable:
+    """The spaces of one ledger. Methods that write have committed when they return."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # Who takes part
+
+    def entity(self, name: str, kind: str, options: Mapping[str, Any] | None = None) -> Entity:
+        """Return the entity of a name, made if there is none; `NexusError("usage", ...)` if that is of another kind.
+
+        With `options` an agent gets these from now on.
+        """
+        name = check_name(name, "the name")
+        with self._db.write():
+            self._db.lock("entities")
+            found = self.find_entity(name)
+            if found is None:
+                self._db.run(
+                    "INSERT INTO entities (name, folded, kind, options) VALUES (?, ?, ?, ?)",
+                    name, fold_name(name), kind, json.dumps(dict(options or {})),
+                )  # fmt: skip
+            elif found.kind != kind:
+                what = "an agent" if found.kind == AGENT else "a person"
+                raise NexusError("usage", f"the name {found.name}", f"it is that of {what}", "Choose another name")
+            elif options is not None:
+                self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(dict(options)), found.key)
+        made = self.find_entity(name)
+        assert made is not None
+        return made
+
+    def find_entity(self, name: str) -> Entity | None:
+        """Return the entity of a name, None if there is none."""
+        row = self._db.one("SELECT key, name, kind, options FROM entities WHERE folded = ?", fold_name(name.strip()))
+        return _entity(row) if row else None
+
+    def get_entity(self, key: int) -> Entity:
+        """Return an entity by its key."""
+        row = self._db.one("SELECT key, name, kind, options FROM entities WHERE key = ?", key)
+        if row is None:
+            raise NexusError("usage", f"ent-{key}", "there is nobody of this id")
+        return _entity(row)
+
+    # Spaces
+
+    def create(self, name: str, at: str, *, project: str = "", members: Sequence[Entity] = ()) -> Space:
+        """Create a space; `NexusError("usage", ...)` if the name is taken."""
+        name = check_name(name, "the name of a space")
+        with self._db.write():
+            self._db.lock("spaces")
+            if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
+                raise NexusError("usage", f"the space {name}", "there is one of this name", "Choose another name")
+            key = self._db.run(
+                "INSERT INTO spaces (name, folded, project, at) VALUES (?, ?, ?, ?)",
+                name, fold_name(name), replace_surrogates(project), at,
+            )  # fmt: skip
+            for member in members:
+                self._add_member(key, member.key)
+        return self.get(key)
+
+    def join(self, space: Space, member: Entity) -> bool:
+        """Add a member, to whom all earlier messages are new; False if it is one."""
+        with self._db.write():
+            if self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key):
+                return False
+            self._add_member(space.key, member.key)
+        return True
+
+    def _add_member(self, space: int, entity: int) -> None:
+        self._db.run("INSERT INTO members (space, entity) VALUES (?, ?) ON CONFLICT DO NOTHING", space, entity)
+
+    def leave(self, space: Space, member: Entity) -> bool:
+        """Remove a member; False if it is none."""
+        with self._db.write():
+            there = self._db.one("SELECT 1 FROM members WHERE space = ? AND entity = ?", space.key, member.key)
+            self._db.run("DELETE FROM members WHERE space = ? AND entity = ?", space.key, member.key)
+        return there is not None
+
+    def get(self, key: int) -> Space:
+        """Return a space with its members; `NexusError("usage", ...)` if there is none."""
+        found = self._load("s.key = ?", key)
+        if not found:
+            raise NexusError("usage", f"space-{key}", "there is no such space", "nexus space list shows them")
+        return found[0]
+
+    def find(self, text: str) -> Space:
+        """Return a space by its name or id; `NexusError("usage", ...)` if there is none."""
+        found = self._load("s.folded = ?", fold_name(text.strip()))
+        key = parse_key(text, "space") if not found and "-" in text else None
+        found = found or (self._load("s.key = ?", key) if key else [])
+        if not found:
+            near = nearest_name(text, [one.name for one in self.list_spaces()])
+            hint = f"Did you mean {near}?" if near else "nexus space list shows them"
+            raise NexusError("usage", f"the space {text[:80]!r}", "there is no such space", hint)
+        return found[0]
+
+    def list_spaces(self, member: Entity | None = None) -> list[Space]:
+        """Return all spaces, or those of one member, by name."""
+        if member is None:
+            return self._load("1 = 1")
+        return self._load("s.key IN (SELECT space FROM members WHERE entity = ?)", member.key)
+
+    def _load(self, condition: str, *values: Any) -> list[Space]:
+        rows = self._db.all(
+            f"SELECT s.key, s.name, s.project, s.at FROM spaces s WHERE {condition} ORDER BY s.folded", *values
+        )
+        return [Space(key, name, project, at, tuple(self._members(key))) for key, name, project, at in rows]
+
+    def _members(self, space: int) -> list[Entity]:
+        rows = self._db.all(
+            "SELECT e.key, e.name, e.kind, e.options FROM members m JOIN entities e ON e.key = m.entity"
+            " WHERE m.space = ? ORDER BY e.key",
+            space,
+        )
+        return [_entity(row) for row in rows]
+
+    # Messages
+
+    def post(self, space: Space, sender: Entity, text: str, at: str, *, reply_to: int | None = None,
+             waits: bool = False, origin: Mapping[str, Any] | None = None, hops: int = 0, session: str = "",
+             call: str = "", offered: Collection[int] = ()) -> Posted:  # fmt: skip
+        """Post a message. It signals the runs that wait for it, then triggers agents: those that it mentions, the other
+        one in a space of two, and those that a router chose (`offered`, keys).
+
+        With `call` (of `session`) it is posted once, however often it is called: the second time gives the first one.
+        """
+        text = replace_surrogates(text).replace("\0", "\ufffd")
+        if not text.strip():
+            raise NexusError("usage", "an empty message", "there is nothing to post", "Say something")
+        if len(text) > LONGEST_MESSAGE:
+            why = f"it has {len(text):,} characters, and {LONGEST_MESSAGE:,} is the most"
+            raise NexusError("usage", "the message is too long", why, "Put it into a file and name that")
+        if sender.key not in {member.key for member in space.members}:
+            why = f"{sender.name} is not a member of it"
+            raise NexusError("usage", f"the space {space.name}", why, f"nexus space join '{space.name}'")
+        if reply_to is not None and self.message(reply_to, space) is None:
+            raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
+        with self._db.write():
+            self._db.lock(f"space {space.key}")  # a reader's cursor relies on it: messages are there in their order
+            if call and (row := self._of_call(session, call)):
+                return Posted(_message(row))
+            key = self._db.run(
+                "INSERT INTO messages (space, sender, at, text, reply_to, waits, origin, hops, session, call)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                space.key, sender.key, at, text, reply_to, int(waits), json.dumps(dict(origin or {})), hops, session,
+                call,
+            )  # fmt: skip
+            message = SpaceMessage(key, space.key, sender, at, text, reply_to, waits, dict(origin or {}), hops)
+            self._db.run("UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen = ?",
+                         key, space.key, sender.key, self._previous(space.key, key))  # fmt: skip
+            resumed, answered = signal_replies(self._db, message)
+            triggered = [] if hops > MOST_HOPS else self._trigger(space, message, answered, offered)
+            self._db.notify()
+        return Posted(message, tuple(triggered), tuple(resumed))
+
+    def posted_by(self, session: str, call: str) -> SpaceMessage | None:
+        """Return the message that a call of a session posted, None if it did not."""
+        row = self._of_call(session, call)
+        return _message(row) if row else None
+
+    def _of_call(self, session: str, call: str) -> Sequence[Any] | None:
+        return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ?", session, call)
+
+    def _previous(self, space: int, key: int) -> int:
+        row = self._db.one("SELECT coalesce(max(key), 0) FROM messages WHERE space = ? AND key < ?", space, key)
+        return int(row[0]) if row else 0
+
+    def _trigger(
+        self, space: Space, message: SpaceMessage, answered: Collection[int], offered: Collection[int]
+    ) -> list[tuple[Entity, int]]:
+        others = [one for one in space.members if one.key != message.sender.key]
+        named = {fold_name(name) for name in find_mentions(message.text, [one.name for one in others])}
+        triggered = []
+        for agent in others:
+            if agent.kind != AGENT or agent.key in answered:
+                continue
+            if fold_name(agent.name) in named:
+                source = "mention"
+            elif len(space.members) == 2:
+                source = "auto"
+            elif agent.key in offered and not named:
+                source = "proactive_router"
+            else:
+                continue
+            run = self._queue(space, message, agent, source)
+            if run is not None:
+                triggered.append((agent, run))
+        return triggered
+
+    def _queue(self, space: Space, message: SpaceMessage, agent: Entity, source: str) -> int | None:
+        sender = message.sender
+        trigger = {
+            "type": "space_message", "triggerSource": source, "space": {"id": space.id, "name": space.name},
+            "sender": {"id": sender.id, "name": sender.name, "type": sender.kind}, "message": message.text,
+            "messageId": message.id, "timestamp": message.at,
+            "senderExpectsReply": message.waits and source != "proactive_router",
+        }  # fmt: skip
+        return queue_run(
+            self._db, "space_message", message.text, trigger, agent.options, message.at,
+            cause=f"{message.id} {agent.id}", entity=agent.key, space=space.key, message=message.key,
+        )  # fmt: skip
+
+    def message(self, key: int, space: Space | None = None) -> SpaceMessage | None:
+        """Return a message, None if there is none, or none in `space`."""
+        row = self._db.one(f"SELECT {_MESSAGE} WHERE m.key = ?", key)
+        found = _message(row) if row else None
+        return found if found is None or space is None or found.space == space.key else None
+
+    def read(self, space: Space, *, limit: int = 50, before: int | None = None, after: int = 0) -> list[SpaceMessage]:
+        """Return the newest messages of a space, the oldest of them first: those before one, and behind another."""
+        rows = self._db.all(
+            f"SELECT {_MESSAGE} WHERE m.space = ? AND m.key > ? AND m.key < ? ORDER BY m.key DESC LIMIT ?",
+            space.key, after, (1 << 62) if before is None else before, limit,
+        )  # fmt: skip
+        return [_message(row) for row in reversed(rows)]
+
+    def count(self, space: Space, *, after: int = 0, before: int | None = None) -> int:
+        """Return how many messages a space has behind one and before another."""
+        row = self._db.one(
+            "SELECT count(*) FROM messages WHERE space = ? AND key > ? AND key < ?",
+            space.key, after, (1 << 62) if before is None else before,
+        )  # fmt: skip
+        return int(row[0]) if row else 0
+
+    # The cursor
+
+    def seen(self, space: Space, member: Entity) -> int:
+        """Return the key of the last message that a member was shown, 0 for none."""
+        row = self._db.one("SELECT seen FROM members WHERE space = ? AND entity = ?", space.key, member.key)
+        return int(row[0]) if row else 0
+
+    def mark_seen(self, space: int, entity: int, message: int) -> None:
+        """Note that a member was shown the messages of a space up to this one."""
+        with self._db.write():
+            self._db.run(
+                "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen < ?",
+                message, space, entity, message,
+            )  # fmt: skip
+
+
+def _entity(row: Sequence[Any]) -> Entity:
+    return Entity(int(row[0]), row[1], row[2], json.loads(row[3]))
+
+
+def _message(row: Sequence[Any]) -> SpaceMessage:
+    key, space, sender, name, kind, options, at, text, reply_to, waits, origin, hops = row
+    who = Entity(int(sender), name, kind, json.loads(options))
+    return SpaceMessage(key, space, who, at, text, reply_to, bool(waits), json.loads(origin), hops)
