@@ -49,6 +49,7 @@ LAZY = {
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
     "core/errors.py": {"difflib"},
     "core/decode.py": {"charset_normalizer"},
+    "config/ledger_place.py": {"nexus_cli"},  # settings that name a server
     "config/paths.py": {"platformdirs"},
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/trust_items.py": {"tomllib", "tomlkit"},

@@ -1,24 +1,16 @@
 """The place of the person's ledger: a file, or with `ledger.url` a database on a PostgreSQL server.
 
-Only the personal settings name a server, never a project. Its password is never shown.
+Only the personal settings name a server, never a project.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from nexus_cli.config.paths import exists, places
 
-SCHEMES = ("postgresql://", "postgres://")
-KEY = "ledger.url"
-
 LedgerPlace = Path | str
 """The path of a file, or the address of a database."""
-
-_ADDRESS = re.compile(r"(postgres(?:ql)?://)(?:([^\s:@/?\"']*)(?::[^\s\"']*)?@)?([^\s?\"']*)(?:\?[^\s\"']*)?")
-_NO_PORT = re.compile(r":(?!\d+(?:[/,]|$))[^/,]*")
-"""In the place of a port, what may be a password."""
 
 
 def ledger_place() -> LedgerPlace:
@@ -27,12 +19,13 @@ def ledger_place() -> LedgerPlace:
     try:
         named = b"url" in found.settings.read_bytes()
     except OSError:
-        named = False  # it is named wherever settings are read
+        named = False  # whoever needs the settings says why they cannot be read
     if not named:
         return found.ledger
-    from nexus_cli.config.settings import read_values  # noqa: PLC0415  (few settings name a server)
+    from nexus_cli.config.database_url import LEDGER_URL  # noqa: PLC0415  (few settings name a server)
+    from nexus_cli.config.settings import read_values  # noqa: PLC0415
 
-    return str(read_values(found.settings).get(KEY) or "") or found.ledger
+    return str(read_values(found.settings).get(LEDGER_URL) or "") or found.ledger
 
 
 def ledger_exists(place: LedgerPlace) -> bool:
@@ -42,13 +35,6 @@ def ledger_exists(place: LedgerPlace) -> bool:
 
 def shown_place(place: LedgerPlace) -> str:
     """Return the place as a person may see it: `postgresql://user@host/db`, without password and options."""
+    from nexus_cli.config.database_url import hide_password  # noqa: PLC0415  (few settings name a server)
+
     return hide_password(place) if isinstance(place, str) else str(place)
-
-
-def hide_password(text: str) -> str:
-    """Return `text` with every address of a database in it cut to user, host and name."""
-    return _ADDRESS.sub(_shown_address, text)
-
-
-def _shown_address(match: re.Match[str]) -> str:
-    return f"{match[1]}{match[2] + '@' if match[2] else ''}{_NO_PORT.sub('', match[3])}"

@@ -61,6 +61,11 @@ TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
 
+def is_database_url(value: str) -> bool:
+    """True for the address of a PostgreSQL database, and for none."""
+    return not value or value.startswith(("postgresql://", "postgres://"))
+
+
 RULES: Mapping[str, Rule] = {
     "model": TEXT,
     "effort": TEXT,
@@ -97,6 +102,7 @@ RULES: Mapping[str, Rule] = {
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
     "assess.model": TEXT,
+    "ledger.url": Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -121,6 +127,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "rules", "alias", "models",
-    "default_models", "rule_examples",
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "ledger", "rules", "alias",
+    "models", "default_models", "rule_examples",
 )  # fmt: skip

@@ -28,13 +28,14 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from nexus_cli.config.ledger_place import hide_password
+from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import Database
 
 try:
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
     from psycopg.types.numeric import NumericBinaryLoader
     from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 except ImportError as error:
@@ -51,7 +52,7 @@ PATIENCE = 10.0
 """Seconds to wait for what a lost connection left on the server."""
 PAUSE = 5.0
 """Seconds after a failed connection in which none is tried again."""
-_CONNECTION = {
+_CONNECTION: dict[str, Any] = {
     "connect_timeout": CONNECT_SECONDS, "application_name": "nexus", "client_encoding": "utf8", "keepalives": 1,
     "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
 }  # fmt: skip
@@ -79,8 +80,6 @@ KEYS = {
 """By table: the column with the number that the server gives."""
 _PLACEHOLDER = re.compile(r"\?(\d*)")
 
-_PASSWORDS = re.compile(r"(?<=:)[^/][^@/?&]{3,}(?=@)|(?<=password=)[^&]{4,}")
-"""Passwords in an address."""
 _WHY = {
     "23503": ("its session was deleted or changed by another process", "Start a new session"),
     "23505": ("another process recorded the same at the same time", "Fork the session with `nexus sessions fork`"),
@@ -125,8 +124,8 @@ class _TextDumper(StrDumperUnknown):
 class _TextLoader(TextBinaryLoader):
     """Reads what `_TextDumper` wrote."""
 
-    def load(self, data: Any) -> Any:
-        text = super().load(data)
+    def load(self, data: Any) -> str:
+        text = str(super().load(data))
         if _ESCAPE in text:
             text = text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
         return text
@@ -145,10 +144,7 @@ def server_error(error: BaseException, what: str, url: str) -> NexusError:
     found = _WHY.get(getattr(error, "sqlstate", None) or "")
     if found:
         return NexusError("ledger", what, *found)
-    text = str(error) or type(error).__name__
-    for secret in _PASSWORDS.findall(url):
-        text = text.replace(secret, "[redacted]")
-    text = " ".join(hide_password(text).split())
+    text = " ".join(hide_password(str(error), url).split()) or type(error).__name__
     return NexusError("ledger", what, text[:300], "Check the server and `nexus config get ledger.url`")
 
 
@@ -162,6 +158,8 @@ def _lock_key(what: str) -> int:
 
 
 _LEDGER = _lock_key("ledger")
+_RETRY_AT: dict[str, float] = {}
+"""By address: the time before which no connection is tried."""
 
 
 class PostgresDatabase(Database):
@@ -187,7 +185,6 @@ class PostgresDatabase(Database):
         """Id of the open transaction, "" outside of one."""
         self._ended: NexusError | None = None
         """The reason why nothing goes on here."""
-        self._retry_at = 0.0
         self._backend: tuple[Any, ...] = ()
         self._listener: psycopg.Connection[Any] | None = None
         self._zone = ""
@@ -197,13 +194,13 @@ class PostgresDatabase(Database):
 
     def _connect(self) -> psycopg.Connection[Any]:
         what = f"the ledger {self.place} cannot be opened"
-        if time.monotonic() < self._retry_at:
+        if time.monotonic() < _RETRY_AT.get(self._url, 0.0):
             raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
         try:
-            given = psycopg.conninfo.conninfo_to_dict(self._url)
-            connection = psycopg.connect(**{**_CONNECTION, **given}, autocommit=True)
+            given = conninfo_to_dict(self._url)
+            connection = psycopg.connect(make_conninfo(**{**_CONNECTION, **given}), autocommit=True)
         except psycopg.Error as error:
-            self._retry_at = time.monotonic() + PAUSE
+            _RETRY_AT[self._url] = time.monotonic() + PAUSE
             raise server_error(error, what, self._url) from error
         try:
             self._set_up(connection, what)
@@ -243,7 +240,8 @@ class PostgresDatabase(Database):
         self._server = self._connect()
         try:
             self._server.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s", lost
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s",
+                lost,
             )
             for key, session in self._held.items():
                 self._take_again(key, session)

@@ -126,8 +126,8 @@ WHICH: Mapping[str, Callable[[int], str]] = {
     "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = ?1)",
     "notable": _notable,
 }
-"""Requests `r` of the lane ?1, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the newest
-and the smallest of which the provider reported what it took, and the newest for which it reported a cache."""
+"""Requests `r` of the lane ?1, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the
+newest and the smallest of which the provider reported what it took, and the newest for which it reported a cache."""
 
 
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:

@@ -153,7 +153,8 @@ def info(db: Database, session: str) -> SessionInfo:
 def _info(row: tuple[Any, ...]) -> SessionInfo:
     """Return the session in a row of `_COLUMNS`."""
     cost = round_dollars(row[15])
-    return SessionInfo(*row[:12], None if row[12] else cost, row[13], row[14], cost, *row[16:])
+    known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:])
+    return SessionInfo(*known)
 
 
 def list_sessions(
@@ -325,8 +326,8 @@ def touch(
     with db.write():
         db.run(
             "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe), front = coalesce(?, front),"
-            f" updated = {db.greatest}(updated, coalesce(?, updated)), used = CASE WHEN ? THEN {db.next_use} ELSE used END"
-            " WHERE key = ?",
+            f" updated = {db.greatest}(updated, coalesce(?, updated)),"
+            f" used = CASE WHEN ? THEN {db.next_use} ELSE used END WHERE key = ?",
             model, recipe, front, at, at is not None, key,
         )  # fmt: skip
 
@@ -335,8 +336,9 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
     """Count an entry of the main lane for listings; inside a transaction."""
     asked = entry.kind is Kind.USER
     db.run(
-        f"UPDATE sessions SET updated = {db.greatest}(updated, ?), used = {db.next_use}, entries = ?, turns = turns + ?,"
-        " first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END WHERE key = ? AND main = ?",
+        f"UPDATE sessions SET updated = {db.greatest}(updated, ?), used = {db.next_use}, entries = ?,"
+        " turns = turns + ?, first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END"
+        " WHERE key = ? AND main = ?",
         entry.at, entry.id, int(asked), asked, entry.message.content[:FIRST_TEXT] if asked else "", key, lane,
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""Tokens and dollars of all sessions, summed by the database in one query, which reads no text. Workers count as part of the
-session that they work for."""
+"""Tokens and dollars of all sessions, summed by the database in one query, which reads no text. Workers count as part
+of the session that they work for."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def session_usage(db: Database, session: str) -> Usage:
         session,
     )
     assert row is not None, "sums are one row"
-    *tokens, cost, unpriced = row
-    return Usage(*tokens, None if unpriced else round_dollars(cost))
+    cost = None if row[6] else round_dollars(row[5])
+    return Usage(row[0], row[1], row[2], row[3], row[4], cost)

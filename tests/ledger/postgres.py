@@ -47,23 +47,23 @@ class Server:
         self._as: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
             os.chown(folder, NOBODY, NOBODY)
-        making = [programs / "initdb", "-D", folder / "data", "-U", "nexus", "-A", "trust", "-E", "UTF8",
+        making: list[str | Path] = [programs / "initdb", "-D", folder / "data", "-U", "nexus", "-A", "trust", "-E", "UTF8",
                   "--locale", "C.UTF-8", "--no-sync"]  # fmt: skip
         subprocess.run(making, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
-        self.process = self.start()
+        self.process: subprocess.Popen[bytes]
+        self.start()
         self.sql("CREATE ROLE nobody_special LOGIN")
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> None:
         """Start it, and wait until it answers."""
         options = [part for option in _FAST for part in ("-c", option)]
-        command = [self.programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options]
-        process = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as)
+        command: list[str | Path] = [self.programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options]
+        process: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as)
         deadline = time.monotonic() + 30
         while not self._answers():
             assert process.poll() is None and time.monotonic() < deadline, "PostgreSQL does not start"
             time.sleep(0.02)
         self.process = process
-        return process
 
     def _answers(self) -> bool:
         import psycopg
@@ -92,7 +92,7 @@ class Server:
 
         with psycopg.connect(self.url(database, role), autocommit=True) as connection:
             for statement in statements:
-                cursor = connection.execute(statement)  # type: ignore[arg-type]
+                cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
     def new_database(self) -> str:

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger.conftest import on
 
-from nexus_cli.core.entry import Entry, ItemForm, Kind
 from nexus_cli.config.ledger_place import LedgerPlace
+from nexus_cli.core.entry import Entry, ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, replace_surrogates
 from nexus_cli.core.services import Calibration
