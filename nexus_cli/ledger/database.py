@@ -63,8 +63,9 @@ def retry_while_busy(action: Callable[[], T]) -> T:
         pause = min(0.1, pause * 2)
 
 
-def commit(connection: sqlite3.Connection) -> None:
-    """Commit the transaction to the disk. Tests replace this to end the process around it."""
+def commit(connection: Any) -> None:
+    """Commit the transaction of a connection, SQLite's or a server's. Tests replace this to end the process around
+    it."""
     connection.execute("COMMIT")
 
 

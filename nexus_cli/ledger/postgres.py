@@ -30,7 +30,7 @@ from typing import Any
 
 from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import schema
+from nexus_cli.ledger import database, schema
 from nexus_cli.ledger.database import Database
 
 try:
@@ -144,13 +144,9 @@ def server_error(error: BaseException, what: str, url: str) -> NexusError:
     found = _WHY.get(getattr(error, "sqlstate", None) or "")
     if found:
         return NexusError("ledger", what, *found)
-    text = " ".join(hide_password(str(error), url).split()) or type(error).__name__
+    lines = hide_password(str(error), url).splitlines() or [type(error).__name__]
+    text = " ".join(lines[0].removeprefix("connection is bad: ").split())
     return NexusError("ledger", what, text[:300], "Check the server and `nexus config get ledger.url`")
-
-
-def commit(connection: psycopg.Connection[Any]) -> None:
-    """Commit the transaction. Tests replace this to end the process or the connection around it."""
-    connection.execute("COMMIT")
 
 
 def _lock_key(what: str) -> int:
@@ -193,7 +189,7 @@ class PostgresDatabase(Database):
     # The connection
 
     def _connect(self) -> psycopg.Connection[Any]:
-        what = f"the ledger {self.place} cannot be opened"
+        what = f"the ledger {self.place} cannot be reached"
         if time.monotonic() < _RETRY_AT.get(self._url, 0.0):
             raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
         try:
@@ -223,13 +219,14 @@ class PostgresDatabase(Database):
         try:
             connection.execute(_SETTINGS)
             row = connection.execute(
-                "SELECT pid, backend_start::text, pg_is_in_recovery() FROM pg_stat_activity"
+                "SELECT pid, backend_start::text, pg_is_in_recovery(),"
+                " current_setting('default_transaction_read_only') = 'on' FROM pg_stat_activity"
                 " WHERE pid = pg_backend_pid()"
             ).fetchone()
         except psycopg.Error as error:
             raise server_error(error, what, self._url) from error
         assert row is not None, "a connection is shown its own row"
-        self.writes = not row[2]
+        self.writes = not row[2] and not row[3]
         self._backend = row[:2]
 
     def _reconnect(self) -> None:
@@ -362,7 +359,7 @@ class PostgresDatabase(Database):
 
     def _commit(self) -> None:
         try:
-            commit(self._server)
+            database.commit(self._server)
         except psycopg.OperationalError:
             if not self._is_lost or not self._was_committed():
                 raise

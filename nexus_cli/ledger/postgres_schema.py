@@ -198,8 +198,12 @@ def _take_step(db: PostgresDatabase, number: int) -> None:
 
 def version(db: PostgresDatabase) -> int:
     """Return how many steps were taken; `NexusError("ledger", ...)` if the tables are those of another program."""
-    row = db.one("SELECT to_regclass('schema_version') IS NOT NULL, to_regclass('sessions') IS NOT NULL")
-    if row == (True, True):
+    # Not to_regclass: it may remember what was before another process made the tables.
+    rows = db.all(
+        "SELECT tablename FROM pg_tables WHERE schemaname = ANY (current_schemas(false))"
+        " AND tablename IN ('schema_version', 'sessions')"
+    )
+    if len(rows) == 2:
         try:
             found = db.one("SELECT steps FROM schema_version WHERE application = ?", _APPLICATION)
         except NexusError as error:
@@ -208,7 +212,7 @@ def version(db: PostgresDatabase) -> int:
             found = None
         if found:
             return int(found[0])
-    if row == (False, False):
+    if not rows:
         return 0
     why, hint = "it is the database of another program", "Make one of its own: createdb NAME"
     raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)

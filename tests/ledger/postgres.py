@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 NOBODY = 65534
-_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=16MB", "autovacuum=off",
+_FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "autovacuum=off",
          "max_connections=60", "listen_addresses=", "log_min_messages=fatal")  # fmt: skip
 
 
@@ -56,6 +56,9 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        from nexus_cli.ledger import postgres
+
+        postgres._RETRY_AT.clear()
         options = [part for option in _FAST for part in ("-c", option)]
         command: list[str | Path] = [self.programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options]
         process: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as)
