@@ -48,6 +48,7 @@ COMMANDS = {
     "usage": "Show tokens and cost over all sessions, by day, model and project.",
     "drops": "List everything left out of requests, and how to get it back.",
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
+    "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
     "sessions": "List, show, search, export, fork, rename and delete sessions.",
     "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
     "config": "Show and change the settings.",

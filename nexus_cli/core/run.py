@@ -19,7 +19,7 @@ QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
 STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 """States of a run. Queued: a trigger that no process has taken up yet."""
 ENDED = (DONE, FAILED, CANCELLED)
-TRIGGER_MARK, RESUME_MARK = "← TRIGGER", "← RESUME"
+TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Stand behind the one entry that started a run, and behind what resolved a wait."""
 LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20

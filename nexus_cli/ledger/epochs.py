@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -19,6 +20,17 @@ from nexus_cli.ledger.database import Database
 _INHERITED = """WITH RECURSIVE line (key) AS (
     SELECT origin FROM lanes WHERE origin IS NOT NULL AND session = ?
     UNION SELECT e.parent FROM line JOIN epochs e ON e.key = line.key WHERE e.parent IS NOT NULL)"""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRow:
+    """An epoch without its texts."""
+
+    id: int
+    cause: str
+    model: str
+    after: int
+    """The newest entry when it was begun."""
 
 
 def begin(
@@ -91,6 +103,19 @@ def current(db: Database, lane: int) -> Epoch | None:
     """Return the epoch in force in `lane`, None before its first."""
     row = db.one("SELECT epoch FROM lanes WHERE id = ?", lane)
     return read(db, int(row[0])) if row and row[0] is not None else None
+
+
+def list_epochs(db: Database, lane: int) -> list[EpochRow]:
+    """Return the epochs that led to the one in force in `lane`, oldest first, without reading a text."""
+    rows = db.all(
+        """WITH RECURSIVE line (depth, key) AS (
+            SELECT 0, epoch FROM lanes WHERE id = ? AND epoch IS NOT NULL
+            UNION ALL SELECT depth + 1, e.parent FROM line JOIN epochs e ON e.key = line.key
+            WHERE e.parent IS NOT NULL)
+        SELECT e.id, e.cause, e.model, e.after FROM line JOIN epochs e ON e.key = line.key ORDER BY depth DESC""",
+        lane,
+    )
+    return [EpochRow(*row) for row in rows]
 
 
 def read(db: Database, key: int) -> Epoch:

@@ -16,6 +16,7 @@ from nexus_cli.core.services import Calibration, FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import drops, entries, epochs, lanes, requests, sessions, token_stats, tool_traces
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
 
@@ -118,6 +119,11 @@ class LaneLog:
         """Return what `read` finds; a session can go on with `default`."""
         return read(self.db)
 
+    @property
+    def forked_at(self) -> int:
+        """The last entry that the lane shares with the one it was forked from; 0 for a lane of its own."""
+        return lanes.ancestry(self.db, self.lane)[0].first - 1
+
     # Entries
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
@@ -180,6 +186,10 @@ class LaneLog:
     def epoch(self, epoch_id: int) -> Epoch:
         """Return an epoch of this session or of one it was forked from; `NexusError("usage", ...)` if unknown."""
         return epochs.read(self.db, epochs.require_key(self.db, self.lane, epoch_id))
+
+    def epochs(self) -> list[EpochRow]:
+        """Return the epochs of the lane up to the one in force, oldest first, without their texts."""
+        return epochs.list_epochs(self.db, self.lane)
 
     def line_hashes(self, epoch_id: int, last: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
         """Return the SHA-256 of the lines sent under an epoch: of its slots, and of the entries behind it to `last`."""

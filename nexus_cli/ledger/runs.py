@@ -76,6 +76,15 @@ class RunTable:
         """Return the run of a session, None if it has none."""
         return next(iter(self._select("session = ? ORDER BY key DESC LIMIT 1", session)), None)
 
+    def of_messages(self, space: int, first: int) -> list[Run]:
+        """Return the runs that the messages of a space from `first` (key) on triggered, the oldest first."""
+        return self._select("space = ? AND message >= ? ORDER BY key", space, first)
+
+    def count_of_space(self, space: int) -> tuple[int, float]:
+        """Return how many runs messages of a space triggered, and the dollars of those that ended."""
+        row = self._db.one("SELECT count(*), coalesce(sum(cost), 0.0) FROM runs WHERE space = ?", space)
+        return (int(row[0]), float(row[1])) if row else (0, 0.0)
+
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
         return self._select(

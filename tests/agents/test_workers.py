@@ -40,6 +40,8 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.reports.timeline import session_timeline
+from nexus_cli.ui.reports.timeline import timeline_text
 
 
 def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_path: Path) -> None:
@@ -61,6 +63,21 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
     assert {one.lane for one in events if isinstance(one, AgentEvent)} == {
         one.id for one in _ledger_workers(_root_id())
     }
+
+
+def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_agent(tmp_path: Path) -> None:
+    run(crewed(Crew({"ONE": doing("1"), "root": handing("ONE")}), tmp_path), "root")
+    with closing(Ledger.open(places().ledger)) as ledger:
+        value = session_timeline(ledger, _root_id(), {})
+        (row,) = (row for row in value["rows"] if row["kind"] == "worker")
+        own = session_timeline(ledger, row["session"], {})
+    (worker,) = _ledger_workers(_root_id())
+    assert (row["worker"], row["session"], row["state"], row["text"]) == ("w1", worker.id, "finished", "ONE")
+    assert row["actor"]["type"] == "agent" and row["cost_usd"] == worker.cost_usd
+    assert worker.id in timeline_text(value, 80) and "worker w1" in timeline_text(value, 80)
+    begun = next(row for row in own["rows"] if row["kind"] == "user")
+    assert begun["trigger"] == {"type": "worker"} and begun["actor"]["type"] == "agent" and begun["text"] == "ONE"
+    assert own["totals"]["tokens"] < value["totals"]["tokens"]
 
 
 def test_a_workers_first_request_begins_with_its_parents_bytes(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -237,3 +238,46 @@ def test_usage_sums_all_sessions_for_a_script_and_for_a_person(nexus: Run, tmp_p
     assert text.startswith("$1.00 for 2 requests of 2 sessions: 2,000 tokens in") and "by project:" in text
     wrong = nexus("usage", "--since", "last week")
     assert wrong.returncode == 2 and b"--since: 'last week'" in wrong.stderr and b"YYYY-MM-DD" in wrong.stderr
+
+
+def test_the_timeline_is_plain_lines_and_json_with_the_same_facts(nexus: Run, session: str) -> None:
+    value = json.loads(nexus("timeline", "--json").stdout)
+    assert (value["version"], value["session"], value["earlier"]) == (1, session, 0)
+    assert [row["kind"] for row in value["rows"]] == ["start", "user", "drop"]
+    assert all(
+        set(row) >= {"at", "kind", "entry", "actor", "text", "why", "seen", "trigger", "tokens", "cost_usd", "seconds"}
+        for row in value["rows"]
+    )
+    done = nexus("timeline", "--session", session[:12])
+    text = done.stdout.decode()
+    assert (done.returncode, done.stderr) == (0, b"") and "\x1b" not in text
+    assert "[NEW]  You          <- TRIGGER repl" in text and "9,000 tokens (output_cap)" in text
+    narrow = nexus("timeline", env={"COLUMNS": "40"}).stdout.decode()
+    assert max(map(len, narrow.splitlines())) <= 40 and "<- TRIGGER repl" in narrow
+    last = nexus("timeline", "--last", "1").stdout.decode()
+    assert "2 rows earlier: --last 3" in last and last.count("\n20") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--session", "nope"), ("--session", ""), ("--last", "0"), ("--last", "x"), ("--space", "nope"), ("--run", "9"),
+        ("--run", "x\x1b[2J"), ("--space", ""), ("--space", "a", "--run", "1"), ("--as", "Husam"),
+    ],
+)  # fmt: skip
+def test_a_timeline_of_nothing_is_one_line_and_status_2(nexus: Run, session: str, arguments: tuple[str, ...]) -> None:
+    done = nexus("timeline", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n"), b"\x1b" in done.stderr) == (2, b"", 1, False)
+
+
+def test_the_timelines_of_a_space_and_of_a_run_are_read_by_name_and_id(nexus: Run, session: str) -> None:
+    with closing(Ledger.open(places().ledger)) as ledger:
+        members = [ledger.spaces.entity("Husam", "human"), ledger.spaces.entity("Nexus", "agent")]
+        space = ledger.spaces.create("Project Alpha", AT, members=members)
+        ledger.spaces.post(space, members[0], "pull the numbers", AT)
+    value = json.loads(nexus("timeline", "--space", "project alpha", "--json").stdout)
+    assert value["rows"][0]["runs"][0]["source"] == "auto" and value["rows"][0]["seen"] is True
+    text = nexus("timeline", "--space", "Project Alpha", "--as", "nexus").stdout.decode()
+    assert "[NEW]  Husam        <- TRIGGER [msg-1]" in text and "Nexus (auto): run-1 queued" in text
+    assert "queued" in nexus("timeline", "--run", "run-1").stdout.decode()
+    assert json.loads(nexus("timeline", "--run", "1", "--json").stdout)["run"]["state"] == "queued"

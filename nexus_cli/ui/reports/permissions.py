@@ -31,7 +31,7 @@ def decisions_text(value: Value, width: int) -> str:
     listed = [("id", "decision", "call", "by")]
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
-        listed.append((row["id"], _verdict(row), call, _source(row)))
+        listed.append((row["id"], describe_verdict(row), call, _source(row)))
     before = filled(f"{value['more']:,} more before these.", width) if value["more"] else []
     return "\n".join([*before, *table(listed, width)])
 
@@ -40,7 +40,7 @@ def decision_text(value: Value, width: int) -> str:
     """Return one decision whole: what was decided, why, by what, for which parts, and what the person answered."""
     lines = filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
     why = f": {value['why']}" if value["why"] else ""
-    rows = [("", f"{_verdict(value)}{why}")]
+    rows = [("", f"{describe_verdict(value)}{why}")]
     if value.get("said"):
         rows.append(("words", value["said"]))
     rows.append(("by", _source(value)))
@@ -62,7 +62,7 @@ def _part(part: Value, width: int) -> list[str]:
     return filled(f"{part['decision']:<5} {command} ({rule}{part['from']})", width, "          ", "    ")
 
 
-def _verdict(row: Value) -> str:
+def describe_verdict(row: Value) -> str:
     """Return what was decided, and what came of a question."""
     said = SAID[row["decision"]]
     if row["decision"] == "ask":

@@ -169,6 +169,12 @@ ODD = (
 )  # fmt: skip
 
 
+KINDS = (
+    "user", "assistant", "tool", "request", "drop", "worker", "lane", "pin", "model", "message", "signal", "waiting",
+)  # fmt: skip
+"""Kinds of rows of a timeline, those that differ in their text."""
+
+
 def values(form: str, text: str, many: int) -> dict[str, Any]:
     """A value of each form in which every text is `text` and every list has `many` elements."""
     cost = None if many else 0.5
@@ -200,6 +206,18 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "id": text, "tool": text, "subject": text, "at": text, "decision": ("ask", "deny", None)[many % 3],
         "why": text, "rule": text if many else None, "from": text, "bound_by": text, "profile": text, "answer": None,
         "ran": True, "said": text, "parts": [piece] * many,
+    }  # fmt: skip
+    happened = {
+        "at": "2026-01-02T03:04:05Z" if many else text, "actor": {"name": text}, "text": text, "why": text,
+        "seen": (True, False, None)[many % 3], "trigger": {"type": text} if many else None, "tokens": 10**7,
+        "cost_usd": cost, "seconds": 1234.5, "calls": [{"name": text, "subject": text}] * many, "subject": text,
+        "outcome": "refused", "decision": decision["decision"], "answer": None, "recalled": ["d1"] * many,
+        "step": 10**6, "model": text, "input": 10**7 if many else None, "output": 10**6, "cache_read": many,
+        "finish": text,
+        "before": 10**7, "after": 10**6, "drop": "d1", "recalls": many, "worker": "w1", "session": text,
+        "state": "failed", "steps": many, "lane": text, "requests": many, "message": "msg-1", "taken": bool(many),
+        "reply_to": "msg-1", "waits": True, "until": text,
+        "runs": [{**dict.fromkeys(("agent", "source", "run", "state", "session"), text), "cost_usd": cost}] * many,
     }  # fmt: skip
     made: dict[str, dict[str, Any]] = {
         "context": {
@@ -336,6 +354,15 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
                 {"id": 4, "at": text, "actor": "tool:bash", "text": text, "call": "unknown"},
             ][:many],
             "shell": [{"after": 0, "title": text, "text": text}] * many,
+        },
+        "timeline": {
+            "session": "01M7W0VNRRJTAQJQEP26FZPVAR", "name": text, "model": text, "earlier": many,
+            "rows": [{**happened, "kind": kind} for kind in KINDS] * many,
+            "totals": {**dict.fromkeys(("entries", "requests", "tokens", "cache_read", "drops"), 10**7),
+                       "known_usd": 0.5, "cost_usd": cost},
+            **({"run": {"id": "run-1", "state": text, "title": text}} if many % 2 else {}),
+            **({"space": {"name": text, "members": [{"name": text, "type": text}] * many}, "reader": text} if many > 2
+               else {}),
         },
         "tools": {
             "level": "read",

@@ -1,0 +1,52 @@
+"""`/timeline`: what happened in this session, a space or a run: when, by whom and why, what is new, what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.commands.arguments import require_ledger, warn_if_stale
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.reports.timeline import LAST, session_timeline
+
+_LINE = re.compile(r"(?:--(space|run)\s+([^-\s].*?))?(?:(?:^|\s+)(?:--last\s+|^)0*([1-9][0-9]{0,8}))?")
+"""`[--space NAME | --run ID] [--last N]`, or a number alone."""
+
+
+async def show_timeline(context: CommandContext, rest: str) -> None:
+    """List what happened: when, by whom and why.
+
+    [SEEN] is what the model was sent, [NEW] what it was not yet; with costs, compactions and drops. --space lists the
+    messages of a space, --run the states of a run. The newest 200 rows are listed, or as many as --last says.
+    """
+    match = _LINE.fullmatch(rest)
+    if match is None:
+        why = "expected --space NAME, --run ID, or the number of rows to list"
+        raise usage_error("timeline", rest, why, "For example /timeline --last 500")
+    ledger, session = require_ledger(context), context.session
+    warn_if_stale(context)
+    subjects = {tool.name: tool.subject for tool in session.tools()}
+    form, named, last = match.groups()
+    wanted = (form, str(named or "").strip("\"'"), int(last or LAST))
+    context.show("timeline", await asyncio.to_thread(_load_timeline, ledger, session.id, subjects, *wanted))
+
+
+def _load_timeline(
+    ledger: Ledger, session: str, subjects: Mapping[str, str], form: str | None, named: str, last: int
+) -> dict[str, Any]:
+    if form == "space":
+        from nexus_cli.session.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
+
+        space = ledger.spaces.find(named)
+        return space_timeline(ledger, space, find_reader(space, ""), last)
+    if form == "run":
+        from nexus_cli.session.reports.run_timeline import run_timeline  # noqa: PLC0415
+
+        return run_timeline(ledger, named, subjects, last)
+    return session_timeline(ledger, session, subjects, last)
+
+
+COMMANDS = (Command("timeline", "session", show_timeline, "[--space NAME | --run ID] [--last N]"),)
