@@ -47,12 +47,10 @@ class Server:
         self._as: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
             os.chown(folder, NOBODY, NOBODY)
-        making: list[str | Path] = [programs / "initdb", "-D", folder / "data", "-U", "nexus", "-A", "trust", "-E", "UTF8",
-                  "--locale", "C.UTF-8", "--no-sync"]  # fmt: skip
+        making = f"{programs}/initdb -D {folder}/data -U nexus -A trust -E UTF8 --locale C.UTF-8 --no-sync".split()
         subprocess.run(making, check=True, stdout=subprocess.DEVNULL, cwd=folder, **self._as)
         self.process: subprocess.Popen[bytes]
         self.start()
-        self.sql("CREATE ROLE nobody_special LOGIN")
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -60,8 +58,10 @@ class Server:
 
         postgres._RETRY_AT.clear()
         options = [part for option in _FAST for part in ("-c", option)]
-        command: list[str | Path] = [self.programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options]
-        process: subprocess.Popen[bytes] = subprocess.Popen(command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as)
+        command = [f"{self.programs}/postgres", "-D", f"{self.folder}/data", "-k", str(self.folder), *options]
+        process: subprocess.Popen[bytes] = subprocess.Popen(
+            command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as
+        )
         deadline = time.monotonic() + 30
         while not self._answers():
             assert process.poll() is None and time.monotonic() < deadline, "PostgreSQL does not start"

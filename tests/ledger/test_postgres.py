@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.services import Calibration
-from nexus_cli.ledger import Ledger, database
+from nexus_cli.ledger import Ledger, database, entries
 
 
 @pytest.fixture
@@ -226,7 +227,6 @@ def test_a_server_that_only_reads_is_looked_at_and_not_opened(postgres: Server, 
         Ledger.open(readers)
     look = Ledger.look(readers)
     assert not look.writes and [one.id for one in look.sessions()] == [session.id]  # type: ignore[attr-defined]
-    look.calibrate("m", Calibration(1.5)) if look.writes else None
     with pytest.raises(NexusError, match="only reads"):
         look.rename_session(session.id, "other")  # type: ignore[attr-defined]
     look.close()
@@ -274,8 +274,8 @@ def test_a_reply_and_a_wait_at_the_same_time_never_miss_one_another(served: Ledg
         run = served.runs.get(key)
         value = {"space": space.key, "message": asked.key, "from": [person.key], "sender": agent.key}
         together(
-            lambda run=run, value=value: served.runs.wait(run, Wait("reply", "a reply", value), AT),
-            lambda: other.spaces.post(space, person, "yes", AT),
+            partial(served.runs.wait, run, Wait("reply", "a reply", value), AT),
+            partial(other.spaces.post, space, person, "yes", AT),
         )
         assert served.runs.signals(run.key), "a run that waits for a message that is there"
         served.runs.cancel(run.key, AT)
@@ -293,13 +293,13 @@ def test_runners_claim_each_run_once(served: Ledger) -> None:
             if runner.runs.claim(run.key, "there", 60.0, AT):
                 claimed.append(run.key)
 
-    together(*(lambda runner=runner: claim(runner) for runner in runners))
+    together(*(partial(claim, runner) for runner in runners))
     assert sorted(claimed) == [run.key for run in reversed(served.runs.list_runs())] and len(claimed) == 30
     for runner in runners:
         runner.close()
 
 
-def test_the_settled_values_of_two_writers_are_those_of_one(served: Ledger) -> None:
+def test_of_two_writers_of_one_lane_the_second_is_refused(served: Ledger) -> None:
     log = served.log(new(served).id)  # type: ignore[attr-defined]
     other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
     refused = []
@@ -313,4 +313,18 @@ def test_the_settled_values_of_two_writers_are_those_of_one(served: Ledger) -> N
     together(lambda: append(served, "one"), lambda: append(other, "two"))
     assert len(refused) == 1 and "another process" in refused[0]
     assert len(log.read(1, 9)) == 1 and log.session.entries == 1
+    other.close()
+
+
+def test_a_text_that_comes_into_use_while_its_session_is_deleted_stays(served: Ledger) -> None:
+    gone, stays = new(served).id, new(served).id  # type: ignore[attr-defined]
+    served.log(gone).append(user(1, "what both say"))
+    other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
+    deleting = threading.Thread(target=served.delete_session, args=(gone,))
+    with other.db.write():
+        entries.append(other.db, other.session(stays).main_lane, user(1, "what both say"))
+        deleting.start()
+        deleting.join(0.2)
+    deleting.join()
+    assert other.log(stays).read(1, 1)[0].message.content == "what both say" and len(other.sessions()) == 1
     other.close()
