@@ -76,7 +76,7 @@ def seen(ledger: Ledger) -> dict[str, int]:
 
 def test_a_role_sees_nothing_of_another_in_any_table(team: Any) -> None:
     empty = seen(team.ben)
-    session = fill(team.ana, "/work/app")
+    session = fill(team.ana, "/team/app")
     mine = seen(team.ana)
     assert {table for table, rows in mine.items() if not rows} == {"project_members"}, "every table has a row of hers"
     now = seen(team.ben)
@@ -85,15 +85,15 @@ def test_a_role_sees_nothing_of_another_in_any_table(team: Any) -> None:
         with pytest.raises(NexusError, match="no session"):
             look(session)
     assert team.ben.sessions() == [] and team.ben.facts.list_facts() == [] and team.ben.runs.due() == []
-    assert team.ben.calibration("model of /work/app") == Calibration() and team.ben.spaces.list_spaces() == []
+    assert team.ben.calibration("model of /team/app") == Calibration() and team.ben.spaces.list_spaces() == []
     assert {**seen(team.admin), "project_members": 0} == mine, "the administrator is shown everything"
 
 
 def test_a_text_that_another_role_has_stored_is_neither_shown_nor_betrayed(team: Any) -> None:
-    fill(team.ana, "/work/app")
+    fill(team.ana, "/team/app")
     (hidden,) = team.ana.db.all("SELECT min(id) FROM blobs")
     before = seen(team.admin)["blobs"]
-    fill(team.ben, "/work/other")
+    fill(team.ben, "/team/other")
     assert seen(team.ben)["blobs"] == seen(team.ana)["blobs"] and seen(team.admin)["blobs"] == 2 * before
     lane = team.ben.sessions()[0].main_lane
     with team.ben.db.write():
@@ -107,10 +107,10 @@ def test_a_text_that_another_role_has_stored_is_neither_shown_nor_betrayed(team:
     "INSERT INTO entries SELECT {lane}, 2, at, actor, kind, blob, preamble, tokens, NULL FROM entries",
     "INSERT INTO memos (lane, entry, kind, at, blob) VALUES ({lane}, 1, 'limits', '', 1)",
     "INSERT INTO started (lane, call, name, at) VALUES ({lane}, 'c9', 'bash', '')",
-    "INSERT INTO project_members VALUES ('/work/app', 'ben')",
+    "INSERT INTO project_members VALUES ('/team/app', 'ben')",
     "INSERT INTO signals (run, at, kind, value) VALUES (1, '', 'person', '{{}}')",
     "INSERT INTO members (space, entity) VALUES (1, 1)",
-    "INSERT INTO blobs (hash, codec, data, project, made_by) VALUES ('', 0, '', '/work/app', 'ana')",
+    "INSERT INTO blobs (hash, codec, data, project, made_by) VALUES ('', 0, '', '/team/app', 'ana')",
     "UPDATE sessions SET made_by = 'ana'",
     "UPDATE schema_version SET steps = 99",
     "DELETE FROM project_members",
@@ -119,8 +119,8 @@ def test_a_text_that_another_role_has_stored_is_neither_shown_nor_betrayed(team:
     "TRUNCATE entries",
 ])  # fmt: skip
 def test_a_role_writes_nothing_of_another(team: Any, statement: str) -> None:
-    lane = team.ana.session(fill(team.ana, "/work/app")).main_lane
-    fill(team.ben, "/work/other")
+    lane = team.ana.session(fill(team.ana, "/team/app")).main_lane
+    fill(team.ben, "/team/other")
     before = seen(team.admin)
     with pytest.raises(NexusError) as caught, team.ben.db.write():
         team.ben.db.run(statement.format(lane=lane))
@@ -132,7 +132,7 @@ def test_a_role_writes_nothing_of_another(team: Any, statement: str) -> None:
     "DELETE FROM sessions", "UPDATE runs SET state = 'cancelled'", "DELETE FROM blobs", "DELETE FROM plans",
 ])  # fmt: skip
 def test_a_change_of_everything_leaves_what_is_another_roles(team: Any, statement: str) -> None:
-    session = fill(team.ana, "/work/app")
+    session = fill(team.ana, "/team/app")
     before = team.ana.db.all("SELECT options FROM entities ORDER BY key"), seen(team.ana)
     with team.ben.db.write():
         team.ben.db.run(statement)
@@ -146,13 +146,13 @@ def share(team: Any, project: str, role: str) -> None:
 
 
 def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any) -> None:
-    session = fill(team.ana, "/work/app")
-    hidden = fill(team.ana, "/work/private")
-    share(team, "/work/app", "ben")
-    assert {one.project for one in team.ben.sessions()} == {"/work/app"}
+    session = fill(team.ana, "/team/app")
+    hidden = fill(team.ana, "/team/private")
+    share(team, "/team/app", "ben")
+    assert {one.project for one in team.ben.sessions()} == {"/team/app"}
     assert first_words(team.ben, session) == SECRET
-    assert [fact.text for fact in team.ben.facts.list_facts()] == ["a fact of /work/app"]
-    assert [space.project for space in team.ben.spaces.list_spaces()] == ["/work/app"] and len(team.ben.runs.due()) == 1
+    assert [fact.text for fact in team.ben.facts.list_facts()] == ["a fact of /team/app"]
+    assert [space.project for space in team.ben.spaces.list_spaces()] == ["/team/app"] and len(team.ben.runs.due()) == 1
     with pytest.raises(NexusError, match="no session"):
         team.ben.session(hidden)
     assert team.ben.hold(session) and not team.ana.hold(session)
@@ -169,9 +169,9 @@ def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any
 
 
 def test_a_role_in_a_group_sees_what_is_shared_with_the_group(team: Any, postgres: Server) -> None:
-    fill(team.ana, "/work/app")
+    fill(team.ana, "/team/app")
     postgres.sql("DROP ROLE IF EXISTS builders", "CREATE ROLE builders", "GRANT builders TO ben")
-    share(team, "/work/app", "builders")
+    share(team, "/team/app", "builders")
     assert len(team.ben.sessions()) == 2
     postgres.sql("DROP ROLE builders")
     assert team.ben.sessions() == [] and len(team.ana.sessions()) == 2, "a role that is gone breaks nothing"
