@@ -33,6 +33,11 @@ def ledger_exists(place: LedgerPlace) -> bool:
     return isinstance(place, str) or exists(place)
 
 
+def is_server(text: str) -> bool:
+    """True for the address of a database."""
+    return text.startswith(("postgresql://", "postgres://"))
+
+
 def shown_place(place: LedgerPlace) -> str:
     """Return the place as a person may see it: `postgresql://user@host/db`, without password and options."""
     from nexus_cli.config.database_url import hide_password  # noqa: PLC0415  (few settings name a server)

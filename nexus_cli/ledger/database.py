@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -136,6 +136,33 @@ class Database:
         """Return the bytes that the ledger takes."""
         pages, size = self.one("PRAGMA page_count"), self.one("PRAGMA page_size")
         return int(pages[0]) * int(size[0]) if pages and size else 0
+
+    def is_administrator(self) -> bool:
+        """True if nothing of the ledger is hidden from who opened it."""
+        return True
+
+    @contextmanager
+    def one_view(self) -> Iterator[None]:
+        """Let every query inside the block see the ledger as it was at its beginning."""
+        with self._lock:
+            try:
+                self.connection.execute("BEGIN")
+                yield
+            finally:
+                self._rollback()
+
+    def last_numbers(self) -> dict[str, int]:
+        """Return the last key that was given in each table; it is never given again."""
+        return {str(name): int(number) for name, number in self.all("SELECT name, seq FROM sqlite_sequence")}
+
+    def set_last_number(self, table: str, number: int) -> None:
+        """Let the keys of a table go on after `number`; inside a transaction."""
+        self.run("DELETE FROM sqlite_sequence WHERE name = ?", table)
+        self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, number)
+
+    def held(self, sessions: Sequence[str]) -> list[str]:
+        """Return those of `sessions` that a process has locked on a server; beside a file `Ledger.held` looks."""
+        return []
 
     def hold(self, session: str) -> bool:
         """Lock a session for this connection, on a server; beside a file `Ledger.hold` does."""

@@ -18,135 +18,28 @@ is rolled back by the server. If it was cut in COMMIT, the server is asked wheth
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+import psycopg
+
 from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import database, schema
+from nexus_cli.ledger import database
 from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.postgres_connection import KEYS, open_connection, server_error, translate
 
-try:
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
-    from psycopg.types.numeric import NumericBinaryLoader
-    from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
-except ImportError as error:
-    raise NexusError(
-        "ledger", "a ledger on PostgreSQL cannot be opened", "psycopg is not installed",
-        "Install it: pip install 'nexus-cli[team]'",
-    ) from error  # fmt: skip
-
-OLDEST = 13
-"""The oldest server: older ones cannot say whether a transaction took place."""
-CONNECT_SECONDS = 10
-STATEMENT_SECONDS = 30
 PATIENCE = 10.0
 """Seconds to wait for what a lost connection left on the server."""
-PAUSE = 5.0
-"""Seconds after a failed connection in which none is tried again."""
-_CONNECTION: dict[str, Any] = {
-    "connect_timeout": CONNECT_SECONDS, "application_name": "nexus", "client_encoding": "utf8", "keepalives": 1,
-    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
-}  # fmt: skip
-"""What the address may set otherwise."""
-# With the last three the server forgets a machine that has vanished, and its locks, within a minute.
-_SETTINGS = (
-    f"SET statement_timeout = '{STATEMENT_SECONDS}s'; SET idle_in_transaction_session_timeout = '120s';"
-    " SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'; SET work_mem = '64MB';"
-    " SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
-)
 _HOLD_PAUSES = (0.0, 0.05, 0.2)
 """Seconds before each try to lock a session: a server takes a moment to see that a process was killed."""
 _CHANNEL = "nexus"
-
-_ESCAPE = "\U0010ffff"
-"""Begins what stands for a NUL, which a server cannot store, and for itself: no character of any script."""
-
-_INSERT = re.compile(r"INSERT INTO (\w+)")
-KEYS = {
-    match[1]: match[2]
-    for step in schema.STEPS
-    for statement in step
-    if (match := re.match(r"CREATE TABLE (\w+) \(\s*(\w+) INTEGER PRIMARY KEY", statement))
-}
-"""By table: the column with the number that the server gives."""
-_PLACEHOLDER = re.compile(r"\?(\d*)")
-
-_WHY = {
-    "23503": ("its session was deleted or changed by another process", "Start a new session"),
-    "23505": ("another process recorded the same at the same time", "Fork the session with `nexus sessions fork`"),
-    "25006": ("the server only reads", "Name the server that writes"),
-    "40P01": ("another process needed the same rows", "Try again"),
-    "42501": ("this role may not do that there", "Ask its administrator"),
-    "53100": ("the server's disk is full", "Free some space there"),
-    "53300": ("the server has no connection left", "Try again, or raise its max_connections"),
-    "55P03": ("another process kept it locked", "Try again"),
-    "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process kept it locked", "Try again"),
-    "57P03": ("the server is starting or stopping", "Try again"),
-    "3D000": ("the server has no such database", "Make it: createdb NAME"),
-}
-"""SQLSTATE to the reason and a hint."""
-
-
-@lru_cache(512)
-def translate(sql: str) -> str:
-    """Return a statement with PostgreSQL's placeholders, which returns the key that it inserts."""
-    count = 0
-
-    def number(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return f"${match[1] or count}"
-
-    sql = _PLACEHOLDER.sub(number, sql)
-    insert = _INSERT.match(sql)
-    key = KEYS.get(insert[1]) if insert else None
-    return f"{sql} RETURNING {key}" if key else sql
-
-
-class _TextDumper(StrDumperUnknown):
-    """Writes NUL as a pair that can be stored."""
-
-    def dump(self, obj: str) -> Any:
-        if "\0" in obj or _ESCAPE in obj:
-            obj = obj.replace(_ESCAPE, f"{_ESCAPE}1").replace("\0", f"{_ESCAPE}0")
-        return super().dump(obj)
-
-
-class _TextLoader(TextBinaryLoader):
-    """Reads what `_TextDumper` wrote."""
-
-    def load(self, data: Any) -> str:
-        text = str(super().load(data))
-        if _ESCAPE in text:
-            text = text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
-        return text
-
-
-class _NumberLoader(NumericBinaryLoader):
-    """Reads sums of integers as integers."""
-
-    def load(self, data: Any) -> Any:
-        value = super().load(data)
-        return int(value) if value == value.to_integral_value() else float(value)
-
-
-def server_error(error: BaseException, what: str, url: str) -> NexusError:
-    """Return `error` as the `NexusError("ledger", ...)` that a person can act on, without the password in `url`."""
-    found = _WHY.get(getattr(error, "sqlstate", None) or "")
-    if found:
-        return NexusError("ledger", what, *found)
-    lines = hide_password(str(error), url).splitlines() or [type(error).__name__]
-    text = " ".join(lines[0].removeprefix("connection is bad: ").split())
-    return NexusError("ledger", what, text[:300], "Check the server and `nexus config get ledger.url`")
+_OWN_BACKEND = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 
 
 def _lock_key(what: str) -> int:
@@ -154,8 +47,6 @@ def _lock_key(what: str) -> int:
 
 
 _LEDGER = _lock_key("ledger")
-_RETRY_AT: dict[str, float] = {}
-"""By address: the time before which no connection is tried."""
 
 
 class PostgresDatabase(Database):
@@ -184,57 +75,25 @@ class PostgresDatabase(Database):
         self._backend: tuple[Any, ...] = ()
         self._listener: psycopg.Connection[Any] | None = None
         self._zone = ""
-        self._server = self._connect()
+        self._server, self.writes = self._connect()
 
     # The connection
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        what = f"the ledger {self.place} cannot be reached"
-        if time.monotonic() < _RETRY_AT.get(self._url, 0.0):
-            raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
+    def _connect(self) -> tuple[psycopg.Connection[Any], bool]:
+        connection, writes = open_connection(self._url)
         try:
-            given = conninfo_to_dict(self._url)
-            connection = psycopg.connect(make_conninfo(**{**_CONNECTION, **given}), autocommit=True)
+            row = connection.execute(_OWN_BACKEND).fetchone()
         except psycopg.Error as error:
-            _RETRY_AT[self._url] = time.monotonic() + PAUSE
-            raise server_error(error, what, self._url) from error
-        try:
-            self._set_up(connection, what)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _set_up(self, connection: psycopg.Connection[Any], what: str) -> None:
-        """Set the limits and the types of a connection."""
-        info, encoding = connection.info, connection.info.parameter_status("server_encoding")
-        if info.server_version < OLDEST * 10_000:
-            why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"
-            raise NexusError("ledger", what, why, "Upgrade the server")
-        if encoding != "UTF8":
-            raise NexusError("ledger", what, f"its encoding is {encoding}", "Make it with: createdb -E UTF8 NAME")
-        for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
-            connection.adapters.register_loader(kind, loader)
-        connection.adapters.register_dumper(str, _TextDumper)
-        try:
-            connection.execute(_SETTINGS)
-            row = connection.execute(
-                "SELECT pid, backend_start::text, pg_is_in_recovery(),"
-                " current_setting('default_transaction_read_only') = 'on' FROM pg_stat_activity"
-                " WHERE pid = pg_backend_pid()"
-            ).fetchone()
-        except psycopg.Error as error:
-            raise server_error(error, what, self._url) from error
-        assert row is not None, "a connection is shown its own row"
-        self.writes = not row[2] and not row[3]
-        self._backend = row[:2]
+            raise server_error(error, f"the ledger {self.place} cannot be reached", self._url) from error
+        self._backend = row or ()
+        return connection, writes
 
     def _reconnect(self) -> None:
         """Replace a lost connection, with the locks that it held; `NexusError("ledger", ...)` if that fails."""
         lost = self._backend
         with suppress(psycopg.Error):
             self._server.close()
-        self._server = self._connect()
+        self._server, self.writes = self._connect()
         try:
             self._server.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s",
@@ -409,6 +268,15 @@ class PostgresDatabase(Database):
                     return True
             return False
 
+    def held(self, sessions: Sequence[str]) -> list[str]:
+        """See `Database`."""
+        rows = self.all(
+            "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        keys = {row[0] for row in rows}
+        return [session for session in sessions if _lock_key(f"session {session}") in keys]
+
     def let_go(self, session: str) -> None:
         """Unlock a session."""
         key = _lock_key(f"session {session}")
@@ -419,6 +287,37 @@ class PostgresDatabase(Database):
     def _try_lock(self, key: int) -> bool:
         row = self._server.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
         return bool(row and row[0])
+
+    # A copy of all
+
+    @contextmanager
+    def one_view(self) -> Iterator[None]:
+        """See `Database`."""
+        with self._lock:
+            try:
+                self._server.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                self._transaction = "view"
+                yield
+            except psycopg.Error as error:
+                raise server_error(error, "the ledger could not be read", self._url) from error
+            finally:
+                self._rollback()
+                self._transaction = ""
+
+    def last_numbers(self) -> dict[str, int]:
+        """See `Database`."""
+        found = {}
+        for table, key in KEYS.items():
+            row = self.one(f"SELECT last_value, is_called FROM {table}_{key}_seq")
+            if row and row[1]:
+                found[table] = int(row[0])
+        return found
+
+    def set_last_number(self, table: str, number: int) -> None:
+        """See `Database`."""
+        if number and table in KEYS:
+            self.run("SELECT setval(CAST(? AS regclass), ?)", f"{table}_{KEYS[table]}_seq", number)
+        self.run("SELECT setval('session_uses', (SELECT coalesce(max(used), 0) + 1 FROM sessions))")
 
     # The rest
 
@@ -452,7 +351,7 @@ class PostgresDatabase(Database):
         try:
             if self._listener is None or self._listener.closed:
                 with self._lock:
-                    self._listener = self._connect()
+                    self._listener, _ = open_connection(self._url)
                 self._listener.execute(f"LISTEN {_CHANNEL}")
                 return True
             return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))

@@ -81,8 +81,11 @@ class Ledger:
 
     @classmethod
     def _on_server(cls, url: str) -> Ledger:
-        from nexus_cli.ledger.postgres_schema import open_server  # noqa: PLC0415  (SQLite needs no psycopg)
-
+        try:
+            from nexus_cli.ledger.postgres_schema import open_server  # noqa: PLC0415  (a file needs no psycopg)
+        except ImportError as error:
+            what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
+            raise NexusError("ledger", what, why, "Install it: pip install 'nexus-cli[team]'") from error
         return cls(open_server(url), None, [])
 
     @classmethod
@@ -275,6 +278,21 @@ class Ledger:
         if self.path is not None:
             return FileLock.take(lock_folder(self.path) / f"{session}.lock")
         return _ServerLock(self.db, session) if self.db.hold(session) else None
+
+    def held(self) -> list[str]:
+        """Return the ids of the sessions that some process has locked."""
+        ids = [str(row[0]) for row in self.db.all("SELECT id FROM sessions ORDER BY key")]
+        if self.path is None:
+            return self.db.held(ids)
+        folder = lock_folder(self.path)
+        found = []
+        for one in ids:
+            if (folder / f"{one}.lock").exists():
+                lock = FileLock.take(folder / f"{one}.lock")
+                found += [one] if lock is None else []
+                if lock is not None:
+                    lock.release()
+        return found
 
     def is_held(self, session: str) -> bool:
         """True if this ledger has locked the session."""

@@ -54,9 +54,9 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        from nexus_cli.ledger import postgres
+        from nexus_cli.ledger import postgres_connection
 
-        postgres._RETRY_AT.clear()
+        postgres_connection.RETRY_AT.clear()
         options = [part for option in _FAST for part in ("-c", option)]
         command = [f"{self.programs}/postgres", "-D", f"{self.folder}/data", "-k", str(self.folder), *options]
         process: subprocess.Popen[bytes] = subprocess.Popen(

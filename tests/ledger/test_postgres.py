@@ -126,6 +126,7 @@ def test_a_commit_of_which_nothing_can_be_found_out_says_so(
     postgres: Server, served: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from nexus_cli.ledger import postgres as module
+    from nexus_cli.ledger import postgres_connection
 
     log = served.log(new(served).id)  # type: ignore[attr-defined]
     real = database.commit
@@ -135,7 +136,7 @@ def test_a_commit_of_which_nothing_can_be_found_out_says_so(
         connection.execute("COMMIT")
 
     monkeypatch.setattr(module, "PATIENCE", 0.3)
-    monkeypatch.setattr(module, "PAUSE", 0.0)
+    monkeypatch.setattr(postgres_connection, "PAUSE", 0.0)
     monkeypatch.setattr(database, "commit", commit)
     try:
         with pytest.raises(NexusError, match="it may have been recorded or not"):
@@ -190,7 +191,7 @@ def test_without_psycopg_it_is_one_line_and_a_file_needs_none() -> None:
         "except Exception as error: print(error.line)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "psycopg is not installed" in done.stdout and "nexus-cli[team]" in done.stdout
+    assert "psycopg cannot be imported" in done.stdout and "nexus-cli[team]" in done.stdout
     code = "import sys; from nexus_cli.ledger import Ledger; Ledger.open(None); print('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
