@@ -60,6 +60,9 @@ PATHS = Rule(
 TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
+DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf"))
+FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
+
 
 def is_database_url(value: str) -> bool:
     """True for the address of a PostgreSQL database, and for none."""
@@ -72,7 +75,7 @@ RULES: Mapping[str, Rule] = {
     "allow": _one_of(LEVELS),
     "limits.max_steps": COUNT,
     "limits.max_total_tokens": COUNT,
-    "limits.max_cost": Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")),
+    "limits.max_cost": DOLLARS,
     "limits.timeout": SECONDS,
     "limits.mode": _one_of(MODES),
     "limits.max_iterations": COUNT,
@@ -103,6 +106,11 @@ RULES: Mapping[str, Rule] = {
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
     "assess.model": TEXT,
     "ledger.url": Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
+    "spaces.name": TEXT,
+    "spaces.router": TEXT,
+    "runs.allow": _one_of(LEVELS),
+    "runs.max_cost": DOLLARS,
+    "runs.max_cost_day": DOLLARS,
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -120,6 +128,32 @@ MODEL_RULES: Mapping[str, Rule] = {
 }
 """Keys of `[models.NAME]`."""
 
+AGENT_RULES: Mapping[str, Rule] = {
+    "model": TEXT,
+    "recipe": TEXT,
+    "allow": _one_of(LEVELS),
+    "max_cost": DOLLARS,
+    "folder": FOLDER,
+    "topics": TEXTS,
+}
+"""Keys of `[agents.NAME]`."""
+
+SERVICE_RULES: Mapping[str, Rule] = {
+    "instruction": Rule(str, "a text in quotes", lambda value: bool(value.strip())),
+    "folder": FOLDER,
+    "model": TEXT,
+    "recipe": TEXT,
+    "allow": _one_of(LEVELS),
+    "max_cost": DOLLARS,
+    "max_cost_day": DOLLARS,
+}
+"""Keys of `[services.NAME]`."""
+
+NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
+    "models": MODEL_RULES, "agents": AGENT_RULES, "services": SERVICE_RULES
+}  # fmt: skip
+"""Tables of tables, whose names are the person's own."""
+
 OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
 """Tables whose keys are the person's own."""
 
@@ -127,6 +161,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "ledger", "rules", "alias",
-    "models", "default_models", "rule_examples",
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "ledger", "spaces", "runs",
+    "rules", "alias", "models", "agents", "services", "default_models", "rule_examples",
 )  # fmt: skip

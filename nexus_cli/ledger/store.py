@@ -47,14 +47,17 @@ class _ServerLock:
 class Ledger:
     """One open ledger. Use `open`."""
 
-    def __init__(self, db: Database, path: Path | None, notices: list[str]) -> None:
+    def __init__(self, db: Database, place: LedgerPlace | None, notices: list[str]) -> None:
         self.db = db
         self._locks: dict[str, FileLock | _ServerLock] = {}
+        self._taken_over: set[str] = set()
         self.facts = FactTable(db)
         """Facts remembered over sessions."""
-        self.path = path
+        self.place = place
+        """Where it is; None if it is in memory."""
+        self.path = place if isinstance(place, Path) else None
         """The file; None if it is in memory or on a server."""
-        self.is_kept = path is not None or db.is_shared
+        self.is_kept = place is not None
         """False if it is in memory, and lost when it is closed."""
         self.notices = notices
         """Notes for the person on the opening, one line each."""
@@ -79,6 +82,12 @@ class Ledger:
         connection = connect_memory() if place is None else connect(place, notices)
         return cls(Database(connection), place, notices)
 
+    def connect_again(self) -> Ledger:
+        """Open another connection to the same ledger; `NexusError("ledger", ...)` for one in memory."""
+        if self.place is None:
+            raise NexusError("ledger", "no other connection", "the ledger is in memory")
+        return Ledger.open(self.place)
+
     @classmethod
     def _on_server(cls, url: str) -> Ledger:
         try:
@@ -86,7 +95,7 @@ class Ledger:
         except ImportError as error:
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, "Install it: pip install 'nexus-cli[team]'") from error
-        return cls(open_server(url), None, [])
+        return cls(open_server(url), url, [])
 
     @classmethod
     def look(cls, place: LedgerPlace) -> Ledger:
@@ -123,6 +132,11 @@ class Ledger:
         from nexus_cli.ledger.plans import PlanTable  # noqa: PLC0415  (a plain session has none)
 
         return PlanTable(self.db)
+
+    def is_member(self, name: str) -> bool:
+        """True if somebody of this name takes part in a space. Cheap: each start of a session asks."""
+        row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", name)
+        return row is not None
 
     def close(self) -> None:
         """Write what is pending, release all locks, close. Safe to call twice."""
@@ -262,8 +276,9 @@ class Ledger:
     # Locks
 
     def hold(self, session: str) -> bool:
-        """Lock a session until `close` or the end of the process; False if another live process has it."""
-        if not self.is_kept or not self.writes or session in self._locks:
+        """Lock a session, or a run by its id, until `close` or the end of the process; False if another live process
+        has it."""
+        if not self.is_kept or not self.writes or session in self._locks or session in self._taken_over:
             return True
         try:
             lock = self._take_lock(session)
@@ -293,6 +308,15 @@ class Ledger:
                 if lock is not None:
                     lock.release()
         return found
+
+    def let_go(self, name: str) -> None:
+        """Unlock a run; its lock file goes too."""
+        if (lock := self._locks.pop(name, None)) is not None:
+            lock.release(remove=True)
+
+    def take_over(self, session: str) -> None:
+        """Use a session although another process has it locked: that one lost the run that it was for."""
+        self._taken_over.add(session)
 
     def is_held(self, session: str) -> bool:
         """True if this ledger has locked the session."""
