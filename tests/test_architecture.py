@@ -61,7 +61,6 @@ LAZY = {
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
     "session/reports/request_view.py": {"nexus_cli"},
-    "session/admit_trigger.py": {"nexus_cli"},  # a recap, when a run goes on after a wait
     "session/available_models.py": {"nexus_cli"},
     "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
