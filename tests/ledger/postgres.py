@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 NOBODY = 65534
-_FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "autovacuum=off",
-         "max_connections=60", "listen_addresses=", "log_min_messages=fatal")  # fmt: skip
+_ALWAYS = ("shared_buffers=16MB", "max_connections=60", "listen_addresses=", "log_min_messages=fatal")
+_FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
 
 
 def find_programs() -> Path | None:
@@ -40,8 +40,9 @@ def need_postgres() -> Path:
 class Server:
     """One running server. Its administrator is the role `nexus`."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, *, waits_for_disk: bool = False) -> None:
         self.programs, self.folder = programs, folder
+        self._options = () if waits_for_disk else _FAST
         self._count = 0
         # PostgreSQL refuses to run as root.
         self._as: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
@@ -57,7 +58,7 @@ class Server:
         from nexus_cli.ledger import postgres_connection
 
         postgres_connection.RETRY_AT.clear()
-        options = [part for option in _FAST for part in ("-c", option)]
+        options = [part for option in (*_ALWAYS, *self._options) for part in ("-c", option)]
         command = [f"{self.programs}/postgres", "-D", f"{self.folder}/data", "-k", str(self.folder), *options]
         process: subprocess.Popen[bytes] = subprocess.Popen(
             command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as
@@ -116,12 +117,13 @@ class Server:
 
 
 @contextmanager
-def run_server() -> Iterator[Server]:
-    """A server in a folder of its own, in memory if there is one."""
+def run_server(*, waits_for_disk: bool = False) -> Iterator[Server]:
+    """A server in a folder of its own: in memory if there is room for one, unless it is to wait for a disk."""
     programs = need_postgres()
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="nexus-pg-", dir=memory if memory.is_dir() else None) as made:
-        server = Server(programs, Path(made))
+    where = memory if memory.is_dir() and not waits_for_disk else None
+    with tempfile.TemporaryDirectory(prefix="nexus-pg-", dir=where) as made:
+        server = Server(programs, Path(made), waits_for_disk=waits_for_disk)
         try:
             yield server
         finally:
