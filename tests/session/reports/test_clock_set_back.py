@@ -39,7 +39,7 @@ def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: 
 
     async def live() -> None:
         try:
-            await turn("one " + "word " * 18_000)
+            await turn("one " + "word " * 17_900)
             await turn("two")
             clock.forward(hours=BACK)
             await turn("three")
