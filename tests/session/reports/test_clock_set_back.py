@@ -18,7 +18,7 @@ from nexus_cli.session.reports.cost import cost_report
 
 BACK = -25.0
 """Hours."""
-SETTINGS = Settings(models={MODEL: {"window": 24_000}})
+SETTINGS = Settings(models={MODEL: {"window": 24_200}})
 
 
 def listing(request: Any, step: int) -> Any:
@@ -39,7 +39,7 @@ def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: 
 
     async def live() -> None:
         try:
-            await turn("one " + "word " * 17_900)
+            await turn("one " + "word " * 18_000)
             await turn("two")
             clock.forward(hours=BACK)
             await turn("three")
