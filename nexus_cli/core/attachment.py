@@ -67,3 +67,5 @@ class Trigger:
     """Whose words the text is: an actor of an entry."""
     fresh: bool = False
     """Begin a new epoch before it, whose head is the recap of what was done so far (seed C: a resumed run)."""
+    came: tuple[str, ...] = ()
+    """Of a fresh one: what came while the run waited, as lines that the recap ends with."""

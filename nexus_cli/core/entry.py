@@ -104,7 +104,8 @@ class Epoch:
     """Counts from 0 in a session."""
     parent: int | None
     cause: str
-    """`start`, `truncation`, `compaction`, `overflow`, `pruned`, `undo`, `restore`, `model`, `reload`, `clear`."""
+    """`start`, `truncation`, `compaction`, `overflow`, `pruned`, `undo`, `restore`, `model`, `reload`, `clear`,
+    `resume`."""
     model: str
     system: str
     tools: tuple[Mapping[str, Any], ...]

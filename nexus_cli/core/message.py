@@ -128,8 +128,8 @@ class ToolResult:
     more: bool = False
     """`counts` stop at a limit of the tool: there is more."""
     waits: Mapping[str, Any] | None = None
-    """The run waits from here on: the turn ends when every call of the step has its result. The value of the memo
-    `wait`, see `nexus_cli.ledger.runs`."""
+    """The run waits from here on: the turn ends when every call of the step has its result. `wait` is the `to_json` of
+    a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
 
     def __post_init__(self) -> None:
         for name in ("output", "error", "cites", "diff"):

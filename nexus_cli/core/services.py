@@ -211,6 +211,61 @@ class Workers(Protocol):
         ...
 
 
+class Waits(Protocol):
+    """What a tool needs to let the run of its session wait, see `ToolResult.waits`."""
+
+    def now(self) -> float:
+        """Return the present by the clock of the ledger, in seconds since the epoch."""
+        ...
+
+    def refusal(self) -> str:
+        """Return why this session cannot wait for anything, "" if it can."""
+        ...
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """Work at a later time, see the tool `plan`."""
+
+    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+        """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; raises nothing."""
+        ...
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """Return the plan that an earlier process made for a call, or None."""
+        ...
+
+
+@runtime_checkable
+class Spaces(Protocol):
+    """The spaces that the agent of a session takes part in."""
+
+    def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
+        """Post a message in `space` ("": the active one), once for each `call`; with `wait` the run waits for an
+        answer."""
+        ...
+
+    def reply(self, call: str, message: str, text: str) -> ToolResult:
+        """Answer a message, by its id, in its space."""
+        ...
+
+    def enter(self, space: str) -> ToolResult:
+        """Make a space the active one."""
+        ...
+
+    def read(self, space: str, before: str, limit: int) -> ToolResult:
+        """Return the newest messages of a space, or those before one."""
+        ...
+
+    def runs(self) -> ToolResult:
+        """Return the runs of the agent."""
+        ...
+
+    def recover(self, call: str) -> ToolResult | None:
+        """Return what became of a message that an earlier process began to send."""
+        ...
+
+
 @runtime_checkable
 class StartLog(Protocol):
     """Records which calls began to run, across processes."""

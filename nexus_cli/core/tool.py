@@ -120,6 +120,8 @@ class Tool:
     recover: Callable[[str, Mapping[type, Any]], ToolResult | None] | None = None
     """Returns what became of a call (by its id, with the session's services) that an earlier process began, None if
     that is unknown."""
+    reaches: str = ""
+    """Name of the argument with an address on the network that a call requests: a person is asked for that."""
     ordered: bool = False
     """Its effects on the session have an order (facts and their ids): never at the same time as another call."""
     description: str = ""

@@ -18,16 +18,17 @@ from nexus_cli.core.run import (
     ENDED,
     QUEUED,
     RUNNING,
+    UNATTENDED,
     WAITING,
     Run,
     Signal,
     Wait,
     parse_key,
 )  # fmt: skip
-from nexus_cli.ledger import lanes
+from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
-from nexus_cli.ledger.signals import add_signal, signal_earlier_replies
+from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies
 
 TITLE = 120
 """Characters of a title."""
@@ -74,7 +75,7 @@ class RunTable:
 
     def of_session(self, session: str) -> Run | None:
         """Return the run of a session, None if it has none."""
-        return next(iter(self._select("session = ? ORDER BY key DESC LIMIT 1", session)), None)
+        return next(iter(self._select("session = ? AND session <> '' ORDER BY key DESC LIMIT 1", session)), None)
 
     def of_messages(self, space: int, first: int) -> list[Run]:
         """Return the runs that the messages of a space from `first` (key) on triggered, the oldest first."""
@@ -88,7 +89,8 @@ class RunTable:
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
         return self._select(
-            f"state = '{WAITING}' AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
+            f"{OPEN} AND state = '{WAITING}'"
+            " AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
             " ORDER BY coalesce(wake_at, 1e300), key"
         )
 
@@ -102,14 +104,19 @@ class RunTable:
     def due(self, limit: int = 100, **where: Any) -> list[Run]:
         """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease."""
         tests = "".join(f" AND {name} = ?" for name in where)
-        return self._select(f"({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
+        return self._select(f"{OPEN} AND ({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
 
-    def claim(self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False) -> Run | None:
+    def claim(
+        self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
+    ) -> Run | None:
         """Take a run up for so many seconds; None if it is not due. With `is_dead` the caller knows that its owner is
-        gone: the lease counts no more."""
-        due = f"({self._due()}) OR (? AND state = '{RUNNING}')"
+        gone: the lease counts no more. With `is_late` its owner lives: only a lease that has ended counts."""
+        due = f"state = '{RUNNING}' AND lease < {self._db.now_sql}" if is_late else self._due()
         with self._db.write():
-            row = self._db.one(f"SELECT key FROM runs WHERE key = ? AND ({due}){self._db.skip_locked}", key, is_dead)
+            row = self._db.one(
+                f"SELECT key FROM runs WHERE key = ? AND ({due} OR (? AND state = '{RUNNING}')){self._db.skip_locked}",
+                key, int(is_dead),
+            )  # fmt: skip
             if row is None:
                 return None
             self._db.run(
@@ -117,7 +124,7 @@ class RunTable:
                 " updated = ? WHERE key = ?",
                 owner, seconds, at, key,
             )  # fmt: skip
-        return self.get(key)
+            return self.get(key)  # here: later it might be the claim of somebody else
 
     def _due(self) -> str:
         return (
@@ -138,10 +145,28 @@ class RunTable:
         with self._db.write():
             pass
 
+    def lost(self, held: Mapping[int, int]) -> set[int]:
+        """Return those runs of which somebody has a newer claim than the fence given here, or that were cancelled."""
+        rows = self._db.all(f"SELECT key, fence FROM runs WHERE key IN ({', '.join('?' * len(held))})", *held)
+        return {int(key) for key, fence in rows if held[int(key)] != fence}
+
     def attach(self, run: Run, session: str) -> None:
         """Record the session of a run."""
         with self._db.write():
-            self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
+            self._attach(run, session)
+
+    def make_session(self, run: Run, *, folder: str, project: str, model: str, recipe: str, at: str) -> str:
+        """Create the session of a run, recorded together with it, and return its id."""
+        with self._db.write():
+            key, session = sessions.create(
+                self._db, folder=folder, project=project, model=model, recipe=recipe, name="", at=at, front=sessions.RUN
+            )
+            sessions.open_main(self._db, key, recipe)
+            self._attach(run, session)
+        return session
+
+    def _attach(self, run: Run, session: str) -> None:
+        self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
 
     def put_back(self, run: Run, at: str) -> None:
         """Give a claim back: the run waits again, or is queued again, as it was."""
@@ -151,6 +176,7 @@ class RunTable:
                 f" ELSE state END, owner = '', lease = {self._db.now_sql}, updated = ? WHERE key = ? AND fence = ?",
                 at, run.key, run.fence,
             )  # fmt: skip
+            self._db.notify()
 
     def finish(self, run: Run, state: str, at: str, *, report: str = "", error: str = "",
                cost: float | None = None) -> None:  # fmt: skip
@@ -170,9 +196,9 @@ class RunTable:
 
     def cancel(self, key: int, at: str) -> Run:
         """End a run that has not ended; whoever works on it can record nothing more. Return it as it was before."""
-        before = self.get(key)
         ended = ", ".join(f"'{state}'" for state in ENDED)
         with self._db.write():
+            before = self.get(key)
             self._db.run(
                 f"UPDATE runs SET state = '{CANCELLED}', fence = fence + 1, waits = '', wake_at = NULL, owner = '',"
                 f" lease = NULL, updated = ? WHERE key = ? AND state NOT IN ({ended})",
@@ -189,15 +215,53 @@ class RunTable:
             if not once or not self._db.one("SELECT 1 FROM signals WHERE run = ? AND taken = 0", key):
                 add_signal(self._db, key, kind, value, at)
 
+    def signal_wait(self, run: Run, kind: str, value: Mapping[str, Any], at: str) -> bool:
+        """Record that what `run` waits for has come, or its time has passed; False if it does not wait for that any
+        more, or was told of something already."""
+        waits = _json(run.waits.to_json()) if run.waits else ""
+        with self._db.write():
+            row = self._db.one(f"SELECT state, waits FROM runs WHERE key = ?{self._db.skip_locked}", run.key)
+            if row is None or (row[0], row[1]) != (WAITING, waits):
+                return False
+            if self._db.one("SELECT 1 FROM signals WHERE run = ? AND taken = 0", run.key):
+                return False
+            add_signal(self._db, run.key, kind, value, at)
+        return True
+
+    def take(self, run: Run, signals: Iterable[Signal], at: str) -> None:
+        """Let a run take signals and wait no more, where no entry tells of them: the answer to an approval."""
+        with self._db.write():
+            _take(self._db, run.key, [one.key for one in signals], at)
+
     def signals(self, key: int, *, taken: bool = False) -> list[Signal]:
         """Return the signals of a run that it has not taken yet, or those that it has, the oldest first."""
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
         return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
-    def spent_since(self, at: str) -> float:
-        """Return the dollars of runs that ended since a time."""
-        row = self._db.one("SELECT coalesce(sum(cost), 0.0) FROM runs WHERE updated >= ?", at)
+    def spent_since(self, at: str, **where: Any) -> float:
+        """Return the dollars that unattended runs have paid since a time, those that did not end included; `where` as
+        `list_runs`."""
+        tests = "".join(f" AND r.{name} = ?" for name in where)
+        types = ", ".join(f"'{one}'" for one in UNATTENDED)
+        row = self._db.one(
+            f"""WITH RECURSIVE paid (key, id) AS (
+                SELECT s.key, s.id FROM sessions s JOIN runs r ON r.session = s.id
+                    WHERE r.type IN ({types}) AND (r.updated >= ? OR r.state = '{RUNNING}'){tests}
+                UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
+            SELECT coalesce(sum(q.cost), 0.0) FROM requests q JOIN lanes l ON l.id = q.lane
+            WHERE q.at >= ? AND l.session IN (SELECT key FROM paid)""",
+            at, *where.values(), at,
+        )
         return float(row[0]) if row else 0.0
+
+    def ended_since(self, at: str) -> list[Run]:
+        """Return the unattended runs that have ended after a time, the oldest first."""
+        types, ended = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, ENDED))
+        return self._select(f"type IN ({types}) AND state IN ({ended}) AND updated > ? ORDER BY updated, key", at)
+
+    def of_cause(self, cause: str) -> Run | None:
+        """Return the run of a cause, None if it queued none."""
+        return next(iter(self._select("cause = ?", cause)), None)
 
     def _select(self, condition: str, *values: Any) -> list[Run]:
         return [_run(row) for row in self._db.all(f"SELECT {_COLUMNS} FROM runs WHERE {condition}", *values)]
@@ -207,7 +271,7 @@ def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], o
               cause: str = "", entity: int | None = None, space: int | None = None, message: int | None = None,
               plan: int | None = None) -> int | None:  # fmt: skip
     """Queue a run inside a transaction and return its key; None if there is one of this `cause` ("": never)."""
-    if cause and db.one("SELECT 1 FROM runs WHERE cause = ?", cause):
+    if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
         return None
     key = db.run(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
@@ -223,13 +287,16 @@ def apply_memo(db: Database, lane: int, memo: Memo) -> None:
     if memo.kind == WAIT:
         _suspend(db, lane, memo)
     else:
-        keys: Sequence[int] = memo.value["signals"]
-        for key in keys:
-            db.run("UPDATE signals SET taken = 1 WHERE key = ? AND run = ?", key, memo.value["run"])
-        db.run(
-            "UPDATE runs SET waits = '', wake_at = NULL, resumes = resumes + ?, updated = ? WHERE key = ?",
-            int(bool(keys)), memo.at, memo.value["run"],
-        )  # fmt: skip
+        _take(db, memo.value["run"], memo.value["signals"], memo.at)
+
+
+def _take(db: Database, run: int, signals: Sequence[int], at: str) -> None:
+    for key in signals:
+        db.run("UPDATE signals SET taken = 1 WHERE key = ? AND run = ?", key, run)
+    db.run(
+        "UPDATE runs SET waits = '', wake_at = NULL, resumes = resumes + ?, updated = ? WHERE key = ?",
+        int(bool(signals)), at, run,
+    )  # fmt: skip
 
 
 def _suspend(db: Database, lane: int, memo: Memo) -> None:
@@ -240,10 +307,10 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
     if found is None:
         value = memo.value
         key = db.run(
-            "INSERT INTO runs (state, type, title, run_trigger, options, session, created, updated)"
-            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?)",
-            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session, memo.at,
-            memo.at,
+            "INSERT INTO runs (state, type, title, run_trigger, options, session, entity, created, updated)"
+            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?, ?)",
+            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session,
+            value.get("entity"), memo.at, memo.at,
         )  # fmt: skip
     else:
         key = int(found[0])

@@ -38,6 +38,7 @@ class Ledger:
     def __init__(self, db: Database, path: Path | None, notices: list[str]) -> None:
         self.db = db
         self._locks: dict[str, FileLock] = {}
+        self._taken_over: set[str] = set()
         self.facts = FactTable(db)
         """Facts remembered over sessions."""
         self.path = path
@@ -57,6 +58,12 @@ class Ledger:
         notices: list[str] = []
         connection = connect_memory() if path is None else connect(path, notices)
         return cls(Database(connection), path, notices)
+
+    def connect_again(self) -> Ledger:
+        """Open another connection to the same ledger; `NexusError("ledger", ...)` for one in memory."""
+        if self.path is None:
+            raise NexusError("ledger", "no other connection", "the ledger is in memory")
+        return Ledger.open(self.path)
 
     @classmethod
     def look(cls, path: Path) -> Ledger:
@@ -90,6 +97,11 @@ class Ledger:
         from nexus_cli.ledger.plans import PlanTable  # noqa: PLC0415  (a plain session has none)
 
         return PlanTable(self.db)
+
+    def is_member(self, name: str) -> bool:
+        """True if somebody of this name takes part in a space. Cheap: each start of a session asks."""
+        row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", name)
+        return row is not None
 
     def close(self) -> None:
         """Write what is pending, release all locks, close. Safe to call twice."""
@@ -229,8 +241,9 @@ class Ledger:
     # Locks
 
     def hold(self, session: str) -> bool:
-        """Lock a session until `close` or the end of the process; False if another live process has it."""
-        if self.path is None or not self.writes or session in self._locks:
+        """Lock a session, or a run by its id, until `close` or the end of the process; False if another live process
+        has it."""
+        if self.path is None or not self.writes or session in self._locks or session in self._taken_over:
             return True
         try:
             lock = FileLock.take(lock_folder(self.path) / f"{session}.lock")
@@ -240,6 +253,15 @@ class Ledger:
         if lock is not None:
             self._locks[session] = lock
         return lock is not None
+
+    def let_go(self, name: str) -> None:
+        """Unlock a run; its lock file goes too."""
+        if (lock := self._locks.pop(name, None)) is not None:
+            lock.release(remove=True)
+
+    def take_over(self, session: str) -> None:
+        """Use a session although another process has it locked: that one lost the run that it was for."""
+        self._taken_over.add(session)
 
     def is_held(self, session: str) -> bool:
         """True if this ledger has locked the session."""

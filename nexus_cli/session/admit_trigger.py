@@ -23,6 +23,11 @@ async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: 
         return
     if isinstance(step := lane_state.lane.next_step(), Dispatch):
         dispatcher.settle_open(lane_state, step.calls)
+    if trigger.fresh:
+        from nexus_cli.session.fresh_epoch import begin_fresh_epoch  # noqa: PLC0415  (a run goes on after a wait)
+
+        subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
+        await begin_fresh_epoch(lane_state, subjects, trigger.came)
     timeline = lane_state.lane.timeline
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}

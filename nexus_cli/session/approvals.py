@@ -23,6 +23,14 @@ from nexus_cli.tools.permission import ApprovalNeed
 DECISION = "decision"
 """Memo: what was decided on the call of its entry, and the person's answer, see `session/reports/decisions.py`. A call
 without one was let through by the level, or could not run."""
+SAID_NO = "person"
+"""In the place of the limit that refused a call: the person was asked."""
+SAID_NOTHING = "unanswered"
+"""In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
+BY_RULE = "rule"
+"""In the place of a limit: a deny rule refused the call, which no level changes."""
+ALLOWED = "allowed for this session"
+"""The origin of a decision that an "always" of the person made before."""
 CONFIRM = "confirm"
 """The kind of an approval that the run wants although the level allows the call."""
 EDITS = "edits"
@@ -81,6 +89,8 @@ def approval_scope(
     name = EDITS if tool.effect is Effect.EDIT else tool.name
     if kind in ("outside", "protected"):
         return (name, kind, *map(str, targets.values()))
+    if kind == "network":
+        return (name, kind, str(arguments.get(tool.reaches, "")))
     if tool.effect is Effect.EDIT:
         return (name, "edit")
     return (name, "run", str(arguments.get(tool.subject, "")), profile)
@@ -91,6 +101,8 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
     name, kind, *objects = scope
     if kind == "run":
         return "this exact command"
+    if kind == "network":
+        return f"{name} of {objects[0]}"
     paths = (project_relative(Path(path), project) for path in objects)
     return f"{name} of {', '.join(paths)}" if objects else "edits in this project"
 

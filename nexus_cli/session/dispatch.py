@@ -19,12 +19,16 @@ from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
-from nexus_cli.core.services import StartLog
+from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.ledger import WAIT
 from nexus_cli.session.approvals import (
+    ALLOWED,
+    BY_RULE,
     CONFIRM,
     DECISION,
+    SAID_NO,
+    SAID_NOTHING,
     ApprovalDeferred,
     ApprovalStep,
     AskedCall,
@@ -47,6 +51,7 @@ from nexus_cli.session.run_limits import (
     tighten_by_signals,
 )
 from nexus_cli.session.user_input import clip_with_drop
+from nexus_cli.session.waiting import SessionWaits
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, resolve_targets
 from nexus_cli.tools.registry import ToolRegistry
@@ -59,14 +64,6 @@ CANCELLED = "not run: {who}"
 PERSON = "the person stopped the turn"
 TIMEOUT = "the time limit was reached"
 REPEATED = "not run: the same call came too often, so the turn was stopped"
-SAID_NO = "person"
-"""In the place of the limit that refused a call: the person was asked."""
-SAID_NOTHING = "unanswered"
-"""In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
-BY_RULE = "rule"
-"""In the place of a limit: a deny rule refused the call, which no level changes."""
-ALLOWED = "allowed for this session"
-"""The origin of a decision that an "always" of the person made before."""
 RESULT = "result"
 """Memo of a result's entry: its `result_note`, so that a resumed session shows it as it was."""
 WHAT = 80
@@ -115,13 +112,12 @@ class Dispatcher:
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
     _step: ApprovalStep = field(default_factory=ApprovalStep)
-    _waits: str = ""
-    """What the run waits for after this step; "" for nothing."""
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off; kind
         `waiting` when the run waits from now on."""
-        self._step, self._waits = ApprovalStep(calls), ""
+        self._step = ApprovalStep(calls)
+        waits: SessionWaits | None = self.services.get(Waits)
         if lane_state.lane.run != self._began:
             self._began, self.errors = lane_state.lane.run, 0
         limits = self.run_limits(lane_state)
@@ -132,8 +128,8 @@ class Dispatcher:
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
         await self._run_all(lane_state, calls)
-        if self._waits:
-            raise NexusError("waiting", "the run waits", self._waits, "nexus runs list shows it")
+        if waits is not None:
+            waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             failed = f"{self.errors} calls in a row could not run"
             lane_state.notices.append(f"{failed}: read their errors before the next one.")
@@ -262,7 +258,8 @@ class Dispatcher:
         self.starts.record_start(call.id, call.name)
         self.here[call.id] = time.monotonic()
         try:
-            return await tool.run(checked, context)
+            result = await tool.run(checked, context)
+            return result if result.waits is None else self.services[Waits].wait_once(result)
         except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
@@ -477,7 +474,7 @@ class Dispatcher:
         message = Message(Role.TOOL, text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, seconds)}
         if result.waits is not None:
-            noted[WAIT], self._waits = result.waits, result.waits["wait"]["why"]
+            noted[WAIT] = {**self.services[Waits].describe_run(), **result.waits}
         refusal = self._refusals.get(call.id) if result.denied else None
         if made := describe_decision(self._step, call, refusal, self.limits.allow or "read"):
             subject = self._subject(self.registry.get(call.name), call)

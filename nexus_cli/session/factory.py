@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter, Workers
+from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, TextCounter, Waits, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -52,6 +52,7 @@ from nexus_cli.session.open_session import (
     open_ledger,
 )
 from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.plan_slot import PlanSlot
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.section_sources import SessionSources, make_collector
@@ -59,8 +60,12 @@ from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
+from nexus_cli.session.waiting import SessionWaits
 from nexus_cli.session.worker_slot import RunningWorkers, WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
+
+OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]
+"""Makes the spaces of a session; None where it acts for no agent of a space."""
 
 
 def open_session(
@@ -73,11 +78,14 @@ def open_session(
     earlier: Session | None = None,
     ledger: Ledger | None = None,
     workers: Callable[[Session], RunningWorkers] | None = None,
+    plans: Callable[[Session], Plans] | None = None,
+    spaces: OpenSpaces | None = None,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
 
     With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `workers` makes what
-    runs its workers; without it there is no tool that hands work over.
+    runs its workers; without it there is no tool that hands work over. `plans` makes what plans work for later,
+    `spaces` what its agent does in spaces.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -85,7 +93,7 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices, workers)
+        return _open(ledger, options, settings, approver, provider, clock, notices, workers, plans, spaces)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -142,6 +150,8 @@ def _open(
     clock: Clock,
     notices: list[str],
     workers: Callable[[Session], RunningWorkers] | None,
+    plans: Callable[[Session], Plans] | None,
+    spaces: OpenSpaces | None,
 ) -> Session:
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
@@ -166,13 +176,18 @@ def _open(
     )  # fmt: skip
     asked = provider or make_provider(settings)
     slot = WorkerSlot(workers) if workers else None
-    factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot)
+    planned = PlanSlot(plans) if plans else None
+    factory = _Factory(
+        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned, spaces
+    )
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
         session = Session(asked, state=factory.state(approver))
         if slot is not None:
             slot.session = session
+        if planned is not None:
+            planned.session = session
     except BaseException:
         if not held:
             ledger.release(made.id)
@@ -187,6 +202,12 @@ async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
     from nexus_cli.session.acts.memory import extract_facts  # noqa: PLC0415  (before a compaction only)
 
     await extract_facts(dispatcher, lane_state)
+
+
+def _describe_run(state: SessionState) -> dict[str, Any]:
+    from nexus_cli.session.run_record import describe_run  # noqa: PLC0415  (a session begins to wait)
+
+    return describe_run(state)
 
 
 @dataclass
@@ -204,6 +225,8 @@ class _Factory:
     resumed: bool
     provider: Provider
     slot: WorkerSlot | None
+    planned: PlanSlot | None
+    spaces: OpenSpaces | None
     control: Control = field(default_factory=Control)
 
     def state(self, approver: Approver | None) -> SessionState:
@@ -220,11 +243,11 @@ class _Factory:
         context = self._context(log, budget, counter)
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
-        services: dict[type, Any] = {
-            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts
-        }  # fmt: skip
-        if self.slot is not None:
-            services[Workers] = self.slot
+        waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
+        services = self._services(
+            log,
+            {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits},
+        )
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -262,10 +285,18 @@ class _Factory:
                 take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
-        return SessionState(
+        state = SessionState(
             lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
             self.ledger, options, self.slot,
         )  # fmt: skip
+        return state
+
+    def _services(self, log: FailoverLog, services: dict[type, Any]) -> dict[type, Any]:
+        """Return `services` with those that only some sessions have."""
+        for kind, place in ((Workers, self.slot), (Plans, self.planned)):
+            services |= {kind: place} if place else {}
+        spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
+        return services if spaces is None else {**services, Spaces: spaces}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

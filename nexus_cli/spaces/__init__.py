@@ -1,1 +1,1 @@
-"""Spaces: conversations of several people and agents."""
+"""Conversations of several people and agents: who takes part, and what an agent does in them."""

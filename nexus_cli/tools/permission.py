@@ -37,8 +37,8 @@ class ApprovalNeed:
     why: str
     """One line, fit for `Question.why`."""
     kind: str
-    """`run`, `edit`, `outside` or `protected`: what an answer for the rest of the session may cover. For `outside`
-    and `protected` it should cover no more than the same paths."""
+    """`run`, `edit`, `outside`, `protected` or `network`: what an answer for the rest of the session may cover. For
+    `outside` and `protected` it should cover no more than the same paths, for `network` than the same address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,8 @@ def decide(
         return Grant()
     if tool.effect is Effect.RUN:
         return ApprovalNeed("it runs a command", "run")
+    if tool.reaches in arguments:
+        return ApprovalNeed(f"it uses the network: {' '.join(str(arguments[tool.reaches]).split())[:200]}", "network")
     try:
         found = resolve_targets(tool, arguments, cwd) if targets is None else targets
     except ToolError as refused:

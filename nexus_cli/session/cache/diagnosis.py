@@ -29,6 +29,7 @@ CAUSES: Mapping[str, str] = {
     "pruned": "stale results were taken out",
     "model": "a switch of model or effort",
     "reload": "a reload",
+    "resume": "a run that went on after a wait",
     "window": "sections were planned again for a smaller window",
     "undo": "a compaction was undone",
 }

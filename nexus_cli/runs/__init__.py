@@ -1,0 +1,1 @@
+"""Runs that outlive processes: claimed, driven, suspended and resumed, each exactly once."""

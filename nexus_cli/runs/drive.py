@@ -1,0 +1,258 @@
+"""One run: its session is opened, begins, goes on or is found to have ended, and what came of it is recorded.
+
+Whatever is recorded is recorded under the claim of the run (`RunTable.hold`): a process that lost it records nothing
+more and starts no tool. After a kill at any point the next process reads off the ledger where it stopped:
+
+| killed | what the next one finds | what it does |
+|---|---|---|
+| before the session was made | no session | makes one and begins |
+| while history was loaded | no memo `run` | begins: `RunKind.begin` finds what it recorded |
+| after the trigger was recorded | open work | goes on |
+| after a tool was started | a call without result | its outcome is unknown, it is not run again |
+| after the wait was recorded | the run waits | nothing, until the event comes |
+| before the signal was taken | the signal, untaken | resumes |
+| before the end was recorded | no open work | records the end |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.agents.workers import SessionWorkers
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.request import Provider
+from nexus_cli.core.run import DONE, FAILED, Run, Wait
+from nexus_cli.ledger import RUN, TAKEN, Ledger
+from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+from nexus_cli.session.waiting import WAITING
+
+LEASE = 60.0
+"""Seconds for which a claim holds without a word of its owner."""
+LEAST_COST = 1e-9
+"""Dollars that are left where a run has spent all: its next request is refused by the limit."""
+RENEWED = 20.0
+"""Seconds after which it is extended, however long a request takes."""
+UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
+APPROVAL = "approval"
+ANSWERS = ("yes", "no")
+_LIMITS = frozenset(one.name for one in fields(Limits)) - {"allow"}
+
+
+def now() -> str:
+    """Return the present as the ledger stores it."""
+    return format_utc(local_now())
+
+
+@dataclass
+class RunApprover:
+    """Answers what a person said to a question of the run before; puts off everything else, or asks them now."""
+
+    answers: Mapping[str, Mapping[str, Any]]
+    """Values of the signals of kind `approval`, by the call that each is about."""
+    person: Approver | None = None
+    """Somebody who is there."""
+    deferred: list[Question] = field(default_factory=list)
+
+    async def ask(self, question: Question) -> Answer:
+        """See `Approver`."""
+        said = self.answers.get(question.call.id)
+        if said is not None:
+            return Allow() if said["answer"] == ANSWERS[0] else Deny(str(said.get("text") or ""))
+        answer = await self.person.ask(question) if self.person is not None else Defer()
+        if isinstance(answer, Defer):
+            self.deferred.append(question)
+        return answer
+
+    def make_wait(self) -> Wait | None:
+        """Return what the run waits for: an answer to what was put off."""
+        if not self.deferred:
+            return None
+        asked = [{"call": one.call.id, "what": one.what, "why": one.why, "detail": one.detail[:20_000]}
+                 for one in self.deferred]  # fmt: skip
+        return Wait(APPROVAL, f"approval: {self.deferred[0].what[:200]}", {"questions": asked})
+
+
+@dataclass
+class RunDriver:
+    """Drives one claimed run over a connection of its own."""
+
+    ledger: Ledger
+    run: Run
+    kind: RunKind
+    settings: Callable[[Path], Settings]
+    provider: Callable[[Settings], Provider]
+    choose_model: Callable[[str, Settings], str]
+    """Returns the model of a name or an alias, and with "" the person's own; raises `NexusError`."""
+    show: Callable[[Run, Event], None]
+    person: Approver | None = None
+    session: Session | None = None
+    is_stopping: bool = False
+    """True once this process wants to end: what was begun is left to the next one."""
+
+    async def drive(self) -> None:
+        """Do what there is to do of the run. Raises `NexusError("ledger", ...)` if that cannot be recorded."""
+        self.ledger.runs.hold(self.run, LEASE)
+        beat = asyncio.create_task(self._renew())
+        try:
+            await self._drive()
+        except NexusError as error:
+            if error.kind == "ledger":
+                raise
+            self._finish(FAILED, error=f"{error.message}. {error.hint}".rstrip(". "))
+        finally:
+            beat.cancel()
+            if self.session is not None:
+                await self.session.aclose()
+
+    def end_after_step(self) -> None:
+        """Let the turn finish its step and begin none: this process ends."""
+        self.is_stopping = True
+        if self.session is not None:
+            self.session.end_after_step()
+
+    def stop(self) -> None:
+        """Stop at once: the claim was lost, or this process ends."""
+        self.is_stopping = True
+        if self.session is not None:
+            self.session.cancel()
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEWED)
+            with suppress(NexusError):
+                await asyncio.to_thread(self.ledger.runs.renew)
+                continue
+            if self.ledger.runs.lost({self.run.key: self.run.fence}):
+                self.stop()
+                return
+
+    async def _drive(self) -> None:
+        approver = RunApprover(self._answers(), self.person)
+        session = self.session = self._open(approver)
+        trigger = await self._next_trigger(session)
+        if self.is_stopping:
+            return
+        if trigger is None:
+            self._finish(DONE, report=_last_words(session), cost=session.state.costs()[0])
+            return
+        outcome = await self._turn(session, trigger)
+        error = outcome.error
+        if error is not None and error["kind"] == WAITING:
+            return
+        if (wait := approver.make_wait()) is not None and error is not None:
+            self.ledger.runs.wait(self.run, wait, now())
+        elif error is not None and (error["kind"] == "ledger" or self.is_stopping):
+            if error["kind"] == "ledger":
+                raise NexusError("ledger", self.run.id, error["message"], error["hint"])
+            self.ledger.runs.put_back(self.run, now())
+        else:
+            await self.kind.end(session, self.run, outcome)
+            state = FAILED if error is not None else DONE
+            said = f"{error['message']}. {error['hint']}".rstrip(". ") if error is not None else ""
+            self._finish(state, report=outcome.text, error=said, cost=session.state.costs()[0])
+
+    async def _turn(self, session: Session, trigger: Trigger) -> Outcome:
+        ended: Outcome | None = None
+        async with aclosing(session.run(trigger)) as events:
+            async for event in events:
+                self.show(self.run, event)
+                if isinstance(event, TurnEnd):
+                    ended = event.outcome
+        assert ended is not None, "a turn always ends with its outcome"
+        return ended
+
+    async def _next_trigger(self, session: Session) -> Trigger | None:
+        """Return what the run does next; None if it has ended, and only that was not recorded."""
+        run, runs = self.run, self.ledger.runs
+        if not self._has_begun(session):
+            trigger = await self.kind.begin(session, run)
+            return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
+        signals = runs.signals(run.key)
+        if run.waits is None or not signals:
+            return Trigger() if session.is_open() or _last_words(session).endswith(UNFINISHED) else None
+        if run.waits.kind == APPROVAL:
+            runs.take(run, signals, now())
+            return Trigger()
+        trigger = await self.kind.resume(session, run, signals)
+        taken = {"run": run.key, "signals": [signal.key for signal in signals]}
+        return replace(trigger, notes={**trigger.notes, TAKEN: taken})
+
+    def _has_begun(self, session: Session) -> bool:
+        if self.run.waits is not None or self.run.resumes or self.run.type in ("ask", "repl"):
+            return True
+        assert session.record is not None
+        return any(memo.value["run"] == self.run.key for memo in session.record.memos(TAKEN))
+
+    def _answers(self) -> dict[str, Mapping[str, Any]]:
+        runs, key = self.ledger.runs, self.run.key
+        signals = [*runs.signals(key, taken=True), *runs.signals(key)]
+        return {call: one.value for one in signals if one.kind == APPROVAL for call in one.value.get("calls", ())}
+
+    def _open(self, approver: RunApprover) -> Session:
+        said = self.run.options
+        folder = Path(said.get("folder") or Path.home())
+        if not folder.is_dir():
+            raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
+        settings = self.settings(folder)
+        model = self.choose_model(str(said.get("model") or ""), settings)
+        provider = self.provider(settings)
+        session_id = self._session(folder, model)
+        limits = Limits(**{name: value for name, value in said.items() if name in _LIMITS and value is not None})
+        if limits.max_cost is not None:  # of the whole run, however often it waits
+            spent = self.ledger.session(session_id).known_usd
+            limits = replace(limits, max_cost=max(LEAST_COST, limits.max_cost - spent))
+        allow = said.get("allow") if said.get("allow") in LEVELS else LEVELS[0]
+        options = Options(
+            folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
+            front=RUN, resume=session_id, allow=allow, require_save=True, limits=limits,
+            worktree=str(said.get("worktree") or ""),
+        )  # fmt: skip
+        return open_session(
+            options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers
+        )
+
+    def _session(self, folder: Path, model: str) -> str:
+        """Return the id of the run's session, which is made if there is none yet."""
+        session, runs = self.run.session, self.ledger.runs
+        if session and (self.run.waits is not None or self.run.resumes or self._is_there(session)):
+            return session
+        recipe = str(self.run.options.get("recipe") or RUN)
+        made = runs.make_session(
+            self.run, folder=str(folder), project=str(project_identity(folder)), model=model, recipe=recipe, at=now()
+        )
+        self.run = replace(self.run, session=made)
+        return made
+
+    def _is_there(self, session: str) -> bool:
+        try:
+            return bool(self.ledger.session(session))
+        except NexusError:
+            return False
+
+    def _finish(self, state: str, *, report: str = "", error: str = "", cost: float | None = None) -> None:
+        self.ledger.runs.finish(self.run, state, now(), report=report, error=error, cost=cost)
+
+
+def _last_words(session: Session) -> str:
+    """Return the last thing that the model said."""
+    log = session.record
+    assert log is not None
+    last = log.read(log.last_id(), log.last_id()) if log.last_id() else []
+    return last[0].message.content if last and last[0].kind is Kind.ASSISTANT else ""

@@ -1,0 +1,69 @@
+"""What others bring to a runner: duties that queue what is due, and how runs of one type of trigger begin and go on.
+
+A plan, a service or a message to an agent becomes a run by `ledger.runs.queue`. From then on the runner does the rest.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.event import Outcome
+from nexus_cli.core.run import Run, Signal
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.session.factory import OpenSpaces
+from nexus_cli.session.session import Session
+
+
+class Duty(Protocol):
+    """Something that makes runs of what is due: plans, messages, calls of services."""
+
+    async def look(self, ledger: Ledger) -> float | None:
+        """Queue what is due now (`ledger.runs.queue`, with a `cause`: several processes look at the same time).
+
+        Return when to look again at the latest, in seconds since the epoch by the clock of the database
+        (`ledger.runs.now()`); None: when the ledger has changed.
+        """
+        ...
+
+
+async def begin_plainly(session: Session, run: Run) -> Trigger:
+    """Return the instruction of the run with its payload; nothing is before it."""
+    facts = run.trigger
+    text = str(facts.get("instruction") or facts.get("message") or run.title)
+    if "payload" in facts:
+        text += f"\n\n<payload>\n{json.dumps(facts['payload'], ensure_ascii=False, indent=2)}\n</payload>"
+    return Trigger(text, source=run.type, actor="nexus", facts=facts)
+
+
+def _no_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
+    return {}
+
+
+async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
+    """Do nothing more after a run."""
+
+
+def _no_spaces(run: Run) -> OpenSpaces | None:
+    return None
+
+
+@dataclass(frozen=True)
+class RunKind:
+    """How runs of one type of trigger begin, go on and end."""
+
+    begin: Callable[[Session, Run], Awaitable[Trigger]] = begin_plainly
+    """Records what is before the trigger of the first turn (such as SPACE HISTORY) and returns that trigger. After a
+    kill it is called again: then it finds what it recorded before, and goes on there."""
+    resume: Callable[[Session, Run, Sequence[Signal]], Awaitable[Trigger]] = resume_trigger
+    """Returns the trigger of a run that waited, with what came: `resume_trigger`, or one that adds to it."""
+    facts: Callable[[Ledger, Run], Mapping[str, Any]] = _no_facts
+    """The facts of the structured request, see `Sources.run`; read for each request."""
+    end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing
+    """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""
+    spaces: Callable[[Run], OpenSpaces | None] = _no_spaces
+    """Returns what `open_session` takes as `spaces` for the session of a run; None: its agent takes part in none."""

@@ -1,0 +1,267 @@
+"""`Runner`: looks at what runs wait for, takes up what is due, and drives it, several runs at once.
+
+Several runners may work over one ledger, on this machine or on others: each run is driven by one of them at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.approval import Approver
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.request import Provider
+from nexus_cli.core.run import RUNNING, Run
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.drive import LEASE, RunDriver, now
+from nexus_cli.runs.run_kind import Duty, RunKind
+from nexus_cli.runs.watch_waits import WaitWatch
+from nexus_cli.session.available_models import resolve_alias, unnamed_model
+from nexus_cli.session.crash_report import report_bug
+from nexus_cli.session.factory import make_provider
+
+AT_ONCE = 4
+"""Runs that a runner drives at the same time."""
+MOST = 100
+"""Runs that are looked at in one pass."""
+SLICE = 1.0
+"""Seconds of one wait for a change: at the end of a process nobody waits for it longer."""
+LONGEST_SLEEP = 15.0
+"""Seconds after which is looked anyway: a lease ends without a change."""
+PAUSE = 0.02
+"""Seconds after a change: those of one moment are looked at together."""
+AGAIN_SECONDS = 2.0
+"""Seconds after which a run is tried again that was not to be had: a person has its session open."""
+FAILED_SECONDS = 30.0
+"""Seconds after which a run is taken up again of which nothing could be recorded: the disk is full."""
+STEP_SECONDS = 60.0
+"""Seconds that running turns have at the end to finish their step."""
+PLAIN = RunKind()
+
+
+def _always(ledger: Ledger, run: Run) -> str:
+    return ""
+
+
+def _show_nothing(run: Run, event: Event) -> None:
+    """Show nothing of a run."""
+
+
+class Runner:
+    """Does what is due in one ledger."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        duties: Sequence[Duty] = (),
+        kinds: Mapping[str, RunKind] | None = None,
+        holds_back: Callable[[Ledger, Run], str] = _always,
+        provider: Provider | None = None,
+        settings: Settings | None = None,
+        at_once: int = AT_ONCE,
+        show: Callable[[Run, Event], None] = _show_nothing,
+        person: Approver | None = None,
+    ) -> None:
+        """Look at `ledger`, which stays open; each run that is driven has a connection of its own.
+
+        `duties` queue what is due before each look. `kinds` are by type of trigger; the others begin plainly.
+        `holds_back` returns why a due run is not taken up now, "" if it is (the spending cap of a day). Without
+        `provider` there is one of all models, closed by `aclose`; without `settings` each run has those of its folder.
+        `show` gets the events of every run. Without a `person` who is there a run waits for each approval.
+        """
+        self._ledger = ledger
+        self._duties, self._kinds = tuple(duties), dict(kinds or {})
+        self._holds_back, self._provider, self._settings = holds_back, provider, settings
+        self._at_once, self._show, self._person = at_once, show, person
+        self._made: Provider | None = None
+        """The provider, if this one made it."""
+        self._watch = WaitWatch()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        """By run, like `_drivers`."""
+        self._drivers: dict[int, RunDriver] = {}
+        self._later: dict[int, float] = {}
+        """Runs that are left alone until then, by the monotonic clock."""
+
+    async def run_due(self, **where: Any) -> list[Run]:
+        """Do what is due, until nothing is, and return the runs that were driven, as they are then.
+
+        `where` limits it to runs with `key`, `entity`, `space`, `plan` or `session` as given.
+        """
+        driven: dict[int, None] = {}
+        while True:
+            await self._look()
+            driven |= dict.fromkeys(self._take_due(where))
+            if not self._tasks:
+                return [self._ledger.runs.get(key) for key in driven]
+            await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+
+    async def serve(self, stop: asyncio.Event, **where: Any) -> None:
+        """Do what is due until `stop` is set; then let the running turns finish their step. `where` as `run_due`."""
+        ended = asyncio.create_task(stop.wait())
+        try:
+            while not stop.is_set():
+                wake = await self._look()
+                self._take_due(where)
+                await self._wait(wake, ended)
+                self._stop_lost()
+        finally:
+            ended.cancel()
+        for driver in self._drivers.values():
+            driver.end_after_step()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=STEP_SECONDS)
+
+    async def aclose(self) -> None:
+        """Stop what runs: another runner goes on with it. Close what this one opened. Safe to call twice."""
+        for driver in self._drivers.values():
+            driver.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
+        shut = getattr(self._made, "aclose", None)
+        self._made = None
+        if shut is not None:
+            await shut()
+
+    # Looking
+
+    async def _look(self) -> float | None:
+        """Let what is due be queued and signalled; return the seconds after which to look again, None: at a change."""
+        seconds = [await self._watch.look(self._ledger)]
+        for duty in self._duties:
+            moment = await duty.look(self._ledger)
+            seconds.append(None if moment is None else max(0.0, moment - self._ledger.runs.now()))
+        return min((one for one in seconds if one is not None), default=None)
+
+    async def _wait(self, wake: float | None, ended: asyncio.Task[Any]) -> None:
+        """Wait until there may be something to do: a change of the ledger, a time, the end of a run."""
+        begin = time.monotonic()
+        times = [LONGEST_SLEEP, *(moment - begin for moment in self._later.values())]
+        end = begin + min(times if wake is None else [*times, wake])
+        while (left := end - time.monotonic()) > 0:
+            change = asyncio.create_task(asyncio.to_thread(self._ledger.db.wait_for_change, min(left, SLICE)))
+            done, _ = await asyncio.wait([change, ended, *self._tasks.values()], return_when=asyncio.FIRST_COMPLETED)
+            if done != {change}:
+                await change
+                return
+            if change.result():
+                await asyncio.sleep(PAUSE)
+                return
+
+    def _stop_lost(self) -> None:
+        """Stop the runs that were cancelled, or that another process has taken over."""
+        held = {key: driver.run.fence for key, driver in self._drivers.items()}
+        for key in self._ledger.runs.lost(held) if held else ():
+            self._drivers[key].stop()
+
+    # Taking up
+
+    def _take_due(self, where: Mapping[str, Any]) -> list[int]:
+        """Take up what is due as far as there is room; return the keys."""
+        taken = []
+        for run in self._candidates(where):
+            if len(self._tasks) >= self._at_once:
+                break
+            if self._take(run):
+                taken.append(run.key)
+            else:
+                self._later[run.key] = time.monotonic() + AGAIN_SECONDS
+        return taken
+
+    def _candidates(self, where: Mapping[str, Any]) -> list[Run]:
+        """Return the runs that may be taken up, the oldest first: those that are due, and those whose owner is gone."""
+        runs, ledger = self._ledger.runs, self._ledger
+        found = {run.key: run for run in runs.due(**where)}
+        for run in runs.list_runs([RUNNING], MOST, **where):
+            if run.key not in found and run.key not in self._tasks and ledger.hold(run.id):
+                ledger.let_go(run.id)
+                found[run.key] = run
+        present = time.monotonic()
+        self._later = {key: moment for key, moment in self._later.items() if moment > present}
+        skipped = self._tasks.keys() | self._later.keys()
+        return [run for key, run in sorted(found.items()) if key not in skipped]
+
+    def _take(self, run: Run) -> bool:
+        """Claim a run and begin to drive it; False if it is not to be had, or not now."""
+        if self._holds_back(self._ledger, run):
+            return False
+        own = self._ledger.connect_again()
+        try:
+            claimed = _claim(own, run)
+        except BaseException:
+            own.close()
+            raise
+        if claimed is None:
+            own.close()
+            return False
+        driver = RunDriver(
+            own, claimed, self._kinds.get(run.type, PLAIN), self._settings_in, self._provider_for, _choose_model,
+            self._show, self._person,
+        )  # fmt: skip
+        self._drivers[run.key] = driver
+        task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))
+        task.add_done_callback(lambda done: self._forget(run.key))
+        return True
+
+    async def _drive(self, driver: RunDriver) -> None:
+        try:
+            await driver.drive()
+        except NexusError as error:  # nothing more can be recorded of it here
+            self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
+            self._show(driver.run, Notice(error.line))
+        except Exception as bug:  # a seam: one run does not end the others
+            self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
+            self._show(driver.run, Notice(report_bug(bug).line))
+        finally:
+            driver.ledger.let_go(driver.run.id)
+            driver.ledger.close()
+
+    def _forget(self, key: int) -> None:
+        self._tasks.pop(key, None)
+        self._drivers.pop(key, None)
+
+    # What runs share
+
+    def _settings_in(self, folder: Path) -> Settings:
+        return self._settings or load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
+
+    def _provider_for(self, settings: Settings) -> Provider:
+        if self._provider is not None:
+            return self._provider
+        if self._made is None:
+            self._made = make_provider(settings)
+        return self._made
+
+
+def _claim(own: Ledger, run: Run) -> Run | None:
+    """Claim a run over a connection of its own, which holds its lock then; None if it is not to be had."""
+    is_alone = own.hold(run.id)
+    if is_alone and run.session and not own.hold(run.session):
+        return None  # a person has its session open: they go on with it there
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    claimed = own.runs.claim(run.key, owner, LEASE, now(), is_dead=is_alone, is_late=not is_alone)
+    if claimed is not None and claimed.session:
+        if not is_alone:
+            own.take_over(claimed.session)
+        elif not own.hold(claimed.session):  # it had none when it was looked at
+            own.runs.put_back(claimed, now())
+            return None
+    return claimed
+
+
+def _choose_model(name: str, settings: Settings) -> str:
+    """Return the model of a run that names `name`, "" for none; raise `NexusError("config", ...)` without one."""
+    made = resolve_alias(name, settings) if name else unnamed_model(os.environ, settings)
+    if not made:
+        why = "the run names none, and there is none for all"
+        raise NexusError("config", "no model", why, "nexus config set model NAME")
+    return made

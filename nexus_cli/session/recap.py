@@ -1,0 +1,169 @@
+"""The recap of a run that goes on in a fresh invocation (seed C): its timeline as text, within a budget. Pure.
+
+`[time] Name or You: ...`, one line for each thing that happened, oldest first: the words of people word for word, own
+calls with their arguments shortened and how they ended. What came while the run waited stands last, with `← RESUME`.
+Foreign text is quoted, and cannot pose as a line of the timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.own_words import OwnWords, Quote, quote_lines
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.work_record import SHELL, read_run, safe_line
+from nexus_cli.core.elide import elide_text, one_line, plain_marker
+from nexus_cli.core.entry import Entry
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
+from nexus_cli.core.typed_text import split_attachments
+
+SHARE = 0.25
+"""Share of the budget that a recap may take in all."""
+SLACK = 120
+"""Tokens of it for the frame around the lines, and for the lines where something is missing."""
+ARGUMENT = 80
+"""Characters of an argument of a call that are shown."""
+OUTCOME = 120
+"""Characters of how a call ended."""
+OWN_TEXT = 400
+"""Tokens of a text of the model itself."""
+FOREIGN_SHARE = 0.25
+"""Share of the room for lines that one message of somebody else may take."""
+INTRODUCTION = """\
+This is what happened in your run so far, as a timeline; "You" are yourself. It slept while it waited, and goes on now \
+in a fresh invocation: nothing is pending, and what is done is not to be done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecapLine:
+    """One line of the timeline, or the lines of one message."""
+
+    entry: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recap:
+    """The lines that fit, oldest first, and what is missing."""
+
+    lines: tuple[RecapLine, ...]
+    missing: int = 0
+    """Entries that have no line."""
+
+    def text(self, gap: str) -> str:
+        """Return the lines; `gap` is the line before the first one where earlier ones are missing."""
+        return "\n".join([*([gap] if self.missing else []), *(line.text for line in self.lines)])
+
+
+def quote_words(said: Iterable[tuple[int, str]], room: int, count: Callable[[str], int]) -> dict[int, Quote]:
+    """Return the quotations of the person's words that fit `room` tokens, by entry; `said` is newest first."""
+    words = OwnWords(count)
+    return {quote.entry: quote for quote in words.choose_quotes(words.newest(said, room), room)}
+
+
+def make_recap(
+    entries: Iterable[Entry],
+    quotes: Mapping[int, Quote],
+    room: int,
+    count: Callable[[str], int],
+    subjects: Mapping[str, str],
+) -> Recap:
+    """Return the timeline of `entries`, which are read newest first as long as there is room.
+
+    The person's words are those of `quotes`, whose tokens have been reserved; other lines take at most `room` tokens.
+    `subjects` are the names of the tools' main arguments.
+    """
+    found, results = list[RecapLine](), dict[str, Message]()
+    missing, is_full, oldest = 0, False, min(quotes, default=1 << 62)
+    for entry in entries:
+        if is_full and entry.id < oldest:
+            missing += entry.id  # those before it are not read
+            break
+        message, quote = entry.message, quotes.get(entry.id)
+        if message.role is Role.TOOL:
+            results[message.tool_call_id or ""] = message
+            continue
+        if quote is not None:
+            found.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
+            continue
+        text = "" if is_full else _describe(entry, results, subjects, count, int(room * FOREIGN_SHARE))
+        cost = count(text) + 1
+        if not text or cost > room:
+            missing += 1
+            is_full = is_full or bool(text)
+            continue
+        room -= cost
+        found.append(RecapLine(entry.id, text))
+    return Recap(tuple(reversed(found)), missing)
+
+
+def resume_lines(came: Sequence[str]) -> list[str]:
+    """Return the lines of what came, the last one with the mark."""
+    return [*came[:-1], f"{came[-1]}  {RESUME_MARK}"] if came else []
+
+
+def stamp(at: str) -> str:
+    """Return a time of the ledger as it is in a line of the timeline: `[2026-02-18T15:06:55Z]`."""
+    return f"[{at[:19]}Z]" if len(at) > 19 and at.endswith("Z") else f"[{at}]"
+
+
+def quote_text(text: str) -> str:
+    """Return foreign text behind a name: in quotes on the same line, or line by line with a mark before each."""
+    text = text.replace(RESUME_MARK, "<- RESUME").replace(TRIGGER_MARK, "<- TRIGGER")
+    return f'"{text}"' if "\n" not in text else "\n" + quote_lines(text)
+
+
+def _stamp(entry: Entry, said: str) -> str:
+    name = {"person": "Person", "agent": "You", "nexus": "nexus"}.get(entry.actor, entry.actor)
+    return f"{stamp(entry.at)} {safe_line(name)}: {said}"
+
+
+def _said(words: str, message: Message) -> str:
+    attached = split_attachments(message.content)[1]
+    more = [f"{len(attached):,} characters attached"] * bool(attached)
+    more += [f"image {safe_line(part.name or part.media_type)}" for part in message.parts]
+    return quote_text(words) + (f" ({', '.join(more)})" if more else "")
+
+
+def _describe(
+    entry: Entry, results: Mapping[str, Message], subjects: Mapping[str, str], count: Callable[[str], int], most: int
+) -> str:
+    """Return the lines of an entry that is no quotation; "" if there is nothing to tell."""
+    message = entry.message
+    if message.role is Role.ASSISTANT:
+        text = elide_text(neutralize(message.content.strip()), OWN_TEXT, count, plain_marker).text
+        lines = [_stamp(entry, quote_text(text))] if text else []
+        lines += [_stamp(entry, describe_call(call, results.get(call.id), subjects)) for call in message.tool_calls]
+        return "\n".join(lines)
+    if entry.actor == "nexus":
+        return _stamp(entry, safe_line(message.content))
+    words = neutralize(split_attachments(message.content)[0])
+    return _stamp(entry, _said(elide_text(words, max(64, most), count, plain_marker).text, message))
+
+
+def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str, str]) -> str:
+    """Return `called NAME("subject", other: value) -> how it ended`."""
+    subject = subjects.get(call.name, "")
+    first = [_value(call.arguments[subject])] if subject in call.arguments else []
+    rest = [f"{safe_line(name)}: {_value(value)}" for name, value in call.arguments.items() if name != subject]
+    ended = "no result" if result is None else _ended(call, result.content)
+    return f"called {safe_line(call.name)}({', '.join([*first, *rest])}) -> {ended}"
+
+
+def _value(value: Any) -> str:
+    text = neutralize(one_line(value if isinstance(value, str) else repr(value)))
+    short = text if len(text) <= ARGUMENT else f"{text[: ARGUMENT - 3]}..."
+    return f'"{short}"' if isinstance(value, str) else short
+
+
+def _ended(call: ToolCall, result: str) -> str:
+    command = call.arguments.get("command")
+    if call.name == SHELL and isinstance(command, str) and (run := read_run(command, result, 0)):
+        ended = "did not end" if run.status is None else f"exit {run.status}"
+        return ended + (f": {safe_line(run.error)}" if run.error else "")
+    line = next((line for line in result.splitlines() if line.strip()), "")
+    text = safe_line(line)
+    return text if len(text) <= OUTCOME else f"{text[: OUTCOME - 3]}..."

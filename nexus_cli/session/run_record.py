@@ -1,0 +1,30 @@
+"""What is recorded of a session that begins to wait and has no run yet: how others open it to go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.core.limits import LEVELS
+from nexus_cli.ledger import RUN
+from nexus_cli.session.session_state import SessionState
+
+LONGEST = 1000
+"""Characters of the request that are repeated."""
+
+
+def describe_run(state: SessionState) -> dict[str, Any]:
+    """Return `type`, `title`, `trigger` and `options` of the run, see the memo `ledger.WAIT`."""
+    options, limits = state.options, state.dispatcher.limits
+    assert options is not None and state.record is not None, "only a session of the factory can wait"
+    front = "ask" if options.front == RUN else "repl"
+    said = next(iter(state.record.user_messages()), (0, ""))[1][:LONGEST]
+    opened = {
+        "folder": str(options.cwd), "worktree": options.worktree, "model": state.lane_state.model.info.name,
+        "effort": state.lane_state.model.effort, "recipe": state.recipe.name,
+        "allow": limits.allow if limits.allow in LEVELS else LEVELS[0], "max_cost": limits.max_cost,
+        "max_steps": limits.max_steps, "max_total_tokens": limits.max_total_tokens, "timeout": limits.timeout,
+    }  # fmt: skip
+    return {
+        "type": front, "title": said, "trigger": {"type": front, "message": said},
+        "options": {name: value for name, value in opened.items() if value not in (None, "")},
+    }  # fmt: skip

@@ -1,0 +1,60 @@
+"""What lets the run of a session wait: who may, what is recorded of the run that begins to, and how its turn ends.
+
+The wait itself is recorded with the result of the call (`ledger.runs.apply_memo`). Who goes on with it is
+`nexus_cli.runs`, or the session itself while a person has it open (`live_wait`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import ToolResult
+from nexus_cli.ledger import FailoverLog, Ledger
+
+WAITING = "waiting"
+"""Kind of the error with which the turn of a run ends that waits from then on."""
+
+
+@dataclass
+class SessionWaits:
+    """Implements `Waits` for the main lane of one session."""
+
+    ledger: Ledger
+    log: FailoverLog
+    is_worker: bool
+    describe_run: Callable[[], Mapping[str, Any]]
+    """What is recorded of the run that the session gets if it has none yet, see `run_record`."""
+    _why: str = ""
+    """What the run waits for after this step; "" for nothing."""
+
+    def now(self) -> float:
+        """See `Waits`."""
+        return self.ledger.runs.now()
+
+    def refusal(self) -> str:
+        """See `Waits`."""
+        if self.is_worker:
+            return "a worker cannot wait: end with a report of what is missing"
+        if self.ledger.path is None or not self.log.is_saving:
+            return "this session is not saved: nobody could go on with it"
+        return ""
+
+    def wait_once(self, result: ToolResult) -> ToolResult:
+        """Return a result that waits; the second one of a step learns that a run waits for one thing at a time."""
+        assert result.waits is not None
+        if self._why:
+            return replace(result, waits=None, error=f"this is not waited for: the run waits until {self._why}")
+        self._why = str(result.waits["wait"]["why"])
+        return result
+
+    def end_step(self) -> None:
+        """Raise `NexusError("waiting", ...)` if the run waits from now on."""
+        why, self._why = self._why, ""
+        if why:
+            run = self.ledger.runs.of_session(self.log.session_id)
+            name = run.id if run else "the run"
+            hint = f"`nexus serve --once` continues it then, `nexus runs resume {name}` at once"
+            raise NexusError(WAITING, f"{name} waits", why, hint)

@@ -1,0 +1,100 @@
+"""`wait_for`: let the run sleep until something has happened outside. Who looks for it is `nexus_cli.runs`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from nexus_cli.core.duration import format_duration, parse_duration
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.run import Wait
+from nexus_cli.core.services import Waits
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.wait_conditions import (
+    CHANGES,
+    check_url,
+    describe_event,
+    describe_process,
+    file_state,
+    look,
+    owner_of,
+)
+
+WAYS = ("file", "process", "time", "url")
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return that the run waits, or at once what it would wait for."""
+    given = [name for name in WAYS if name in arguments]
+    waits: Waits | None = context.services.get(Waits)
+    if len(given) != 1:
+        return ToolResult(error=f"name one of {', '.join(WAYS)}", ran=False)
+    if waits is None or (why := waits.refusal()):
+        return ToolResult(error=why if waits else "nothing can be waited for here", ran=False)
+    now = waits.now()
+    made = _make_wait(arguments, context, now)
+    if isinstance(made, ToolResult):
+        return made
+    until = made.until
+    if "timeout" in arguments:
+        seconds = parse_duration(arguments["timeout"])
+        if seconds is None:
+            return ToolResult(error=f"timeout {arguments['timeout'][:80]!r} is no duration like `2 hours`", ran=False)
+        until = min(now + seconds, until or now + seconds)
+    if made.kind != "time" and (came := await asyncio.to_thread(look, made.kind, made.value)) is not None:
+        return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
+    return _begin(Wait(made.kind, made.why, made.value, until), now)
+
+
+def _begin(wait: Wait, now: float) -> ToolResult:
+    limit = f", at most {format_duration(wait.until - now)}" if wait.until is not None else ""
+    return ToolResult(f"This run sleeps until {wait.why}{limit}.", waits={"wait": wait.to_json()})
+
+
+def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -> Wait | ToolResult:
+    """Return what a call waits for, or the result of one that cannot be."""
+    if "file" in arguments:
+        name, event = arguments["file"], arguments.get("event", CHANGES)
+        path = context.targets[name]
+        value = {"path": str(path), "event": event, "before": file_state(path)}
+        return Wait("file", f"{name} {event}", value)
+    if "process" in arguments:
+        return _wait_for_process(arguments["process"])
+    if "url" in arguments:
+        url, status = arguments["url"], arguments.get("status", 200)
+        why = check_url(url)
+        return ToolResult(error=f"url: {why}", ran=False) if why else Wait(
+            "url", f"{url} answers {status}", {"url": url, "status": status}
+        )  # fmt: skip
+    return _wait_for_time(arguments["time"], now)
+
+
+def _wait_for_process(pid: int) -> Wait | ToolResult:
+    value = describe_process(pid)
+    if value is None:
+        return ToolResult(f"no need to wait: {describe_event('process', {'process': pid})}")
+    if owner_of(pid) != os.getuid():
+        return ToolResult(error=f"process {pid} belongs to another user", ran=False)
+    return Wait("process", f"process {pid} ends", value)
+
+
+def _wait_for_time(text: str, now: float) -> Wait | ToolResult:
+    seconds = parse_duration(text)
+    until = now + seconds if seconds is not None else _parse_time(text)
+    if until is None:
+        return ToolResult(error=f"time {text[:80]!r} is neither ISO 8601 nor a duration like `2 hours`", ran=False)
+    if until <= now:
+        return ToolResult("no need to wait: that time has passed")
+    moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return Wait("time", f"it is {moment}", {"time": moment}, until)
+
+
+def _parse_time(text: str) -> float | None:
+    """Return a time in seconds since the epoch; without a zone it is local."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,157 @@
+"""What a run may wait for outside nexus: a file, a process, the answer of a server. Looks, and changes nothing.
+
+The value of a wait says how things were when it began, so that a change is seen whoever looks, from whatever folder,
+also after a reboot.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+CHANGES, APPEARS, DISAPPEARS = "changes", "appears", "disappears"
+SECONDS = 10.0
+"""Time limit of one request."""
+POLLED = {"file": (1.0, 5.0), "process": (1.0, 5.0), "url": (15.0, 60.0)}
+"""By kind: seconds between two looks, at first and after a while."""
+
+
+def look(kind: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what came where the condition of a wait holds, None while it does not. Blocks; a request takes seconds."""
+    match kind:
+        case "file":
+            return _look_at_file(value)
+        case "process":
+            return None if is_running(value) else {"process": value["process"]}
+        case "url":
+            status = request_status(value["url"])
+            return {"url": value["url"], "status": status} if status == value["status"] else None
+    return None
+
+
+def file_state(path: Path) -> list[int] | None:
+    """Return what changes with a file: time of change in ns, size, inode; None where there is none."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except (OSError, ValueError):
+        return None
+    return [found.st_mtime_ns, found.st_size, found.st_ino]
+
+
+def _look_at_file(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    now = file_state(Path(value["path"]))
+    came = {
+        CHANGES: now != value["before"],
+        APPEARS: now is not None,
+        DISAPPEARS: now is None,
+    }[value["event"]]
+    if now is None:
+        how = "has disappeared" if value["before"] else "is not there"
+    else:
+        how = "has appeared" if value["before"] is None else "is there" if value["event"] == APPEARS else "has changed"
+    return {"path": value["path"], "how": how, "size": now[1] if now else None} if came else None
+
+
+def describe_event(kind: str, came: Mapping[str, Any]) -> str:
+    """Return in a few words what `look` has found."""
+    match kind:
+        case "file":
+            size = f" ({came['size']:,} bytes)" if came["size"] is not None else ""
+            return f"{came['path']} {came['how']}{size}"
+        case "process":
+            return f"process {came['process']} has ended"
+        case "url":
+            return f"{came['url']} answered {came['status']}"
+    return "the time has come"
+
+
+def describe_process(pid: int) -> dict[str, Any] | None:
+    """Return the wait's value for a process, by which it is told from a later one of the same number; None if there is
+    none."""
+    started = _started(pid)
+    return {"process": pid, "started": started} if started else None
+
+
+def owner_of(pid: int) -> int | None:
+    """Return the user that a process belongs to, None if it cannot be told."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return None
+    except (OSError, OverflowError):
+        return os.getuid()  # it is gone
+    return os.getuid()
+
+
+def is_running(value: Mapping[str, Any]) -> bool:
+    """True while the process of a wait has not ended; after a reboot it has."""
+    started: str = value["started"]
+    return _started(value["process"]) == started
+
+
+def _started(pid: int) -> str:
+    """Return when a process was started, with the boot that it belongs to; "" if it has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return "" if stat[0] in "ZX" else f"{boot} {stat[19]}"
+    except (OSError, ValueError, IndexError):
+        pass
+    if os.path.exists("/proc/self/stat"):
+        return ""
+    return _started_by_ps(pid)
+
+
+def _started_by_ps(pid: int) -> str:
+    """Return the same where there is no /proc."""
+    import subprocess  # noqa: PLC0415
+
+    asked = subprocess.run(
+        ["/bin/ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=SECONDS
+    )
+    state, _, started = asked.stdout.strip().partition(" ")
+    return "" if not state or state.startswith("Z") else started.strip()
+
+
+def check_url(url: str) -> str:
+    """Return why `url` cannot be requested, "" if it can."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  (raises for what is no port)
+    except ValueError as error:
+        return str(error)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "it takes http://HOST... or https://HOST..."
+    if parts.username or parts.password:
+        return "it must not hold a name or a password"
+    return "" if url.isprintable() and " " not in url else "it holds spaces or controls"
+
+
+def request_status(url: str) -> int | None:
+    """Return the status with which a server answers a GET of `url`, None if it does not. Follows no redirect."""
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    try:
+        if secure:
+            connection: HTTPConnection = HTTPSConnection(
+                parts.hostname or "", parts.port, timeout=SECONDS, context=ssl.create_default_context()
+            )
+        else:
+            connection = HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
+        try:
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("GET", target, headers={"User-Agent": "nexus", "Accept": "*/*"})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError):
+        return None

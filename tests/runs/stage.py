@@ -1,0 +1,124 @@
+"""Runs over a model that is a function of what it was sent, in a ledger of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.run import Run
+from nexus_cli.core.usage import Usage
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.runner import Runner
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
+from nexus_cli.session.session import Session
+
+MODEL = "openai/played"
+SETTINGS = Settings(models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}})
+AT = "2026-02-18T15:06:55.000Z"
+Reply = str | list[tuple[str, dict[str, Any]]]
+"""Text, or calls by name and arguments."""
+
+
+@dataclass
+class Played:
+    """A provider that answers by a function of the request."""
+
+    reply: Callable[[Request], Reply]
+    seen: list[Request] = field(default_factory=list)
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """One reply."""
+        self.seen.append(request)
+        reply = self.reply(request)
+        if isinstance(reply, str):
+            yield TextDelta(reply)
+        else:
+            for place, (name, arguments) in enumerate(reply):
+                yield CallDelta(place, f"call_{len(self.seen)}_{place}", name, json.dumps(arguments))
+        yield UsageDelta(Usage(2000, 10, cost_usd=0.25))
+        yield FinishDelta("stop" if isinstance(reply, str) else "tool_calls")
+
+    async def aclose(self) -> None:
+        """Nothing to release."""
+
+
+def sent(request: Request) -> str:
+    """All that the model was sent but the system text."""
+    return "\n".join(str(one.get("content") or "") for one in request.messages)
+
+
+def last(request: Request) -> str:
+    """The last message."""
+    return str(request.messages[-1].get("content") or "")
+
+
+def waiting(*calls: tuple[str, dict[str, Any]], then: str = "all is done") -> Callable[[Request], Reply]:
+    """A model that makes these calls at first, and answers when it was resumed."""
+
+    def reply(request: Request) -> Reply:
+        return then if "RESUME" in sent(request) or "goes on" in last(request) else list(calls)
+
+    return reply
+
+
+def opened(provider: Any, folder: Path, session: str = "", **more: Any) -> Session:
+    """A plain session in the person's ledger."""
+    options = Options(folder, MODEL, resume=session, **{"allow": "all", **more})
+    return open_session(options, SETTINGS, approver=None, provider=provider)
+
+
+def say(session: Session, *words: str) -> Outcome:
+    """Turns of a session, which is closed then; how the last one ended."""
+
+    async def turns() -> list[Event]:
+        try:
+            return [event for said in words for event in [event async for event in session.run(said)]]
+        finally:
+            await session.aclose()
+
+    return [event.outcome for event in asyncio.run(turns()) if isinstance(event, TurnEnd)][-1]
+
+
+def run_due(provider: Any, **more: Any) -> list[Run]:
+    """One pass of a runner over the person's ledger."""
+
+    async def once() -> list[Run]:
+        ledger = Ledger.open(places().ledger)
+        runner = Runner(ledger, provider=provider, settings=SETTINGS, **more)
+        try:
+            return await runner.run_due()
+        finally:
+            await runner.aclose()
+            ledger.close()
+
+    return asyncio.run(once())
+
+
+def queue(title: str, folder: Path, **options: Any) -> Run:
+    """A queued run of a service."""
+    ledger = Ledger.open(places().ledger)
+    facts = {"type": "service", "instruction": title}
+    said = {"folder": str(folder), "model": MODEL, "allow": "all", **options}
+    key = ledger.runs.queue("service", title, facts, said, AT)
+    assert key is not None
+    run = ledger.runs.get(key)
+    ledger.close()
+    return run
+
+
+def stored(key: int) -> Run:
+    """A run as it is in the ledger."""
+    ledger = Ledger.open(places().ledger)
+    try:
+        return ledger.runs.get(key)
+    finally:
+        ledger.close()
