@@ -66,9 +66,15 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
-    """Note that the agent of a run has dealt with the messages of its space up to the one that started the run."""
-    if session.ledger is not None and run.space is not None and run.entity is not None and run.message is not None:
-        session.ledger.spaces.mark_seen(run.space, run.entity, run.message)
+    """Note that the agent of a run has dealt with the messages of its space up to the one that started the run, or the
+    last reply that it waited for."""
+    ledger = session.ledger
+    if ledger is None or run.space is None or run.entity is None or run.message is None:
+        return
+    space = ledger.spaces.get(run.space)
+    replies = [int(one.value["message"]) for one in ledger.runs.signals(run.key, taken=True) if one.kind == "reply"]
+    here = [key for key in replies if ledger.spaces.message(key, space)]
+    ledger.spaces.mark_seen(run.space, run.entity, max([run.message, *here]))
 
 
 async def load_history(
