@@ -228,11 +228,7 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services: dict[type, Any] = {
-            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits
-        }  # fmt: skip
-        if self.slot is not None:
-            services[Workers] = self.slot
+        services = self._services(log, counter, context_tool, facts, waits)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -275,6 +271,15 @@ class _Factory:
             self.ledger, options, self.slot,
         )  # fmt: skip
         return state
+
+    def _services(
+        self, log: FailoverLog, counter: TokenCounter, context: ContextToolService, facts: Facts, waits: SessionWaits
+    ) -> dict[type, Any]:
+        """Return what tools may need, by protocol."""
+        found: dict[type, Any] = {
+            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context, Facts: facts, Waits: waits
+        }  # fmt: skip
+        return found | ({Workers: self.slot} if self.slot is not None else {})
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

@@ -41,6 +41,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "recall": {"id": "d1"},
     "remember": {"text": "x", "slot": "user"},
     "search_memory": {"query": "x", "slot": "user"},
+    "wait_for": {"file": "a"},
     "write_file": {"path": "a", "content": "x"},
 }
 """A call of each that its schema accepts."""
