@@ -8,7 +8,7 @@ import resource
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,13 +16,20 @@ from pathlib import Path
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.cli.serve_once import make_runner
+from nexus_cli.config.paths import places
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
+from nexus_cli.ledger import Ledger
 from nexus_cli.rpc.http_server import LOOPBACK, RpcServer
 from nexus_cli.rpc.listening import bind_address, bind_file, remove_file, server_url
 from nexus_cli.rpc.methods import PoolMethods
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
+from nexus_cli.rpc.trigger_door import TriggerDoor
+from nexus_cli.runs.service_triggers import Service, load_services, service_value
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
@@ -39,7 +46,7 @@ def run_server(
     pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=make_provider(settings))
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
     leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
-    run = _Run(pool, folder, listening, "" if isinstance(address, Path) else address[0], leave)
+    run = _Run(pool, folder, settings, listening, "" if isinstance(address, Path) else address[0], leave)
     _raise_file_limit()
     process.freeze_gc()
     loop = asyncio.new_event_loop()
@@ -64,24 +71,80 @@ def _leave_nothing() -> None:
     """Do nothing: an address leaves no file."""
 
 
+class _Work:
+    """What is done beside the agents: plans, services, spaces, runs whose wait is over."""
+
+    def __init__(
+        self, ledger: Ledger, settings: Settings, services: Mapping[str, Service], warn: Callable[[str], None]
+    ) -> None:
+        self.services = services
+        self.door = TriggerDoor(ledger, services)
+        self._ledger, self._warn = ledger, warn
+        self._runner, self._stop = make_runner(ledger, settings, warn), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    def open(cls, settings: Settings, folder: Path, warn: Callable[[str], None]) -> _Work | None:
+        """Return it; None where the ledger cannot be written, which `warn` is told."""
+        try:
+            ledger = Ledger.open(places().ledger)
+            services, problems = load_services(settings.services, folder)
+        except NexusError as error:
+            warn(f"{error.message}: no plans, services and waiting runs are served")
+            return None
+        for line in problems:
+            warn(line)
+        return cls(ledger, settings, services, warn)
+
+    def start(self) -> None:
+        """Begin to do what is due."""
+        self._task = asyncio.create_task(self._runner.serve(self._stop))
+        self._task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            why = error.message if isinstance(error, NexusError) else report_bug(error).message
+            self._warn(f"{why}: plans, services and waiting runs are not served any more")
+
+    async def finish_steps(self) -> None:
+        """Begin nothing more, and let what runs finish its step."""
+        self._stop.set()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=STEP_SECONDS)
+
+    async def aclose(self) -> None:
+        """Stop what runs: another process goes on with it."""
+        await self._runner.aclose()
+        self._ledger.close()
+
+
 class _Run:
     """One server from its start to its end."""
 
     def __init__(
-        self, pool: AgentPool, folder: Path, listening: socket.socket, host: str, leave: Callable[[], None]
+        self,
+        pool: AgentPool,
+        folder: Path,
+        settings: Settings,
+        listening: socket.socket,
+        host: str,
+        leave: Callable[[], None],
     ) -> None:
         """`leave` removes the socket file, also where a second signal ends the process."""
-        self._pool, self._listening, self._host, self._leave = pool, listening, host, leave
+        self._pool, self._folder, self._listening, self._host, self._leave = pool, folder, listening, host, leave
         self._end = asyncio.Event()
         self._methods = PoolMethods(pool, folder, self._end.set)
         self._interrupt = Interrupt()
+        self._settings = settings
+        self._warned = set[str]()
 
     async def serve(self, json: bool) -> int:
         """Serve until a signal or `shutdown`; return the exit status."""
         url = server_url(self._listening, self._host)
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
-        server = RpcServer(self._methods, token, self._host)
+        work = _Work.open(self._settings, self._folder, self._warn)
+        server = RpcServer(self._methods, token, self._host, work.door if work else None)
 
         def remove_files() -> None:
             path.unlink(missing_ok=True)
@@ -90,27 +153,40 @@ class _Run:
         self._interrupt.install(self._end.set, before_exit=remove_files)
         try:
             await server.start(self._listening)
-            self._print(url, path, json)
+            self._print(url, path, list(work.services.values()) if work else [], json)
+            if work:
+                work.start()
             threading.Thread(target=self._pool.prepare, name="prepare", daemon=True).start()
             await self._end.wait()
             self._methods.is_stopping = True
             self._print_running()
-            await self._pool.finish_steps(STEP_SECONDS)
+            await asyncio.gather(self._pool.finish_steps(STEP_SECONDS), *([work.finish_steps()] if work else []))
             await server.stop()
             self._print_open()
             await self._pool.aclose()
         finally:
             path.unlink(missing_ok=True)
             self._interrupt.uninstall()
+            if work:
+                await work.aclose()
         return self._interrupt.status if self._interrupt.signal else 0
 
-    def _print(self, url: str, path: Path, json: bool) -> None:
-        """Print one line on stdout: where it listens."""
+    def _warn(self, line: str) -> None:
+        """Print a line for the person, the same one once."""
+        if line not in self._warned:
+            self._warned.add(line)
+            write_stderr_line(f"nexus: {line}")
+
+    def _print(self, url: str, path: Path, services: list[Service], json: bool) -> None:
+        """Print one line on stdout: where it listens; on stderr one for each service."""
         if self._host not in {"", *LOOPBACK}:
             write_stderr_line(f"nexus: listening on {self._host}: whoever reads along has the token; prefer a tunnel")
-        value = {"url": url, "token_file": str(path), "pid": os.getpid()}
+        listed = [service_value(one, url) for one in services]
+        value = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
         Stream(1).write(f"{text}\n")
+        for one in [] if json else listed:
+            write_stderr_line(f"nexus: POST {one['url']} starts {one['name']} (token: {one['token_file']})")
 
     def _print_running(self) -> None:
         """Print what the end waits for."""

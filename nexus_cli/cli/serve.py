@@ -11,6 +11,8 @@ import typer
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import Allow, Directory, Json, Model, SharedOptions, refuse_empty, working_folder
 from nexus_cli.cli.process import block_imports_from
+from nexus_cli.cli.serve_once import serve_once
+from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
@@ -33,14 +35,25 @@ def serve(
     model: Model = "",
     directory: Directory = "",
     allow: Allow = "",
+    once: Annotated[
+        bool, typer.Option("--once", help="Do what is due and end: for cron and timers. Status 1 if a run failed.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Agents for other programs: JSON-RPC 2.0 over HTTP, on this machine unless --host names another address.
 
+    It also runs plans, agents of spaces, runs whose wait is over, and services: POST /trigger/NAME, with a token each.
     A program sends the token of the printed file with each request. SIGTERM ends it: running turns finish their step
     and can be resumed.
     """
     SharedOptions(allow=allow).check()
+    if once:
+        given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow)
+        if any(given):
+            why = "with --once nothing listens; plans and services have their own model, folder and level"
+            raise NexusError("usage", "--once", why, "Omit the other options but --json")
+        block_imports_from(str(working_folder()))
+        return serve_once(open_ledger(writes=True), json=json)
     if socket_path and (port is not None or host != "127.0.0.1"):
         raise NexusError("usage", "--socket and --host or --port", "it listens in one place", "Give one of them")
     folder = working_folder(directory)

@@ -23,7 +23,7 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
     **dict.fromkeys(("run", "test", "lint", "git", "terminal"), _SHELL),
     "commit": "!git commit -am WORDS commits; or ask the model to",
-    **dict.fromkeys(("ask", "code", "architect", "chat-mode", "plan"), _MODES),
+    **dict.fromkeys(("ask", "code", "architect", "chat-mode"), _MODES),
     **dict.fromkeys(("theme", "themes"), _THEME),
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
     **dict.fromkeys(("login", "connect"), "nexus login PROVIDER in a shell stores a key"),

@@ -61,13 +61,16 @@ TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
 
+DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf"))
+FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
+
 RULES: Mapping[str, Rule] = {
     "model": TEXT,
     "effort": TEXT,
     "allow": _one_of(LEVELS),
     "limits.max_steps": COUNT,
     "limits.max_total_tokens": COUNT,
-    "limits.max_cost": Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")),
+    "limits.max_cost": DOLLARS,
     "limits.timeout": SECONDS,
     "limits.mode": _one_of(MODES),
     "limits.max_iterations": COUNT,
@@ -97,6 +100,11 @@ RULES: Mapping[str, Rule] = {
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
     "assess.model": TEXT,
+    "spaces.name": TEXT,
+    "spaces.router": TEXT,
+    "runs.allow": _one_of(LEVELS),
+    "runs.max_cost": DOLLARS,
+    "runs.max_cost_day": DOLLARS,
     "rules.allow": TEXTS,
     "rules.ask": TEXTS,
     "rules.deny": TEXTS,
@@ -114,6 +122,32 @@ MODEL_RULES: Mapping[str, Rule] = {
 }
 """Keys of `[models.NAME]`."""
 
+AGENT_RULES: Mapping[str, Rule] = {
+    "model": TEXT,
+    "recipe": TEXT,
+    "allow": _one_of(LEVELS),
+    "max_cost": DOLLARS,
+    "folder": FOLDER,
+    "topics": TEXTS,
+}
+"""Keys of `[agents.NAME]`."""
+
+SERVICE_RULES: Mapping[str, Rule] = {
+    "instruction": Rule(str, "a text in quotes", lambda value: bool(value.strip())),
+    "folder": FOLDER,
+    "model": TEXT,
+    "recipe": TEXT,
+    "allow": _one_of(LEVELS),
+    "max_cost": DOLLARS,
+    "max_cost_day": DOLLARS,
+}
+"""Keys of `[services.NAME]`."""
+
+NAMED_TABLES: Mapping[str, Mapping[str, Rule]] = {
+    "models": MODEL_RULES, "agents": AGENT_RULES, "services": SERVICE_RULES
+}  # fmt: skip
+"""Tables of tables, whose names are the person's own."""
+
 OPEN_TABLES: Mapping[str, Rule] = {"alias": NAME, "default_models": NAME, "rule_examples": TEXTS}
 """Tables whose keys are the person's own."""
 
@@ -121,6 +155,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "rules", "alias", "models",
-    "default_models", "rule_examples",
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "spaces", "runs", "rules",
+    "alias", "models", "agents", "services", "default_models", "rule_examples",
 )  # fmt: skip

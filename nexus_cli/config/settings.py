@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nexus_cli.config.paths import Places
-from nexus_cli.config.setting_rules import FORMER_TABLES, MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
+from nexus_cli.config.setting_rules import FORMER_TABLES, NAMED_TABLES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.core.limits import Limits
 
@@ -97,6 +97,29 @@ class WarmSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SpaceSettings:
+    """`[spaces]`: conversations of several people and agents."""
+
+    name: str = ""
+    """The person's name in spaces; "": that of git, else that of the login."""
+    router: str = "rule"
+    """Who is offered a message that mentions nobody: `off`, `rule` (names and topics), or what the model of this name
+    says."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """`[runs]`: what nobody watches: plans, services, agents of spaces."""
+
+    allow: str = "run"
+    """The most that runs without asking in any of them."""
+    max_cost: float = 0.5
+    """US dollars of a run that has no cap of its own."""
+    max_cost_day: float = 5.0
+    """US dollars of all of them in a day."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings in force, before the command line."""
 
@@ -111,9 +134,15 @@ class Settings:
     sandbox: SandboxSettings = SandboxSettings()
     warm: WarmSettings = WarmSettings()
     assess: AssessSettings = AssessSettings()
+    spaces: SpaceSettings = SpaceSettings()
+    runs: RunSettings = RunSettings()
     alias: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, float | int | bool]] = field(default_factory=dict)
     """Model name to what is known of it; prices are US dollars per million tokens."""
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of an agent in spaces to the options of its runs and its `topics`."""
+    services: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of a service to its `instruction` and the options of its runs."""
     default_models: Mapping[str, str] = field(default_factory=dict)
     """Name of a key's environment variable to the model that is used with it."""
     project: Limits = UNLIMITED
@@ -142,14 +171,15 @@ def quote_part(part: str) -> str:
 
 
 def split_key(key: str) -> list[str]:
-    """Return the parts of a dotted key, with quotes taken off; in `alias`, `default_models`, `models` and folders of
-    `rules` dots in names are allowed. A table's former name is its present one."""
+    """Return the parts of a dotted key, with quotes taken off; names of the person's own may have dots.
+
+    A table's former name is its present one."""
     table, _, rest = key.partition(".")
     table = FORMER_TABLES.get(table, table)
     of_folder = table == "rules" and rest.startswith('"')
-    if not rest or not (of_folder or table in ("models", *OPEN_TABLES)):
+    if not rest or not (of_folder or table in (*NAMED_TABLES, *OPEN_TABLES)):
         return [table, *key.split(".")[1:]]
-    if of_folder or table == "models":
+    if of_folder or table in NAMED_TABLES:
         name, dot, last = rest.rpartition(".")
         parts = [table, name, last] if dot else [table, rest]
     else:
@@ -167,8 +197,8 @@ def rule_for(parts: list[str]) -> Rule | None:
     """Return the rule of a key, or None when there is no such key."""
     if len(parts) == 2 and parts[0] in OPEN_TABLES:
         return OPEN_TABLES[parts[0]]
-    if len(parts) == 3 and parts[0] == "models":
-        return MODEL_RULES.get(parts[2])
+    if len(parts) == 3 and parts[0] in NAMED_TABLES:
+        return NAMED_TABLES[parts[0]].get(parts[2])
     if len(parts) == 3 and is_rule_folder(parts[:2]):
         return RULES.get(f"rules.{parts[2]}")
     return RULES.get(".".join(parts))
@@ -183,8 +213,8 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
     """Return the error for a key that does not exist, with the nearest one that does."""
     key = hide_keys_in(key)
     parts = split_key(key)
-    stem = f"models.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] == "models" else ""
-    known = [stem + name for name in MODEL_RULES] if stem else [*RULES, *TABLES]
+    stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
+    known = [stem + name for name in NAMED_TABLES[parts[0]]] if stem else [*RULES, *TABLES]
     near = nearest_name(key, known)
     hint = f"The nearest is {near}" if near else "`nexus config show` lists the settings"
     return NexusError("config", where or "the settings", f"there is no setting {key}", hint)
@@ -249,7 +279,7 @@ def _flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tup
     flat: list[tuple[list[str], Any]] = []
     for key, value in table.items():
         parts = (*prefix, key)
-        named = (parts[0] == "models" and len(parts) < 3) or is_rule_folder(parts)
+        named = (parts[0] in NAMED_TABLES and len(parts) < 3) or is_rule_folder(parts)
         if isinstance(value, Mapping) and (named or parts in {(name,) for name in (*TABLES, *FORMER_TABLES)}):
             flat += _flatten(value, parts)
         else:
@@ -331,6 +361,8 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         "sandbox": SandboxSettings,
         "warm": WarmSettings,
         "assess": AssessSettings,
+        "spaces": SpaceSettings,
+        "runs": RunSettings,
     }
     for f in fields(Settings):
         if f.name in tree:

@@ -16,7 +16,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import replace_private_file, write_error
-from nexus_cli.config.setting_rules import FORMER_TABLES, TEXTS, SettingValue
+from nexus_cli.config.setting_rules import FORMER_TABLES, NAMED_TABLES, TEXTS, SettingValue
 from nexus_cli.config.settings import (
     build_settings,
     check_consistency,
@@ -174,7 +174,7 @@ def _edit(document: Any, parts: list[str], value: SettingValue | None) -> None:
         if name not in table:
             if value is None:
                 return
-            table.add(name, tomlkit.table(is_super_table=name == "models"))
+            table.add(name, tomlkit.table(is_super_table=name in NAMED_TABLES))
         table = table[name]
     if value is not None:
         table[parts[-1]] = list(value) if isinstance(value, tuple) else value

@@ -19,6 +19,8 @@ QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
 STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 """States of a run. Queued: a trigger that no process has taken up yet."""
 ENDED = (DONE, FAILED, CANCELLED)
+UNATTENDED = ("plan", "service", "space_message")
+"""Types of triggers whose runs nobody watches."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Stand behind the one entry that started a run, and behind what resolved a wait."""
 LONGEST_NAME = 64
@@ -76,6 +78,11 @@ class Entity:
     def id(self) -> str:
         """The id that people see."""
         return f"ent-{self.key}"
+
+    @property
+    def actor(self) -> str:
+        """The actor of an entry with their words: `Husam (human, ent-1)`."""
+        return f"{self.name} ({self.kind}, {self.id})"
 
 
 @dataclass(frozen=True, slots=True)

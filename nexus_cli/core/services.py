@@ -36,7 +36,7 @@ class Log(Protocol):
         ...
 
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
-        """Yield entry and text of the person's messages up to entry `last`, newest first, each read lazily."""
+        """Yield entry and text of what people said (`is_person`) up to entry `last`, newest first, each read lazily."""
         ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
@@ -220,6 +220,49 @@ class Waits(Protocol):
 
     def refusal(self) -> str:
         """Return why this session cannot wait for anything, "" if it can."""
+        ...
+
+
+@runtime_checkable
+class Plans(Protocol):
+    """Work at a later time, see the tool `plan`."""
+
+    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+        """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; raises nothing."""
+        ...
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """Return the plan that an earlier process made for a call, or None."""
+        ...
+
+
+@runtime_checkable
+class Spaces(Protocol):
+    """The spaces that the agent of a session takes part in."""
+
+    def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
+        """Post a message in `space` ("": the active one), once for each `call`; with `wait` the run waits for an
+        answer."""
+        ...
+
+    def reply(self, call: str, message: str, text: str) -> ToolResult:
+        """Answer a message, by its id, in its space."""
+        ...
+
+    def enter(self, space: str) -> ToolResult:
+        """Make a space the active one."""
+        ...
+
+    def read(self, space: str, before: str, limit: int) -> ToolResult:
+        """Return the newest messages of a space, or those before one."""
+        ...
+
+    def runs(self) -> ToolResult:
+        """Return the runs of the agent."""
+        ...
+
+    def recover(self, call: str) -> ToolResult | None:
+        """Return what became of a message that an earlier process began to send."""
         ...
 
 

@@ -18,6 +18,7 @@ from nexus_cli.core.run import (
     ENDED,
     QUEUED,
     RUNNING,
+    UNATTENDED,
     WAITING,
     Run,
     Signal,
@@ -27,7 +28,7 @@ from nexus_cli.core.run import (
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
-from nexus_cli.ledger.signals import add_signal, signal_earlier_replies
+from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies
 
 TITLE = 120
 """Characters of a title."""
@@ -74,7 +75,7 @@ class RunTable:
 
     def of_session(self, session: str) -> Run | None:
         """Return the run of a session, None if it has none."""
-        return next(iter(self._select("session = ? ORDER BY key DESC LIMIT 1", session)), None)
+        return next(iter(self._select("session = ? AND session <> '' ORDER BY key DESC LIMIT 1", session)), None)
 
     def of_messages(self, space: int, first: int) -> list[Run]:
         """Return the runs that the messages of a space from `first` (key) on triggered, the oldest first."""
@@ -88,7 +89,8 @@ class RunTable:
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
         return self._select(
-            f"state = '{WAITING}' AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
+            f"{OPEN} AND state = '{WAITING}'"
+            " AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
             " ORDER BY coalesce(wake_at, 1e300), key"
         )
 
@@ -102,7 +104,7 @@ class RunTable:
     def due(self, limit: int = 100, **where: Any) -> list[Run]:
         """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease."""
         tests = "".join(f" AND {name} = ?" for name in where)
-        return self._select(f"({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
+        return self._select(f"{OPEN} AND ({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
 
     def claim(
         self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
@@ -236,10 +238,30 @@ class RunTable:
         rows = self._db.all(f"SELECT {_SIGNAL} FROM signals WHERE run = ? AND taken = ? ORDER BY key", key, int(taken))
         return [Signal(row[0], row[1], row[2], row[3], json.loads(row[4])) for row in rows]
 
-    def spent_since(self, at: str) -> float:
-        """Return the dollars of runs that ended since a time."""
-        row = self._db.one("SELECT coalesce(sum(cost), 0.0) FROM runs WHERE updated >= ?", at)
+    def spent_since(self, at: str, **where: Any) -> float:
+        """Return the dollars that unattended runs have paid since a time, those that did not end included; `where` as
+        `list_runs`."""
+        tests = "".join(f" AND r.{name} = ?" for name in where)
+        types = ", ".join(f"'{one}'" for one in UNATTENDED)
+        row = self._db.one(
+            f"""WITH RECURSIVE paid (key, id) AS (
+                SELECT s.key, s.id FROM sessions s JOIN runs r ON r.session = s.id
+                    WHERE r.type IN ({types}) AND (r.updated >= ? OR r.state = '{RUNNING}'){tests}
+                UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
+            SELECT coalesce(sum(q.cost), 0.0) FROM requests q JOIN lanes l ON l.id = q.lane
+            WHERE q.at >= ? AND l.session IN (SELECT key FROM paid)""",
+            at, *where.values(), at,
+        )
         return float(row[0]) if row else 0.0
+
+    def ended_since(self, at: str) -> list[Run]:
+        """Return the unattended runs that have ended after a time, the oldest first."""
+        types, ended = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, ENDED))
+        return self._select(f"type IN ({types}) AND state IN ({ended}) AND updated > ? ORDER BY updated, key", at)
+
+    def of_cause(self, cause: str) -> Run | None:
+        """Return the run of a cause, None if it queued none."""
+        return next(iter(self._select("cause = ?", cause)), None)
 
     def _select(self, condition: str, *values: Any) -> list[Run]:
         return [_run(row) for row in self._db.all(f"SELECT {_COLUMNS} FROM runs WHERE {condition}", *values)]
@@ -249,7 +271,7 @@ def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], o
               cause: str = "", entity: int | None = None, space: int | None = None, message: int | None = None,
               plan: int | None = None) -> int | None:  # fmt: skip
     """Queue a run inside a transaction and return its key; None if there is one of this `cause` ("": never)."""
-    if cause and db.one("SELECT 1 FROM runs WHERE cause = ?", cause):
+    if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
         return None
     key = db.run(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
@@ -285,10 +307,10 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
     if found is None:
         value = memo.value
         key = db.run(
-            "INSERT INTO runs (state, type, title, run_trigger, options, session, created, updated)"
-            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?)",
-            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session, memo.at,
-            memo.at,
+            "INSERT INTO runs (state, type, title, run_trigger, options, session, entity, created, updated)"
+            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?, ?)",
+            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session,
+            value.get("entity"), memo.at, memo.at,
         )  # fmt: skip
     else:
         key = int(found[0])

@@ -32,6 +32,7 @@ from nexus_cli.rpc.jsonrpc import (
     result_object,
 )
 from nexus_cli.rpc.methods import PoolMethods, openrpc_document
+from nexus_cli.rpc.trigger_door import BODY_SECONDS, SERVICE, TriggerDoor, json_response, problem_response
 from nexus_cli.session.crash_report import report_bug
 
 MOST_BODY = 8 << 20
@@ -39,8 +40,6 @@ MOST_BODY = 8 << 20
 MOST_CONNECTIONS = 400
 IDLE_SECONDS = 30.0
 """Seconds that a connection may take for its next request line and headers."""
-BODY_SECONDS = 30.0
-"""Seconds that a body may take."""
 WRITE_SECONDS = 20.0
 """Seconds that a client may read nothing of what is written to it."""
 STOP_SECONDS = 5.0
@@ -56,9 +55,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class RpcServer:
     """The server of one pool. `start` and `stop` it in one event loop."""
 
-    def __init__(self, methods: PoolMethods, token: str, host: str = "") -> None:
-        """`host` is the name or address that it listens on, "" for a socket file."""
+    def __init__(self, methods: PoolMethods, token: str, host: str = "", triggers: TriggerDoor | None = None) -> None:
+        """`host` is the name or address that it listens on, "" for a socket file; `triggers` are its services."""
         self._methods = methods
+        self._triggers = triggers
         self._token = token.encode()
         self._is_open = _is_wildcard(host)
         """True if it listens on every address of this machine."""
@@ -68,6 +68,7 @@ class RpcServer:
         app.router.add_post("/rpc", self._rpc)
         app.router.add_get("/agents/{agent_id}/events", self._events)
         app.router.add_get("/openrpc.json", self._describe)
+        app.router.add_post(f"/trigger/{{{SERVICE}}}", self._trigger)
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0,
             auto_decompress=False, shutdown_timeout=STOP_SECONDS,
@@ -108,11 +109,11 @@ class RpcServer:
             refusal = self._refusal(request)
             response = refusal if refusal is not None else await handler(request)
         except web.HTTPException as error:
-            response = _problem(error.status, error.reason)
+            response = problem_response(error.status, error.reason)
             if allowed := error.headers.get("Allow"):
                 response.headers["Allow"] = allowed
         except RpcError as error:
-            response = _json(error_object(None, error))
+            response = json_response(error_object(None, error))
         if not response.prepared and isinstance(response, web.Response):
             with suppress(ConnectionError):
                 await _write(request, response.prepare(request))
@@ -121,14 +122,14 @@ class RpcServer:
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         if not self._is_own_host(request.headers.get("Host", "")):
-            return _problem(403, "this Host is not served here")
+            return problem_response(403, "this Host is not served here")
         origin = request.headers.get("Origin")
         if origin is not None and not self._is_own_host(origin.partition("://")[2]):
-            return _problem(403, "pages of this Origin are not served here")
-        if not self._is_token(request.headers.get("Authorization", "")):
-            return _problem(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+            return problem_response(403, "pages of this Origin are not served here")
+        if not self._may_enter(request):
+            return problem_response(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            return _problem(415, "a compressed body is not taken")
+            return problem_response(415, "a compressed body is not taken")
         return None
 
     def _is_own_host(self, host: str) -> bool:
@@ -140,10 +141,15 @@ class RpcServer:
             return False
         return bool(name) and (name in self._hosts or (self._is_open and _is_address(name)))
 
-    def _is_token(self, given: str) -> bool:
-        scheme, _, token = given.partition(" ")
-        same = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
-        return same and scheme.lower() == "bearer"
+    def _may_enter(self, request: web.Request) -> bool:
+        """True if the token is that of what is asked for: a service has its own, which opens nothing else."""
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer":
+            return False
+        if self._triggers is not None and (name := request.match_info.get(SERVICE)) is not None:
+            return self._triggers.knows(name, token)
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -152,7 +158,7 @@ class RpcServer:
             async with asyncio.timeout(BODY_SECONDS):
                 body = await request.read()
         except TimeoutError:
-            return _problem(408, f"the body took longer than {BODY_SECONDS:g} s", {"Connection": "close"})
+            return problem_response(408, f"the body took longer than {BODY_SECONDS:g} s", {"Connection": "close"})
         batch = parse_calls(body)
         call = None if batch.is_list else batch.calls[0]
         if isinstance(call, RpcCall) and call.method == "send" and not call.is_notification and _wants_events(request):
@@ -160,7 +166,7 @@ class RpcServer:
         answers = await asyncio.shield(self._begin(self._answer_all(batch)))
         if not answers:
             return web.Response(status=204)
-        return _json(answers if batch.is_list else answers[0])
+        return json_response(answers if batch.is_list else answers[0])
 
     async def _answer_all(self, batch: CallBatch) -> list[dict[str, Any]]:
         """Return the answers of the calls, which are done side by side; none for notifications."""
@@ -185,6 +191,11 @@ class RpcServer:
         task.add_done_callback(self._works.discard)
         return task
 
+    async def _trigger(self, request: web.Request) -> web.StreamResponse:
+        if self._triggers is None:
+            return problem_response(404, "no such service")
+        return await self._triggers.answer(request)
+
     # -- events --------------------------------------------------------------------------------------------------
 
     async def _stream_turn(self, request: web.Request, call: RpcCall) -> web.StreamResponse:
@@ -195,16 +206,16 @@ class RpcServer:
             dispatcher = self._methods.find_agent(str(call.params["agent_id"])).dispatcher
             dispatcher.begin_turn(str(call.params["content"]), listener)
         except RpcError as error:
-            return _json(error_object(call.id, error))
+            return json_response(error_object(call.id, error))
         return await self._stream(request, dispatcher, listener)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         seen = request.headers.get("Last-Event-ID", "")
         if seen and not (seen.isascii() and seen.isdigit() and len(seen) < 16):
-            return _problem(400, "Last-Event-ID is the number of an event")
+            return problem_response(400, "Last-Event-ID is the number of an event")
         agent = self._methods.pool.get(request.match_info["agent_id"])
         if agent is None:
-            return _problem(404, "no such agent")
+            return problem_response(404, "no such agent")
         feed = agent.dispatcher.feed
         listener = agent.dispatcher.listen(int(seen) if seen else None)
         try:
@@ -236,7 +247,7 @@ class RpcServer:
         return response
 
     async def _describe(self, request: web.Request) -> web.StreamResponse:
-        return _json(openrpc_document())
+        return json_response(openrpc_document())
 
 
 class _FullProtocol(asyncio.Protocol):
@@ -266,17 +277,6 @@ def _event_text(item: FeedItem) -> bytes:
 
 def _wants_events(request: web.Request) -> bool:
     return EVENTS in request.headers.get("Accept", "").lower()
-
-
-def _json(value: Any) -> web.Response:
-    # A surrogate without its other half can only be sent as an escape; an id goes back as it came.
-    text = json_text(value, escaped=False, dense=True).encode("utf-8", "backslashreplace")
-    return web.Response(body=text, content_type="application/json", headers={"Cache-Control": "no-store"})
-
-
-def _problem(status: int, why: str, headers: dict[str, str] | None = None) -> web.Response:
-    text = json_text({"error": why}, escaped=True)
-    return web.Response(status=status, text=text + "\n", content_type="application/json", headers=headers)
 
 
 def _is_address(name: str) -> bool:

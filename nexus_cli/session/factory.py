@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter, Waits, Workers
+from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, TextCounter, Waits, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -52,6 +52,7 @@ from nexus_cli.session.open_session import (
     open_ledger,
 )
 from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.plan_slot import PlanSlot
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.section_sources import SessionSources, make_collector
@@ -62,6 +63,9 @@ from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_t
 from nexus_cli.session.waiting import SessionWaits
 from nexus_cli.session.worker_slot import RunningWorkers, WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
+
+OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]
+"""Makes the spaces of a session; None where it acts for no agent of a space."""
 
 
 def open_session(
@@ -74,11 +78,14 @@ def open_session(
     earlier: Session | None = None,
     ledger: Ledger | None = None,
     workers: Callable[[Session], RunningWorkers] | None = None,
+    plans: Callable[[Session], Plans] | None = None,
+    spaces: OpenSpaces | None = None,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
 
     With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `workers` makes what
-    runs its workers; without it there is no tool that hands work over.
+    runs its workers; without it there is no tool that hands work over. `plans` makes what plans work for later,
+    `spaces` what its agent does in spaces.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -86,7 +93,7 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices, workers)
+        return _open(ledger, options, settings, approver, provider, clock, notices, workers, plans, spaces)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -143,6 +150,8 @@ def _open(
     clock: Clock,
     notices: list[str],
     workers: Callable[[Session], RunningWorkers] | None,
+    plans: Callable[[Session], Plans] | None,
+    spaces: OpenSpaces | None,
 ) -> Session:
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
@@ -167,13 +176,18 @@ def _open(
     )  # fmt: skip
     asked = provider or make_provider(settings)
     slot = WorkerSlot(workers) if workers else None
-    factory = _Factory(ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot)
+    planned = PlanSlot(plans) if plans else None
+    factory = _Factory(
+        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned, spaces
+    )
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
         session = Session(asked, state=factory.state(approver))
         if slot is not None:
             slot.session = session
+        if planned is not None:
+            planned.session = session
     except BaseException:
         if not held:
             ledger.release(made.id)
@@ -211,6 +225,8 @@ class _Factory:
     resumed: bool
     provider: Provider
     slot: WorkerSlot | None
+    planned: PlanSlot | None
+    spaces: OpenSpaces | None
     control: Control = field(default_factory=Control)
 
     def state(self, approver: Approver | None) -> SessionState:
@@ -228,7 +244,10 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services = self._services(log, counter, context_tool, facts, waits)
+        services: dict[type, Any] = {
+            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits
+        }  # fmt: skip
+        self._add_services(log, services)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -249,13 +268,12 @@ class _Factory:
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
             runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
-            **SessionSources(context, log.seen_files, waiting).source_fields(),
+            **SessionSources(context, log.seen_files, waiting, options.front, options.run_facts).source_fields(),
         )  # fmt: skip
-        rules = rules_for(info.provider, info.name).dumps()
         lane_state = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)),
             Spending(limits, (self.recipe,)), self.control, self.clock, self.settings,
-            PromptAssembly(collector, context, tools, rules, options.effort), log,
+            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), options.effort), log,
             SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector
@@ -272,14 +290,11 @@ class _Factory:
         )  # fmt: skip
         return state
 
-    def _services(
-        self, log: FailoverLog, counter: TokenCounter, context: ContextToolService, facts: Facts, waits: SessionWaits
-    ) -> dict[type, Any]:
-        """Return what tools may need, by protocol."""
-        found: dict[type, Any] = {
-            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context, Facts: facts, Waits: waits
-        }  # fmt: skip
-        return found | ({Workers: self.slot} if self.slot is not None else {})
+    def _add_services(self, log: FailoverLog, services: dict[type, Any]) -> None:
+        """Add those that only some sessions have."""
+        spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
+        for kind, place in ((Workers, self.slot), (Plans, self.planned), (Spaces, spaces)):
+            services |= {kind: place} if place else {}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

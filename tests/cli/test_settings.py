@@ -22,7 +22,7 @@ from nexus_cli.cli.edit_config import edit_settings, settings_template
 from nexus_cli.config import settings_file
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, defaults_dir
-from nexus_cli.config.setting_rules import MODEL_RULES, RULES
+from nexus_cli.config.setting_rules import NAMED_TABLES, RULES
 from nexus_cli.config.settings import (
     Settings,
     build_settings,
@@ -61,7 +61,8 @@ def test_every_key_has_a_comment_in_the_packaged_file() -> None:
         if " = " in line and not line.startswith("#") and not line.split(" = ")[0].isupper():
             assert lines[number - 1].startswith("#"), line
     named = {line.lstrip("# ").split(" = ")[0] for line in lines if " = " in line}
-    assert {key.rpartition(".")[2] for key in RULES} | set(MODEL_RULES) <= named
+    in_tables = {key for rules in NAMED_TABLES.values() for key in rules}
+    assert {key.rpartition(".")[2] for key in RULES} | in_tables <= named
 
 
 def test_the_models_of_the_seven_keys_are_known() -> None:

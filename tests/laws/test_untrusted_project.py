@@ -21,7 +21,7 @@ from session.played import MODEL, Played, say
 from nexus_cli.config import trust
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.setting_rules import MODEL_RULES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
+from nexus_cli.config.setting_rules import NAMED_TABLES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
 from nexus_cli.config.settings import LoadedSettings, load_settings
 from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
@@ -35,7 +35,7 @@ from nexus_cli.session.recipes import project_recipes
 
 VALUES: tuple[SettingValue, ...] = (
     "all", "edit", "run", "read", "openai/theirs", "middle_out", "oldest_first", *MODES, "dark", "light",
-    "vi", "emacs", "off", ("bash(ls *)",), ("/",), ("SECRET",),
+    "vi", "emacs", "off", "/srv", ("bash(ls *)",), ("/",), ("SECRET",),
     True, False, 1, 2, 7, 5000, 10**6, 0.11, 0.29, 0.35, 0.5, 0.9, 1.0, 99.5, 10_000.0,
 )  # fmt: skip
 """Of these every setting accepts one at least."""
@@ -100,8 +100,8 @@ def test_a_trusted_project_tightens_what_it_may_and_sets_nothing_else(
 
 
 TABLES_OF_THE_PERSON: dict[str, str] = {
-    **{f"models.{key}": f'[models."openai/gpt-4o"]\n{key} = {json.dumps(accepted(rule)[0])}\n'
-       for key, rule in MODEL_RULES.items()},
+    **{f"{table}.{key}": f'[{table}."openai/gpt-4o"]\n{key} = {json.dumps(accepted(rule)[0])}\n'
+       for table, rules in NAMED_TABLES.items() for key, rule in rules.items()},
     **{table: f'[{table}]\nopenai = "openai/theirs"\n' for table in OPEN_TABLES},
     "keys": '[keys]\nopenai = "openai/theirs"\n',
     "endpoint": '[provider]\nbase_url = "http://127.0.0.1:9"\napi_base = "http://127.0.0.1:9"\n',

@@ -119,10 +119,11 @@ async def extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
         lane_state.emit(Notice(f"no facts were kept before the compaction: {error.message}"))
 
 
-def reflection(tell: Callable[[str], None]) -> Act:
+def reflection(tell: Callable[[str], None], *, goes_on: bool = False) -> Act:
     """Ask the model for its lessons and pass its answer to `tell`.
 
-    Raise `NexusError` if nothing was asked in the session yet, or a call is open.
+    With `goes_on` it takes the recipe `reflection_cont` after its first calls (seed D). Raise `NexusError` if nothing
+    was asked in the session yet, or a call is open.
     """
 
     async def act(state: SessionState) -> None:
@@ -132,6 +133,7 @@ def reflection(tell: Callable[[str], None]) -> Act:
         if not isinstance(lane_state.lane.next_step(), Done):
             raise NexusError("usage", "no reflection", "the last turn is not finished", "/continue first")
         await begin_pending_epoch(lane_state)
-        tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection")))
+        then = own_recipe("reflection_cont") if goes_on else None
+        tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection"), then))
 
     return act

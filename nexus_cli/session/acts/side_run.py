@@ -31,12 +31,13 @@ MOST = 10
 """Steps of a recipe that names no `max_iterations`."""
 
 
-async def run_in_fork(lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def run_in_fork(lane_state: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None) -> str:
     """Return the answer of a fork of the lane to the recipe's instruction, after the calls that the recipe allows.
 
+    With `then` the fork goes on in that recipe, by its instruction, when its first step of calls has run.
     The fork's requests begin with the lane's own lines; the lane does not change. Raises `NexusError`.
     """
-    return await _run(forked(lane_state, recipe.name, _instruction(recipe)), dispatcher, recipe)
+    return await _run(forked(lane_state, recipe.name, _instruction(recipe)), dispatcher, recipe, then)
 
 
 async def run_in_lane(
@@ -72,12 +73,12 @@ def _instruction(recipe: Recipe) -> str:
     raise NexusError("config", f"recipe {recipe.name}", why, "Give it [overrides] contract")
 
 
-async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None = None) -> str:
     """Run the steps of the side lane; its usage counts for the turn, within the limits of both."""
     spending = side.spending
     side.spending = replace(spending, limits=spending.limits & recipe.limits, recipes=(*spending.recipes, recipe))
     try:
-        return await _steps(side, dispatcher, recipe)
+        return await _steps(side, dispatcher, recipe, then)
     except ApprovalDeferred:
         why = "a tool approval was deferred"
         raise NexusError("denied", f"{recipe.name} was stopped", why, "Start it again") from None
@@ -85,7 +86,7 @@ async def _run(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
         spending.usage = side.spending.usage
 
 
-async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str:
+async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None) -> str:
     lane = side.lane
     own = _dispatcher(side, dispatcher, recipe)
     left = (recipe.limits.max_iterations or MOST) + SPARE
@@ -95,6 +96,9 @@ async def _steps(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> str
                 return _answer_without_tools(recipe, side.lane, calls)
             case Dispatch(calls):
                 await own.run(side, calls)
+                if then is not None:
+                    lane.append(Kind.INSTRUCTION, Message(Role.USER, _instruction(then)), "nexus")
+                    return await _run(side, dispatcher, then)
             case ModelCall():
                 if not left:
                     raise NexusError("limit", f"{recipe.name} was stopped", "it asked for more calls than it may make")

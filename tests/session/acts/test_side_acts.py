@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,22 @@ def test_a_reflection_is_a_fork_that_keeps_lessons_and_leaves_the_window_alone(t
         (fact,) = ledger.facts.list_facts(str(tmp_path))
         assert (fact.slot, fact.state) == (MemorySlot.AGENT, FactState.PROPOSED)
         assert check(ledger, session.id)["ok"]
+
+
+def test_a_reflection_that_goes_on_takes_the_other_recipe_after_its_first_calls(tmp_path: Path) -> None:
+    side = after_calls([("search_memory", {"query": "habits"})], [("remember", LESSON)])
+    provider = Played(answering(side))
+    session = opened(provider, tmp_path, recipe="tick_autonomous")
+    told: list[str] = []
+    events = run(session, "begin", reflection(told.append, goes_on=True))
+    assert told == ["a lesson"] and named(events) == [("search_memory", True), ("remember", True)]
+    first, *forked = map(lines, provider.seen)
+    assert len(forked) == 3 and all(later[: len(one)] == one for one, later in pairwise(forked))
+    assert "look back at your work" in forked[0][-1] and "look back goes on" in forked[1][-1]
+    assert "look back goes on" not in forked[0][-1] and len(forked[2]) == len(forked[1]) + 2
+    with the_ledger() as ledger:
+        assert check(ledger, session.id)["ok"]
+    assert len(first) < len(forked[0])
 
 
 def test_a_reflection_uses_the_schemas_and_the_cache_key_of_the_conversation(tmp_path: Path) -> None:

@@ -196,6 +196,11 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
              "hit": 0.9, "cost_usd": cost, "cause": "section", "why": text}  # fmt: skip
     fact = {"id": f"m{10**6}", "slot": "project", "text": text, "at": "2026-01-02T03:04:05Z", "actor": text, "entry": 9,
             "session": text, "quote": text, "source": text, "state": "proposed" if many % 2 else "kept"}  # fmt: skip
+    planned = {
+        "id": "plan-1", "name": text if many % 2 else "", "prompt": text, "state": "active" if many else "done",
+        "cron": text if many % 3 else "", "zone": text, "next_at": text, "in": text, "allow": "read", "by": text,
+        "last_run": {"id": "run-1", "state": text} if many else None,
+    }  # fmt: skip
     worker = {"id": "w1.1", "session": "01M7W0VNRRJTAQJQEP26FZPVAR" if many else "", "task": text, "state": "running",
               "doing": text, "steps": many, "tokens": 10**7, "cost_usd": cost}  # fmt: skip
     goal = {"id": f"g{10**6}", "text": text, "done": bool(many % 2)}
@@ -380,6 +385,10 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "applied": {
             "name": text, "folder": text, "nothing_new": not many, "written": [text] * many, "there": [text] * many,
             "conflicts": [{"path": text, "why": text, "is_marked": bool(many % 2)}] * many,
+        },
+        "plans": {"plans": [planned] * many},
+        "plan": {
+            "done": ("added", "removed", "queued", "paused", "resumed")[many % 5], "run": text, "plans": [planned],
         },
         "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }  # fmt: skip

@@ -1,0 +1,128 @@
+"""`nexus plan add | list | remove | pause | resume | run`: work at a time, or again and again."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.command_options import (
+    Allow,
+    Directory,
+    Json,
+    Model,
+    RecipeName,
+    SharedOptions,
+    refuse_empty,
+    working_folder,
+)
+from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.serve_once import run_plan
+from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import RunSettings, load_settings
+from nexus_cli.core.run import Plan
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report, plans_report, resume_plan
+from nexus_cli.ui.reports.schedule import plan_text, plans_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a time, or again and again.")
+Name = Annotated[
+    str, typer.Argument(metavar="ID", help="The plan's id, such as plan-2, or its name.", callback=refuse_empty)
+]
+
+
+def _text(*names: str, metavar: str, help: str) -> object:
+    return typer.Option(*names, metavar=metavar, help=help, callback=refuse_empty)
+
+
+@app.command("add")
+def add(
+    prompt: Annotated[list[str], typer.Argument(metavar="PROMPT", help="What is to be done.")],
+    at: Annotated[str, _text("--at", metavar="TIME", help="Once: 2027-01-31T09:00, or HH:MM.")] = "",
+    within: Annotated[str, _text("--in", metavar="DURATION", help="Once: after '2 hours', 90m, '1d 2h'.")] = "",
+    cron: Annotated[
+        str, _text("--cron", metavar="EXPR", help="Again and again: minute hour day month weekday: '0 9 * * *'.")
+    ] = "",
+    zone: Annotated[
+        str, _text("--zone", metavar="TZ", help="Time zone, such as Europe/Berlin; default: this machine's.")
+    ] = "",
+    missed: Annotated[
+        str, _text("--missed", metavar="once|skip", help="Of missed times: one run for all of them, or none.")
+    ] = "once",
+    allow: Allow = "",
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="USD", min=0.0001, help="Dollars that a run may cost.")
+    ] = None,
+    max_cost_day: Annotated[
+        float | None, typer.Option(metavar="USD", min=0.0001, help="Dollars that its runs may cost in a day.")
+    ] = None,
+    name: Annotated[str, _text("--name", metavar="N", help="A name, shown in its place.")] = "",
+    recipe: RecipeName = "",
+    model: Model = "",
+    directory: Directory = "",
+    json: Json = False,
+) -> int:
+    """Plan work: a run of its own, at a time or again and again, in this folder.
+
+    Nobody is asked then: what --allow (default read) does not cover waits for you in nexus runs list. A local time that
+    does not exist when clocks are set forward is the next moment that does; one that comes twice runs once.
+    """
+    SharedOptions(allow=allow).check()
+    settings = _settings()
+    new = NewPlan(
+        " ".join(prompt), at, within, cron, zone, missed, name,
+        {
+            "folder": str(working_folder(directory)), "model": model, "recipe": recipe, "allow": allow,
+            "max_cost": max_cost, "max_cost_day": max_cost_day,
+        },
+    )  # fmt: skip
+    ledger = Ledger.open(places().ledger)
+    return _print_done(ledger, add_plan(ledger, new, settings), "added", json)
+
+
+@app.command("list")
+def list_plans(json: Json = False) -> int:
+    """List the plans, their next times and who made them."""
+    return print_report(plans_report(open_ledger()), plans_text, json=json, whole=True)
+
+
+@app.command("remove")
+def remove(name: Name, json: Json = False) -> int:
+    """Remove a plan. Its runs stay, and one that is queued still runs."""
+    ledger = open_ledger(writes=True)
+    plan = ledger.plans.find(name)
+    ledger.plans.remove(plan.key)
+    return _print_done(ledger, plan, "removed", json)
+
+
+@app.command("pause")
+def pause(name: Name, json: Json = False) -> int:
+    """Let a plan rest."""
+    ledger = open_ledger(writes=True)
+    return _print_done(ledger, ledger.plans.change(ledger.plans.find(name).key, paused=True), "paused", json)
+
+
+@app.command("resume")
+def resume(name: Name, json: Json = False) -> int:
+    """Let a paused plan go on from its next time; what passed meanwhile is not made up for."""
+    ledger = open_ledger(writes=True)
+    return _print_done(ledger, resume_plan(ledger, ledger.plans.find(name)), "resumed", json)
+
+
+@app.command("run")
+def run(name: Name, json: Json = False) -> int:
+    """Run a plan now, beside its times, and print how that ended. Exit status 1 if it failed."""
+    ledger = open_ledger(writes=True)
+    return run_plan(ledger, ledger.plans.find(name), json=json)
+
+
+def _settings() -> RunSettings:
+    return load_settings(places(), defaults_dir(), os.environ).settings.runs
+
+
+def _print_done(ledger: Ledger, plan: Plan, done: str, json: bool) -> int:
+    value = plan_report(ledger, plan, done)
+    ledger.close()
+    return print_report(value, plan_text, json=json)

@@ -1,0 +1,124 @@
+"""`nexus serve --once` and `nexus plan run`: do what is due, print a line for each run, and end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import Settings, load_settings
+from nexus_cli.core.run import DONE, FAILED, Plan, Run
+from nexus_cli.core.wire import json_text
+from nexus_cli.ledger import Ledger
+from nexus_cli.ui.print.stream import Stream, write_stderr_line
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+
+def serve_once(ledger: Ledger, *, json: bool) -> int:
+    """Do what is due in the ledger; return 0 if all of it went well, 1 otherwise."""
+    if not has_work(ledger):
+        return _print([], "", json)
+    return _drive(ledger, json=json)
+
+
+def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
+    """Run a plan now, beside its times; return 0 if that went well, 1 otherwise."""
+    from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (with the engine)
+
+    return _drive(ledger, json=json, key=fire_now(ledger, plan))
+
+
+def has_work(ledger: Ledger) -> bool:
+    """True if a plan is due, or a run may be taken up or waits for something that has to be looked at."""
+    now = ledger.runs.now()
+    return bool(ledger.plans.due(now) or ledger.runs.due(1) or ledger.runs.waiting())
+
+
+def _drive(ledger: Ledger, *, json: bool, **where: Any) -> int:
+    from nexus_cli.cli import process  # noqa: PLC0415  (the engine, once there is something to do)
+    from nexus_cli.cli.interrupt import Interrupt  # noqa: PLC0415
+    from nexus_cli.cli.run_turn import close_loop  # noqa: PLC0415
+
+    settings = load_settings(places(), defaults_dir(), os.environ).settings
+    interrupt, said = Interrupt(), list[str]()
+
+    def warn(line: str) -> None:
+        if line not in said:
+            said.append(line)
+            write_stderr_line(f"nexus: {line}")
+
+    async def drive() -> list[Run]:
+        runner = make_runner(ledger, settings, warn)
+        work = asyncio.ensure_future(runner.run_due(**where))
+        interrupt.install(work.cancel)
+        try:
+            done: list[Run] = await work
+            return done
+        except asyncio.CancelledError:
+            return []
+        finally:
+            await runner.aclose()
+            interrupt.uninstall()
+
+    process.freeze_gc()
+    loop = asyncio.new_event_loop()
+    try:
+        runs = loop.run_until_complete(drive())
+    finally:
+        close_loop(loop)
+    status = _print(runs, "; ".join(said), json)
+    return interrupt.status if interrupt.signal else status
+
+
+def make_runner(ledger: Ledger, settings: Settings, warn: Callable[[str], None]) -> Any:
+    """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
+    from nexus_cli.runs.fire_plans import PlanDuty  # noqa: PLC0415
+    from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
+    from nexus_cli.runs.unattended import UnattendedRules  # noqa: PLC0415
+
+    rules = UnattendedRules(settings.runs)
+
+    def holds_back(ledger: Ledger, run: Run) -> str:
+        why = rules.holds_back(ledger, run)
+        if why:
+            warn(why)
+        return why
+
+    return Runner(
+        ledger,
+        duties=[PlanDuty(warn)],
+        holds_back=holds_back,
+    )
+
+
+def _print(runs: list[Run], note: str, json: bool) -> int:
+    status = 0 if all(run.state != FAILED for run in runs) else 1
+    out = Stream(1)
+    if json:
+        value = {
+            "version": 1, "ok": not status, "exit": status, "runs": [run_value(run) for run in runs],
+            "held_back": note or None,
+        }  # fmt: skip
+        out.write(json_text(value, escaped=True) + "\n")
+    else:
+        out.write("".join(f"{sanitize(run_line(run))}\n" for run in runs))
+    return status
+
+
+def run_value(run: Run) -> dict[str, Any]:
+    """Return a run as JSON has it."""
+    return {
+        "id": run.id, "state": run.state, "type": run.type, "title": run.title, "session": run.session,
+        "waits_for": run.waits.why if run.waits else None, "wake_at": run.waits.until if run.waits else None,
+        "resumes": run.resumes, "created": run.created, "updated": run.updated, "cost_usd": run.cost_usd,
+        "error": run.error or None,
+    }  # fmt: skip
+
+
+def run_line(run: Run) -> str:
+    """Return a run that was driven in one line."""
+    cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
+    said = run.error or (f"waits for {run.waits.why}" if run.waits else run.report if run.state == DONE else "")
+    return " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())[:300]

@@ -1,0 +1,102 @@
+"""`POST /trigger/NAME`: another program starts a run of a service. The answers of the server as JSON are here too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.wire import json_text
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.service_triggers import (
+    Service,
+    TooManyRuns,
+    is_token,
+    parse_payload,
+    queue_service,
+    queue_value,
+    refuse_bad_key,
+)
+
+SERVICE = "service"
+"""Name of the part of the path that names a service."""
+MOST_PAYLOAD = 1 << 20
+"""Bytes of a payload."""
+BODY_SECONDS = 30.0
+"""Seconds that a body may take."""
+RETRY_SECONDS = 60
+"""Seconds after which a caller may try again where too many runs wait."""
+FORM = "application/x-www-form-urlencoded"
+"""What curl calls the body of `-d` unless it is told otherwise."""
+
+
+class TriggerDoor:
+    """The services of one server."""
+
+    def __init__(self, ledger: Ledger, services: Mapping[str, Service]) -> None:
+        self._ledger, self._services = ledger, services
+        self._lock = asyncio.Lock()
+        """One trigger is queued at a time, so that no flood passes the bound."""
+
+    def knows(self, name: str, token: str) -> bool:
+        """True if the token is that of the service, or, where there is no such service, of any."""
+        service = self._services.get(name)
+        others = [service] if service else list(self._services.values())
+        return any(is_token(token, one) for one in others)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Queue a run and answer with its id."""
+        service = self._services.get(request.match_info[SERVICE])
+        if service is None:
+            return problem_response(404, "no such service")
+        given = request.content_type if "Content-Type" in request.headers else ""
+        if not (given in ("", FORM, "application/json") or given.startswith("text/") or given.endswith("+json")):
+            return problem_response(415, "the body is JSON or text")
+        key = request.headers.get("Idempotency-Key", "").strip()
+        try:
+            refuse_bad_key(key)
+            body = await _read_body(request)
+            payload = await asyncio.to_thread(parse_payload, body, given)
+            async with self._lock:
+                queued = await asyncio.to_thread(queue_service, self._ledger, service, payload, key)
+        except ValueError as error:
+            return problem_response(400, str(error))
+        except TooManyRuns:
+            why = f"too many runs of {service.name} wait already"
+            return problem_response(429, why, {"Retry-After": str(RETRY_SECONDS)})
+        except NexusError as error:
+            return problem_response(400 if error.kind == "usage" else 503, error.message)
+        return json_response(queue_value(queued), 202)
+
+
+async def _read_body(request: web.Request) -> bytes:
+    """Return the body; raise the answer for one that is too large or too slow."""
+    if (request.content_length or 0) > MOST_PAYLOAD:
+        raise web.HTTPRequestEntityTooLarge(MOST_PAYLOAD, request.content_length or 0)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.content.iter_chunked(1 << 16):
+                body += chunk
+                if len(body) > MOST_PAYLOAD:
+                    raise web.HTTPRequestEntityTooLarge(MOST_PAYLOAD, len(body))
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    return bytes(body)
+
+
+def json_response(value: Any, status: int = 200) -> web.Response:
+    """Return a value as the body of an answer."""
+    # A surrogate without its other half can only be sent as an escape; an id goes back as it came.
+    text = json_text(value, escaped=False, dense=True).encode("utf-8", "backslashreplace")
+    headers = {"Cache-Control": "no-store"}
+    return web.Response(status=status, body=text, content_type="application/json", headers=headers)
+
+
+def problem_response(status: int, why: str, headers: dict[str, str] | None = None) -> web.Response:
+    """Return why a request was refused, as an answer."""
+    text = json_text({"error": why}, escaped=True)
+    return web.Response(status=status, text=text + "\n", content_type="application/json", headers=headers)

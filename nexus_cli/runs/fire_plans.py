@@ -1,0 +1,96 @@
+"""Plans that are due become queued runs, each time exactly once. Missed times become one run or none, as the plan
+says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import Plan
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.plan_times import CronTimes
+
+TITLE = 120
+"""Characters of a name made of a prompt."""
+PUNCTUAL = 15 * 60.0
+"""Seconds after its time in which a run is not late: `nexus serve --once` comes every few minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What becomes of a plan whose time has come."""
+
+    facts: Mapping[str, Any] | None
+    """The trigger of its run; None: no run."""
+    next_at: float | None
+
+
+def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
+    """Return the facts of seed C's TRIGGER block for a run of a plan."""
+    named = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
+    return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": _utc(moment)}
+
+
+def decide_firing(plan: Plan, now: float) -> Firing:
+    """Return what becomes of a plan whose time, or several of whose times, have come by `now`.
+
+    A time is missed if it is more than some minutes past, or another one came after it.
+    """
+    first = plan.next_at
+    assert first is not None and first <= now, "it is due"
+    count, latest, next_at = 1, first, None
+    if plan.cron:
+        times = CronTimes.of(plan.cron, plan.zone)
+        (count, latest), next_at = times.count(first, now), times.next_after(now)
+    count = max(count, 1)
+    missed = count - 1 if now - latest <= PUNCTUAL else count
+    if missed == count and plan.missed == "skip":
+        return Firing(None, next_at)
+    facts = instruction_facts(plan, latest)
+    if missed and plan.missed == "once":
+        facts |= {"missed": missed, "missedSince": _utc(first)}
+        which = "one time of this plan was" if missed == 1 else f"{missed:,} times of this plan were"
+        note = f"[nexus: {which} missed, since {facts['missedSince']}. This run is for all of them.]"
+        facts["instruction"] += f"\n\n{note}"
+    return Firing(facts, next_at)
+
+
+def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
+    """Queue the runs of plans that are due, and move each on to its next time; return the keys of the runs.
+
+    A plan whose times cannot be read any more is paused, and `warn` says so.
+    """
+    now, at, queued = ledger.runs.now(), format_utc(local_now()), list[int]()
+    for plan in ledger.plans.due(now):
+        try:
+            firing = decide_firing(plan, now)
+        except NexusError as error:  # a zone that is not known any more
+            ledger.plans.change(plan.key, paused=True)
+            warn(f"{plan.id} is paused: {error.message}")
+            continue
+        runs = [] if firing.facts is None else [(f"{plan.id} {plan.next_at}", firing.facts)]
+        queued += ledger.plans.fire(plan, firing.next_at, at, runs)
+    return queued
+
+
+class PlanDuty:
+    """Fires plans for a `Runner`."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+
+    async def look(self, ledger: Ledger) -> float | None:
+        """Queue what is due; return the next time of a plan."""
+        await asyncio.to_thread(fire_due, ledger, self._warn)
+        coming = [plan.next_at for plan in ledger.plans.list_plans() if plan.next_at is not None and not plan.paused]
+        return min(coming, default=None)
+
+
+def _utc(moment: float) -> str:
+    return format_utc(datetime.fromtimestamp(moment, UTC))

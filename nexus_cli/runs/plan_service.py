@@ -1,0 +1,235 @@
+"""Plans for people and agents: checked, stored, listed as values, and the service behind the tool `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.settings import RunSettings
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.duration import format_duration
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.run import Plan, check_name, parse_key
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.fire_plans import instruction_facts
+from nexus_cli.runs.plan_times import CronTimes, first_time
+from nexus_cli.session.recipes import recipe_for
+from nexus_cli.session.session import Session
+
+RECIPE = "tick_autonomous"
+"""Recipe of a plan's runs unless it names one (seed D: work without being asked)."""
+MISSED = ("once", "skip")
+LONGEST_PROMPT = 100_000
+"""Characters."""
+MOST_OF_AGENTS = 20
+"""Open plans that agents have made; the person has to remove some before they make more."""
+LEAST_SECONDS = 300.0
+"""Between two times of a plan that an agent made."""
+PERSON, AGENT = "person", "agent"
+"""Who made a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlan:
+    """A plan as it was asked for, not checked yet."""
+
+    prompt: str
+    at: str = ""
+    within: str = ""
+    cron: str = ""
+    zone: str = ""
+    missed: str = "once"
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `limits`; of an agent's also `session`,
+    `call`."""
+    by: str = PERSON
+
+
+def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
+    """Store a plan; `NexusError("usage", ...)` for what it cannot be."""
+    prompt = new.prompt.strip()
+    if not prompt or len(prompt) > LONGEST_PROMPT:
+        why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "it has no prompt"
+        raise NexusError("usage", "the plan", why, "Say what is to be done")
+    if new.missed not in MISSED:
+        raise NexusError("usage", f"--missed {new.missed[:40]!r}", "it is once or skip", "See nexus plan add --help")
+    time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
+    options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by}
+    options["allow"] = check_level(str(options.get("allow") or "read"), settings)
+    recipe_for(options["recipe"], Path(options["folder"]))
+    return ledger.plans.add(
+        prompt, {name: _plain(value) for name, value in options.items() if value not in (None, "")},
+        format_utc(local_now()), next_at=time.next_at, cron=time.cron, zone=time.zone, missed=new.missed,
+        name=_check_plan_name(ledger, new.name) if new.name else "",
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | dict) else str(value)
+
+
+def check_level(level: str, settings: RunSettings) -> str:
+    """Return a level of unattended runs; `NexusError("usage", ...)` for one beyond the person's settings."""
+    if level not in LEVELS:
+        raise NexusError("usage", f"--allow {level[:40]!r}", f"it is one of {', '.join(LEVELS)}", "Give one of them")
+    if LEVELS.index(level) > LEVELS.index(settings.allow):
+        why = f"where nobody watches your settings allow {settings.allow} at most"
+        raise NexusError("usage", f"--allow {level}", why, f"nexus config set runs.allow {level}")
+    return level
+
+
+def _check_plan_name(ledger: Ledger, text: str) -> str:
+    name = check_name(text, "plan")
+    if parse_key(name, "plan") is not None:
+        raise NexusError("usage", f"plan {name!r}", "a name that looks like an id", "Choose another name")
+    if any(one.name == name for one in ledger.plans.list_plans()):
+        raise NexusError("usage", f"plan {name!r}", "there is one of this name", "Choose another name")
+    return name
+
+
+def resume_plan(ledger: Ledger, plan: Plan) -> Plan:
+    """Let a paused plan go on; times that passed meanwhile are no missed ones."""
+    next_at = None
+    if plan.cron and plan.paused:
+        next_at = CronTimes.of(plan.cron, plan.zone).next_after(ledger.runs.now())
+    return ledger.plans.change(plan.key, paused=False, next_at=next_at)
+
+
+def fire_now(ledger: Ledger, plan: Plan) -> int:
+    """Queue a run of a plan at once, beside its times; return its key."""
+    at = format_utc(local_now())
+    facts = instruction_facts(plan, ledger.runs.now())
+    key = ledger.runs.queue("plan", plan.name or plan.prompt, facts, plan.options, at, plan=plan.key)
+    assert key is not None, "it has no cause that another run could have"
+    return key
+
+
+def plan_value(plan: Plan, now: float, last: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a plan as JSON has it; `last` is its newest run."""
+    options = plan.options
+    state = "paused" if plan.paused else "done" if plan.next_at is None else "active"
+    return {
+        "id": plan.id, "name": plan.name, "prompt": plan.prompt, "state": state, "cron": plan.cron, "zone": plan.zone,
+        "next_at": _utc(plan.next_at), "in": None if plan.next_at is None else format_duration(plan.next_at - now),
+        "last_at": _utc(plan.last_at), "missed": plan.missed, "folder": options.get("folder", ""),
+        "model": options.get("model", ""), "recipe": options.get("recipe", RECIPE),
+        "allow": options.get("allow", "read"), "max_cost": options.get("max_cost"),
+        "max_cost_day": options.get("max_cost_day"), "by": options.get("by", PERSON),
+        "session": options.get("session", ""), "created": plan.created, "last_run": last,
+    }  # fmt: skip
+
+
+def plans_report(ledger: Ledger) -> dict[str, Any]:
+    """Return all plans, those whose time comes first at the beginning."""
+    now = ledger.runs.now()
+    plans = ledger.plans.list_plans()
+    return {"version": 1, "plans": [plan_value(plan, now, _last_run(ledger, plan)) for plan in plans]}
+
+
+def plan_report(ledger: Ledger, plan: Plan, done: str, run: str = "") -> dict[str, Any]:
+    """Return one plan and what was `done` with it: `added`, `removed`, `paused`, `resumed`, or `queued`, its `run`."""
+    value = plan_value(plan, ledger.runs.now(), _last_run(ledger, plan))
+    return {"version": 1, "done": done, "run": run, "plans": [value]}
+
+
+def _last_run(ledger: Ledger, plan: Plan) -> dict[str, Any] | None:
+    found = ledger.runs.list_runs(limit=1, plan=plan.key)
+    return {"id": found[0].id, "state": found[0].state, "at": found[0].updated} if found else None
+
+
+def _utc(moment: float | None) -> str | None:
+    return None if moment is None else format_utc(datetime.fromtimestamp(moment, UTC))
+
+
+class PlanService:
+    """Implements `Plans` for one session: what it plans never has more rights than itself."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+        """See `nexus_cli.core.services.Plans`."""
+        ledger = self._session.ledger
+        if ledger is None or ledger.path is None or not ledger.writes:
+            return ToolResult(error="no plans: this session is not saved", ran=False)
+        try:
+            match action:
+                case "add":
+                    return self._add(ledger, call_id, words)
+                case "remove":
+                    return self._remove(ledger, words["id"])
+                case _:
+                    return ToolResult("\n".join(map(_line, self._own_plans(ledger))) or "no plans in this project")
+        except NexusError as error:
+            return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "))
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """See `nexus_cli.core.services.Plans`."""
+        ledger = self._session.ledger
+        made = (self._session.id, call_id)
+        plans = ledger.plans.list_plans() if ledger else []
+        found = [one for one in plans if (one.options.get("session"), one.options.get("call")) == made]
+        return ToolResult(_line(plan_value(found[0], ledger.runs.now()))) if ledger and found else None
+
+    def _add(self, ledger: Ledger, call_id: str, words: Mapping[str, str]) -> ToolResult:
+        settings = self._session.state.lane_state.settings.runs
+        theirs = [one for one in ledger.plans.list_plans() if one.options.get("by") == AGENT and one.next_at]
+        if len(theirs) >= MOST_OF_AGENTS:
+            why = f"agents have made {len(theirs)}"
+            raise NexusError("limit", "no more plans", why, "Remove one, or ask the person")
+        rights = self._rights()
+        level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
+        new = NewPlan(
+            words["prompt"], words["at"], words["in"], words["cron"], by=AGENT,
+            options={
+                "folder": str(self._session.folder), "model": self._session.model, "call": call_id,
+                "session": self._session.id, "allow": level if level in LEVELS else "read",
+                "limits": rights.to_json(), "max_cost": min(rights.max_cost or settings.max_cost, settings.max_cost),
+            },
+        )  # fmt: skip
+        self._refuse_often(ledger, new)
+        return ToolResult(_line(plan_value(add_plan(ledger, new, settings), ledger.runs.now())))
+
+    def _rights(self) -> Limits:
+        """Return what binds the session now; nothing is planned to get around it."""
+        state = self._session.state
+        confirm = state.dispatcher.run_limits(state.lane_state).limits.confirm
+        return state.dispatcher.limits & state.dispatcher.assessed & Limits(confirm=confirm)
+
+    def _refuse_often(self, ledger: Ledger, new: NewPlan) -> None:
+        if not new.cron:
+            return
+        time = first_time(ledger.runs.now(), cron=new.cron)
+        second = CronTimes.of(time.cron, time.zone).next_after(time.next_at)
+        if second is not None and second - time.next_at < LEAST_SECONDS:
+            why = f"it comes every {format_duration(second - time.next_at)}"
+            raise NexusError("usage", f"cron {new.cron!r}", why, f"At most every {format_duration(LEAST_SECONDS)}")
+
+    def _remove(self, ledger: Ledger, name: str) -> ToolResult:
+        plan = ledger.plans.find(name)
+        if plan.options.get("by") != AGENT or plan.id not in {one["id"] for one in self._own_plans(ledger)}:
+            raise NexusError("usage", plan.id, "the person made it, or it is of another project", "They can remove it")
+        ledger.plans.remove(plan.key)
+        return ToolResult(f"{plan.id} is removed")
+
+    def _own_plans(self, ledger: Ledger) -> list[dict[str, Any]]:
+        """Return the plans of this project."""
+        here, now = str(project_identity(self._session.folder)), ledger.runs.now()
+        found = [one for one in ledger.plans.list_plans() if one.next_at is not None]
+        return [plan_value(one, now) for one in found if str(project_identity(Path(one.options["folder"]))) == here]
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    """Return a plan for the model, as seed C's PLANS block has it."""
+    kind = f"recurring, cron: {value['cron']}, zone: {value['zone']}, next" if value["cron"] else "one-time, at"
+    title = value["name"] or one_line(value["prompt"])[:120]
+    state = " (paused)" if value["state"] == "paused" else ""
+    return f'{value["id"]} "{title}" ({kind}: {value["next_at"]}, in {value["in"]}){state}'

@@ -1,0 +1,109 @@
+"""What binds runs that nobody watches: their level, their dollars and those of a day; and the look back after them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from nexus_cli.config.settings import RunSettings, Settings
+from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Outcome
+from nexus_cli.core.limits import LEVELS, SETS, Limits
+from nexus_cli.core.run import RUNNING, UNATTENDED, Run
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.acts.memory import reflection
+from nexus_cli.session.session import Session
+
+NEWEST = 50
+"""Facts that are looked at."""
+LEAST_COST = 0.0001
+"""Dollars below which a run is not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnattendedRules:
+    """The rules of one person's unattended runs."""
+
+    settings: RunSettings
+    clock: Clock = local_now
+
+    def holds_back(self, ledger: Ledger, run: Run) -> str:
+        """Return why a run is not taken up now, "" if it is: the dollars of the day are spent."""
+        if run.type not in UNATTENDED:
+            return ""
+        for left, cap, whose in self._left(ledger, run):
+            if left < LEAST_COST:
+                return f"the {cap:g} USD of today for {whose} are spent; its runs go on tomorrow"
+        return ""
+
+    def limits(self, ledger: Ledger, run: Run) -> Limits:
+        """Return what binds a run that is taken up: never more than the settings and what is left of the day."""
+        if run.type not in UNATTENDED:
+            return Limits()
+        level = min(str(run.options.get("allow") or "read"), self.settings.allow, key=LEVELS.index)
+        left = [left for left, _, _ in self._left(ledger, run)]
+        own = read_limits(run.options.get("limits") or {})
+        return own & Limits(allow=level, max_cost=max(LEAST_COST, min([self._cap(run.options), *left])))
+
+    def _cap(self, options: Mapping[str, Any]) -> float:
+        return float(options.get("max_cost") or self.settings.max_cost)
+
+    def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, str]]:
+        """Return what is left of each cap of the day, the cap, and whose it is. Running runs count by what they may
+        still cost."""
+        midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
+        running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if one.type in UNATTENDED]
+        others = [one for one in running if one.key != run.key]
+        reserved = sum(self._cap(one.options) for one in others)
+        cap = self.settings.max_cost_day
+        found = [(cap - ledger.runs.spent_since(midnight) - reserved, cap, "unattended runs")]
+        if own := run.options.get("max_cost_day"):
+            same: dict[str, Any] = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
+            spent = ledger.runs.spent_since(midnight, **same)
+            theirs = [one for one in others if all(getattr(one, name) == value for name, value in same.items())]
+            left = float(own) - spent - sum(self._cap(one.options) for one in theirs)
+            found.append((left, float(own), f'"{run.title}"'))
+        return found
+
+
+def read_limits(value: Mapping[str, Any]) -> Limits:
+    """Return what `Limits.to_json` gave."""
+    names = {f.name for f in fields(Limits)}
+    known: dict[str, Any] = {name: frozenset(one) if name in SETS else one for name, one in value.items()}
+    return Limits(**{name: one for name, one in known.items() if name in names})
+
+
+async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
+    """Let the model review an unattended run that changed or learned something, from what is left of its dollars.
+
+    It is a fork of the session: seed D's `reflection`, which goes on as `reflection_cont` after its first calls.
+    """
+    if not outcome.ok or not (outcome.changed or _has_learned(session)):
+        return
+    limits, cost = session.state.limits, outcome.usage.cost_usd
+    if limits.max_cost is not None:
+        left = limits.max_cost - (cost or 0.0)
+        if cost is None or left < limits.max_cost / 4:
+            return
+        session.state = replace(session.state, limits=limits & Limits(max_cost=left))
+    try:
+        async for _ in session.act(reflection(_say_nothing, goes_on=True)):
+            pass
+    except NexusError:
+        pass  # the work itself is done
+
+
+def _has_learned(session: Session) -> bool:
+    found = session.ledger.facts.list_facts(limit=NEWEST) if session.ledger else []
+    return any(fact.session == session.id for fact in found)
+
+
+def _say_nothing(words: str) -> None:
+    """Say nothing: what was learned waits in memory."""
+
+
+def make_rules(settings: Settings) -> UnattendedRules:
+    """Return the rules that the settings make."""
+    return UnattendedRules(settings.runs)

@@ -1,0 +1,27 @@
+"""`plan`: work at a later time, or again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Plans
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.cancellable_thread import run_in_thread
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the plan that was made, those of the project, or that one is removed."""
+    plans: Plans = context.services[Plans]
+    action, words = arguments["action"], {
+        "prompt": arguments.get("prompt", ""), "at": arguments.get("at", ""), "in": arguments.get("in", ""),
+        "cron": arguments.get("cron", ""), "id": arguments.get("id", ""),
+    }  # fmt: skip
+    return await run_in_thread(lambda stop: plans.change(context.call_id, action, words))
+
+
+def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
+    """Return the plan that an earlier process made for this call, or None."""
+    plans: Plans = services[Plans]
+    return plans.recover(call_id)
