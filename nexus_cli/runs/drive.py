@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,10 @@ from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import DONE, FAILED, Run, Wait
 from nexus_cli.ledger import RUN, TAKEN, Ledger
+from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.runs.unattended import make_rules
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.options import Options
@@ -52,7 +56,7 @@ RENEWED = 20.0
 UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
 APPROVAL = "approval"
 ANSWERS = ("yes", "no")
-_LIMITS = frozenset(one.name for one in fields(Limits)) - {"allow"}
+_LIMITS = ("max_cost", "max_steps", "max_total_tokens", "timeout")
 
 
 def now() -> str:
@@ -116,6 +120,8 @@ class RunDriver:
             if error.kind == "ledger":
                 raise
             self._finish(FAILED, error=f"{error.message}. {error.hint}".rstrip(". "))
+        except Exception as bug:  # a seam: it would be taken up again for ever
+            self._finish(FAILED, error=report_bug(bug).message)
         finally:
             beat.cancel()
             if self.session is not None:
@@ -214,21 +220,29 @@ class RunDriver:
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
         session_id = self._session(folder, model)
-        limits = Limits(**{name: value for name, value in said.items() if name in _LIMITS and value is not None})
-        if limits.max_cost is not None:  # of the whole run, however often it waits
-            spent = self.ledger.session(session_id).known_usd
-            limits = replace(limits, max_cost=max(LEAST_COST, limits.max_cost - spent))
-        allow = said.get("allow") if said.get("allow") in LEVELS else LEVELS[0]
+        limits = self._limits(settings, session_id)
         options = Options(
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
-            front=RUN, resume=session_id, allow=allow, require_save=True, limits=limits,
+            front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=(lambda: self.kind.facts(self.ledger, self.run)) if self.kind.is_structured else None,
+            run_facts=partial(self.kind.facts, self.ledger, self.run) if self.kind.facts else None,
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
-            spaces=self.kind.spaces(self.run),
+            plans=PlanService, spaces=self.kind.spaces(self.run),
         )  # fmt: skip
+
+    def _limits(self, settings: Settings, session: str) -> Limits:
+        """Return what binds the run: its options, and for one that nobody watches the rules of the settings. Dollars
+        are those of the whole run, however often it waits."""
+        said = self.run.options
+        known = {name: value for name, value in said.items() if name in _LIMITS and value is not None}
+        limits = Limits(**{**known, "allow": said.get("allow") if said.get("allow") in LEVELS else LEVELS[0]})
+        limits = limits & make_rules(settings).limits(self.ledger, self.run)
+        if limits.max_cost is None:
+            return limits
+        spent = self.ledger.session(session).known_usd
+        return replace(limits, max_cost=max(LEAST_COST, limits.max_cost - spent))
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, which is made if there is none yet."""
