@@ -40,6 +40,7 @@ AT_ONCE = 500
 """Messages that are shown when they have come at once; of more their number is said."""
 WAIT_SECONDS = 2.0
 """Seconds after which the thread looks if the person has left."""
+LEAVE_SECONDS = 1.0
 POST_SECONDS = 60.0
 """Seconds that posting may take, with the router's model."""
 COMMANDS: Mapping[str, str] = {
@@ -55,12 +56,13 @@ class SpaceChat:
 
     def __init__(
         self, ledger: Ledger, settings: Settings, space: Space, member: Entity, view: ReplView, theme: Theme,
-        answer_agents: AnswerAgents,
+        answer_agents: AnswerAgents, patience: float | None = LEAVE_SECONDS,
     ) -> None:  # fmt: skip
+        """`patience` are the seconds that agents at work have when the person leaves, None: as long as they take."""
         self._ledger, self._settings = ledger, settings
         self._space, self._member = space, member
         self.view, self.theme = view, theme
-        self._answer_agents = answer_agents
+        self._answer_agents, self._patience = answer_agents, patience
         self.status_code = 0
         """Exit status."""
         self._last = 0
@@ -215,15 +217,19 @@ class SpaceChat:
         self._loop = asyncio.get_running_loop()
         await self._begin()
         threading.Thread(target=self._watch, name="nexus-space", daemon=True).start()
-        tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._answer())]
+        following, answering = asyncio.create_task(self._follow()), asyncio.create_task(self._answer())
+        patience: float | None = 0.0
         try:
             await self.view.run(self)
             await self.settle()
+            patience = self._patience
         finally:
-            self._left.set()
             self._stop.set()
-            tasks[0].cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait([answering], timeout=patience)
+            following.cancel()
+            answering.cancel()
+            await asyncio.gather(following, answering, return_exceptions=True)
+            self._left.set()
         with suppress(NexusError):
             await self._show_new()
 
