@@ -32,10 +32,12 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import DONE, FAILED, Run, Wait
 from nexus_cli.ledger import RUN, TAKEN, Ledger
+from nexus_cli.provider.model_table import model_info
+from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.runs.run_kind import RunKind
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
@@ -49,6 +51,8 @@ LEAST_COST = 1e-9
 """Dollars that are left where a run has spent all: its next request is refused by the limit."""
 RENEWED = 20.0
 """Seconds after which it is extended, however long a request takes."""
+LEFT = "left"
+"""Among the options of a run: dollars that are left for it, whatever it has cost by now."""
 UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
 APPROVAL = "approval"
 ANSWERS = ("yes", "no")
@@ -102,6 +106,8 @@ class RunDriver:
     """Returns the model of a name or an alias, and with "" the person's own; raises `NexusError`."""
     show: Callable[[Run, Event], None]
     person: Approver | None = None
+    options: Callable[[Ledger, Run], Mapping[str, Any]] = lambda ledger, run: run.options
+    """Returns the options of the run as they bind now; `LEFT` among them are dollars that it may still cost."""
     session: Session | None = None
     is_stopping: bool = False
     """True once this process wants to end: what was begun is left to the next one."""
@@ -206,7 +212,7 @@ class RunDriver:
         return {call: one.value for one in signals if one.kind == APPROVAL for call in one.value.get("calls", ())}
 
     def _open(self, approver: RunApprover) -> Session:
-        said = self.run.options
+        said = self.options(self.ledger, self.run)
         folder = Path(said.get("folder") or Path.home())
         if not folder.is_dir():
             raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
@@ -217,16 +223,20 @@ class RunDriver:
         limits = Limits(**{name: value for name, value in said.items() if name in _LIMITS and value is not None})
         if limits.max_cost is not None:  # of the whole run, however often it waits
             spent = self.ledger.session(session_id).known_usd
-            limits = replace(limits, max_cost=max(LEAST_COST, limits.max_cost - spent))
-        allow = said.get("allow") if said.get("allow") in LEVELS else LEVELS[0]
+            left = min(limits.max_cost - spent, said.get(LEFT, limits.max_cost))
+            limits = replace(limits, max_cost=max(LEAST_COST, left))
+            if "max_cost" not in self.run.options and model_info(model, settings.models).input_price is None:
+                limits = replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
+        allow = said.get("allow") if said.get("allow") in (PLAN, *LEVELS) else LEVELS[0]
         options = Options(
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=allow, require_save=True, limits=limits,
             worktree=str(said.get("worktree") or ""),
         )  # fmt: skip
         return open_session(
-            options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers
-        )
+            options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
+            plans=PlanService,
+        )  # fmt: skip
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, which is made if there is none yet."""

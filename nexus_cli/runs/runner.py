@@ -52,6 +52,10 @@ def _always(ledger: Ledger, run: Run) -> str:
     return ""
 
 
+def _own_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
+    return run.options
+
+
 def _show_nothing(run: Run, event: Event) -> None:
     """Show nothing of a run."""
 
@@ -66,6 +70,7 @@ class Runner:
         duties: Sequence[Duty] = (),
         kinds: Mapping[str, RunKind] | None = None,
         holds_back: Callable[[Ledger, Run], str] = _always,
+        options: Callable[[Ledger, Run], Mapping[str, Any]] = _own_options,
         provider: Provider | None = None,
         settings: Settings | None = None,
         at_once: int = AT_ONCE,
@@ -75,13 +80,15 @@ class Runner:
         """Look at `ledger`, which stays open; each run that is driven has a connection of its own.
 
         `duties` queue what is due before each look. `kinds` are by type of trigger; the others begin plainly.
-        `holds_back` returns why a due run is not taken up now, "" if it is (the spending cap of a day). Without
+        `holds_back` returns why a due run is not taken up now, "" if it is (the spending cap of a day); `options` the
+        options of one that is taken up as they bind now, see `RunDriver`. Without
         `provider` there is one of all models, closed by `aclose`; without `settings` each run has those of its folder.
         `show` gets the events of every run. Without a `person` who is there a run waits for each approval.
         """
         self._ledger = ledger
         self._duties, self._kinds = tuple(duties), dict(kinds or {})
-        self._holds_back, self._provider, self._settings = holds_back, provider, settings
+        self._holds_back, self._options = holds_back, options
+        self._provider, self._settings = provider, settings
         self._at_once, self._show, self._person = at_once, show, person
         self._made: Provider | None = None
         """The provider, if this one made it."""
@@ -205,7 +212,7 @@ class Runner:
             return False
         driver = RunDriver(
             own, claimed, self._kinds.get(run.type, PLAIN), self._settings_in, self._provider_for, _choose_model,
-            self._show, self._person,
+            self._show, self._person, self._options,
         )  # fmt: skip
         self._drivers[run.key] = driver
         task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))

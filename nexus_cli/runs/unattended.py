@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from nexus_cli.config.settings import RunSettings, Settings
+from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import LEVELS, SETS, Limits
 from nexus_cli.core.run import RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
+from nexus_cli.runs.drive import LEFT
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
 
 NEWEST = 50
 """Facts that are looked at."""
-LEAST_COST = 0.0001
-"""Dollars below which a run is not begun."""
+LEAST_SHARE = 0.25
+"""Of the dollars of a day: a run is begun with as much, or what it may cost, and not to fail for the rest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +35,19 @@ class UnattendedRules:
         if run.type not in UNATTENDED:
             return ""
         for left, cap, whose in self._left(ledger, run):
-            if left < LEAST_COST:
-                return f"the {cap:g} USD of today for {whose} are spent; its runs go on tomorrow"
+            if left < min(self._cap(run.options), cap * LEAST_SHARE):
+                return f"the {cap:g} USD of today for {whose} are spent: what is queued goes on tomorrow"
         return ""
 
-    def limits(self, ledger: Ledger, run: Run) -> Limits:
-        """Return what binds a run that is taken up: never more than the settings and what is left of the day."""
+    def bound_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
+        """Return the options of a run that is taken up: never more than the settings and what is left of the day."""
         if run.type not in UNATTENDED:
-            return Limits()
+            return run.options
+        rights = read_limits(run.options.get("limits") or {})
         level = min(str(run.options.get("allow") or "read"), self.settings.allow, key=LEVELS.index)
-        left = [left for left, _, _ in self._left(ledger, run)]
-        own = read_limits(run.options.get("limits") or {})
-        return own & Limits(allow=level, max_cost=max(LEAST_COST, min([self._cap(run.options), *left])))
+        bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
+        named = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
+        return {**run.options, **named, LEFT: min(left for left, _, _ in self._left(ledger, run))}
 
     def _cap(self, options: Mapping[str, Any]) -> float:
         return float(options.get("max_cost") or self.settings.max_cost)
@@ -104,6 +106,3 @@ def _say_nothing(words: str) -> None:
     """Say nothing: what was learned waits in memory."""
 
 
-def make_rules(settings: Settings) -> UnattendedRules:
-    """Return the rules that the settings make."""
-    return UnattendedRules(settings.runs)
