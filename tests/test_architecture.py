@@ -60,16 +60,18 @@ LAZY = {
     "context/tokens/counter.py": {"tiktoken"},
     "context/manager.py": {"nexus_cli"},  # truncation: when the window is too full
     "session/reports/request_view.py": {"nexus_cli"},
-    "session/admit_trigger.py": {"nexus_cli"},  # a recap, when a run goes on after a wait
     "session/available_models.py": {"nexus_cli"},
     "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
+    "session/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command
     "ledger/sessions.py": {"difflib"},
     "ledger/store.py": {"nexus_cli"},  # forks, deletion, a ledger that is only read, spaces, runs, plans
     "ledger/lane_log.py": {"nexus_cli"},  # a run begins or ends to wait
+    "spaces/post_message.py": {"nexus_cli"},  # the router's model: where the settings name one
+    "commands/space.py": {"nexus_cli"},  # most sessions have no space
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/listing.py": {"pathspec"},
     "tools/wait_conditions.py": {"subprocess"},  # where there is no /proc

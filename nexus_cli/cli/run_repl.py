@@ -25,7 +25,14 @@ from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.run_turn import close_loop, format_resume_line, make_plans, make_workers, session_options
+from nexus_cli.cli.run_turn import (
+    close_loop,
+    format_resume_line,
+    make_plans,
+    make_workers,
+    open_spaces,
+    session_options,
+)
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -141,7 +148,9 @@ class _ReplRun:
         approver = PersonApprover(
             view, lambda question, number: question_text(question, view.width, self._theme, number)
         )
-        session = open_session(self._options, self._settings, approver=approver, workers=make_workers, plans=make_plans)
+        session = open_session(
+            self._options, self._settings, approver=approver, workers=make_workers, plans=make_plans, spaces=open_spaces
+        )
         # A link to a file opens it on the machine of the terminal.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
         renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None, folder=folder)
@@ -154,7 +163,8 @@ class _ReplRun:
         repl.desk = ReplCommandContext(
             repl, self._options, self._settings, os.environ,
             lambda options, settings, earlier: open_session(
-                options, settings, approver=approver, earlier=earlier, workers=make_workers, plans=make_plans
+                options, settings, approver=approver, earlier=earlier, workers=make_workers, plans=make_plans,
+                spaces=open_spaces,
             ),
             QuietStream(Stream(1)).write,
         )  # fmt: skip

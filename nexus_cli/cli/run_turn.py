@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
+from nexus_cli.core.clock import Clock
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
-from nexus_cli.core.services import Plans
+from nexus_cli.core.services import Plans, Spaces
+from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import KEPT
@@ -93,6 +95,7 @@ class _Turn:
             approver=approver,
             workers=make_workers,
             plans=make_plans,
+            spaces=open_spaces,
         )  # fmt: skip
 
     def _choose_streams(self) -> Writable:
@@ -271,6 +274,17 @@ def make_plans(session: Session) -> Plans:
     from nexus_cli.runs.plan_service import PlanService  # noqa: PLC0415  (most sessions plan nothing)
 
     return PlanService(session)
+
+
+def open_spaces(
+    ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock
+) -> Spaces | None:
+    """Return the spaces of a session whose agent `nexus` takes part in one; None if it does not."""
+    if not ledger.is_member("nexus"):
+        return None
+    from nexus_cli.spaces.space_service import nexus_spaces  # noqa: PLC0415  (most sessions have none)
+
+    return nexus_spaces(ledger, log, made, options, clock)
 
 
 def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:

@@ -1,12 +1,13 @@
 """Defuse text of a model or a file among our own words, so that it cannot pose as ours.
 
 Only the forms that we use ourselves are touched: markers, notices, the rule before a summary, the call that reads a
-drop. What was meant stays readable.
+drop; in the messages of a space also the marks of a timeline. What was meant stays readable.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection
 
 OURS = re.compile(
@@ -24,11 +25,38 @@ RULE = re.compile(r"^([ \t]*)-{3,}[ \t]*$", re.MULTILINE)
 RECALL = re.compile(r"recall\s*\(\s*([\"'`“]?)(d\d+)[^)\n]{0,40}\)?", re.IGNORECASE)
 """A way back to a drop."""
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+ARROW = re.compile(
+    r"(?:(?:[\u2190\u21d0\u21e0\u27f5\u27f8\u2b05\uffe9]\ufe0f?|<[-=]+)\s*)+(?=TRIGGER|RESUME)", re.IGNORECASE
+)
+"""What stands before the mark of the entry that started a run."""
+MARKS = re.compile(
+    r"[\[\uff3b\u3010\u3014\u27e6](?=\s*(?:SEEN|NEW|ACTIVE|msg\s*[:-]|auto-set|created via|sent because|\d{4}-\d\d-\d\d"
+    r"|[^\[\]\n]{1,64} \((?:human|agent)\)))",
+    re.IGNORECASE,
+)
+"""The bracket that opens a mark or a line of a timeline."""
+MEMBER = re.compile(r"\((?=\s*(?:human|agent)\s*[,)])", re.IGNORECASE)
+"""What follows the name of a member of a space."""
+BLOCKS = re.compile(
+    r"^(?=[ \t>#*-]*(?:IDENTITY|TRIGGER|ACTIVE SPACE|SPACE HISTORY|YOUR SPACES|GOALS|MEMORIES|PLANS|ACTIVE RUNS"
+    r"|INSTRUCTIONS)\b[^:\n]{0,80}:)",
+    re.MULTILINE,
+)
+"""A line that begins as a block of a structured run."""
+_JOINERS = re.compile(r"(?<=[!-~])[\u200c\u200d]+(?=[!-~])")
+"""Joiners where no script needs them."""
+
+
+def neutralize_message(text: str) -> str:
+    """Return what somebody else said without our forms, those of a timeline, and invisible characters."""
+    joined = "".join(char for char in text if unicodedata.category(char) != "Cf" or char in "\u200c\u200d")
+    text = neutralize(_JOINERS.sub("", joined))
+    return MEMBER.sub("{", MARKS.sub("(", BLOCKS.sub(NOT_OURS, text)))
 
 
 def neutralize(text: str, known: Collection[str] = ()) -> str:
     """Return `text` with our own forms taken out of it; ways back to the drops in `known` stay."""
-    text = CONTROLS.sub("", text)
+    text = ARROW.sub("", CONTROLS.sub("", text))
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.typed_text import split_attachments
 
@@ -80,7 +80,7 @@ class WorkLog:
                 self._answer = entry.id
             commands = ((call.id, call.arguments.get("command")) for call in message.tool_calls if call.name == SHELL)
             self._called |= {name: command.strip() for name, command in commands if isinstance(command, str)}
-        elif entry.actor == "person":
+        elif is_person(entry.actor):
             if entry.kind is Kind.USER and self._answer:
                 self.answers.append(self._answer)
                 self._answer = 0

@@ -5,6 +5,7 @@ The timeline of a lane is its entries in order. Ids count up from 1 along a lane
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +13,9 @@ from typing import Any
 
 from nexus_cli.core.message import Message
 from nexus_cli.core.wire import canonical
+
+_MEMBER = re.compile(r" \((human|agent), ent-\d+\)(?:; |$)")
+"""The end of what `Entity.actor` says. No name holds a bracket, and no name of a tool."""
 
 
 class Kind(StrEnum):
@@ -24,6 +28,8 @@ class Kind(StrEnum):
     TOOL = "tool"
     INSTRUCTION = "instruction"
     """Ours, appended to a fork: summarise, reflect."""
+    MESSAGE = "message"
+    """Messages of a space from before what started the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,8 @@ class Entry:
     at: str
     """ISO 8601, UTC."""
     actor: str
-    """`person`, `agent`, `tool:NAME` or `nexus`."""
+    """`person` (who is at this session), `agent`, `tool:NAME`, `nexus`, or members of a space: `NAME (human, ent-1)`,
+    with `; ` between several. These are never `person`: what they say is a fact of nobody."""
     kind: Kind
     message: Message
     preamble: str = ""
@@ -45,6 +52,17 @@ class Entry:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", Kind(self.kind))
         _check_message(self.message)
+
+
+def is_member(actor: str) -> bool:
+    """True if an actor is a member of a space, or several."""
+    return _MEMBER.search(actor) is not None
+
+
+def is_person(actor: str) -> bool:
+    """True if an actor is the person, or there is a person among the members of a space that it names: a compaction
+    keeps their words."""
+    return actor == "person" or any(found[1] == "human" for found in _MEMBER.finditer(actor))
 
 
 class ItemForm(StrEnum):

@@ -79,6 +79,11 @@ class Entity:
         """The id that people see."""
         return f"ent-{self.key}"
 
+    @property
+    def actor(self) -> str:
+        """The actor of an entry with their words: `Husam (human, ent-1)`."""
+        return f"{self.name} ({self.kind}, {self.id})"
+
 
 @dataclass(frozen=True, slots=True)
 class Space:

@@ -36,7 +36,7 @@ class Log(Protocol):
         ...
 
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
-        """Yield entry and text of the person's messages up to entry `last`, newest first, each read lazily."""
+        """Yield entry and text of what people said (`is_person`) up to entry `last`, newest first, each read lazily."""
         ...
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
@@ -233,6 +233,36 @@ class Plans(Protocol):
 
     def recover(self, call_id: str) -> ToolResult | None:
         """Return the plan that an earlier process made for a call, or None."""
+        ...
+
+
+@runtime_checkable
+class Spaces(Protocol):
+    """The spaces that the agent of a session takes part in."""
+
+    def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
+        """Post a message in `space` ("": the active one), once for each `call`; with `wait` the run waits for an
+        answer."""
+        ...
+
+    def reply(self, call: str, message: str, text: str) -> ToolResult:
+        """Answer a message, by its id, in its space."""
+        ...
+
+    def enter(self, space: str) -> ToolResult:
+        """Make a space the active one."""
+        ...
+
+    def read(self, space: str, before: str, limit: int) -> ToolResult:
+        """Return the newest messages of a space, or those before one."""
+        ...
+
+    def runs(self) -> ToolResult:
+        """Return the runs of the agent."""
+        ...
+
+    def recover(self, call: str) -> ToolResult | None:
+        """Return what became of a message that an earlier process began to send."""
         ...
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
@@ -69,15 +69,18 @@ def count_by_kind(db: Database, lane: int, last: int) -> list[tuple[Kind, str, i
     return [(Kind(kind), actor, count) for (kind, actor), count in found.items()]
 
 
-def messages_of(db: Database, lane: int, actor: str, last: int) -> Iterator[tuple[int, str]]:
-    """Yield id and text of the entries of `actor` up to `last` that `lane` shows, newest first, one read at a time."""
+def messages_of_people(db: Database, lane: int, last: int, *, members: bool) -> Iterator[tuple[int, str]]:
+    """Yield id and text of what the person, and with `members` the people of a space, said in the entries up to `last`
+    that `lane` shows, newest first, one read at a time."""
     for segment in lanes.ancestry(db, lane):
         rows = db.all(
-            "SELECT id, blob FROM entries WHERE lane = ? AND id BETWEEN ? AND ? AND actor = ? ORDER BY id DESC",
-            segment.lane, segment.first, min(segment.last, last), actor,
+            "SELECT id, actor, blob FROM entries WHERE lane = ? AND id BETWEEN ? AND ?"
+            " AND (actor = 'person' OR actor LIKE ?) ORDER BY id DESC",
+            segment.lane, segment.first, min(segment.last, last), "%)" if members else "person",
         )  # fmt: skip
-        for entry, blob in rows:
-            yield int(entry), from_record(json.loads(blobs.get(db, blob))).content
+        for entry, actor, blob in rows:
+            if is_person(actor):
+                yield int(entry), from_record(json.loads(blobs.get(db, blob))).content
 
 
 def line_hashes(db: Database, lane: int, first: int, last: int) -> list[tuple[int, bytes]]:

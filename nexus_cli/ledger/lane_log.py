@@ -153,9 +153,10 @@ class LaneLog:
         self._sent.add(entry for entry in rest if entry.id <= sent)
         return [*cached, *rest]
 
-    def user_messages(self, last: int = lanes.END) -> Iterator[tuple[int, str]]:
-        """Yield id and text of the person's messages up to entry `last`, newest first, each read when asked for."""
-        return entries.messages_of(self.db, self.lane, "person", last)
+    def user_messages(self, last: int = lanes.END, *, members: bool = True) -> Iterator[tuple[int, str]]:
+        """Yield id and text of what people said up to entry `last`, newest first, each read when asked for: the person,
+        and with `members` the people of a space."""
+        return entries.messages_of_people(self.db, self.lane, last, members=members)
 
     def count_entries(self, last: int) -> list[tuple[Kind, str, int]]:
         """Return kind, actor and number of the entries up to `last`, without reading one."""

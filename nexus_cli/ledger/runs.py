@@ -28,7 +28,7 @@ from nexus_cli.core.run import (
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
-from nexus_cli.ledger.signals import add_signal, signal_earlier_replies
+from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies
 
 TITLE = 120
 """Characters of a title."""
@@ -75,7 +75,7 @@ class RunTable:
 
     def of_session(self, session: str) -> Run | None:
         """Return the run of a session, None if it has none."""
-        return next(iter(self._select("session = ? ORDER BY key DESC LIMIT 1", session)), None)
+        return next(iter(self._select("session = ? AND session <> '' ORDER BY key DESC LIMIT 1", session)), None)
 
     def of_messages(self, space: int, first: int) -> list[Run]:
         """Return the runs that the messages of a space from `first` (key) on triggered, the oldest first."""
@@ -89,7 +89,8 @@ class RunTable:
     def waiting(self) -> list[Run]:
         """Return the runs that wait and have no signal yet, those whose time comes first at the beginning."""
         return self._select(
-            f"state = '{WAITING}' AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
+            f"{OPEN} AND state = '{WAITING}'"
+            " AND NOT EXISTS (SELECT 1 FROM signals s WHERE s.run = runs.key AND s.taken = 0)"
             " ORDER BY coalesce(wake_at, 1e300), key"
         )
 
@@ -103,7 +104,7 @@ class RunTable:
     def due(self, limit: int = 100, **where: Any) -> list[Run]:
         """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease."""
         tests = "".join(f" AND {name} = ?" for name in where)
-        return self._select(f"({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
+        return self._select(f"{OPEN} AND ({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
 
     def claim(
         self, key: int, owner: str, seconds: float, at: str, *, is_dead: bool = False, is_late: bool = False
@@ -270,7 +271,7 @@ def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], o
               cause: str = "", entity: int | None = None, space: int | None = None, message: int | None = None,
               plan: int | None = None) -> int | None:  # fmt: skip
     """Queue a run inside a transaction and return its key; None if there is one of this `cause` ("": never)."""
-    if cause and db.one("SELECT 1 FROM runs WHERE cause = ?", cause):
+    if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
         return None
     key = db.run(
         "INSERT INTO runs (state, type, title, run_trigger, options, cause, entity, space, message, plan, created,"
@@ -306,10 +307,10 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
     if found is None:
         value = memo.value
         key = db.run(
-            "INSERT INTO runs (state, type, title, run_trigger, options, session, created, updated)"
-            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?)",
-            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session, memo.at,
-            memo.at,
+            "INSERT INTO runs (state, type, title, run_trigger, options, session, entity, created, updated)"
+            f" VALUES ('{WAITING}', ?, ?, ?, ?, ?, ?, ?, ?)",
+            value["type"], _line(value["title"]), _json(value["trigger"]), _json(value["options"]), session,
+            value.get("entity"), memo.at, memo.at,
         )  # fmt: skip
     else:
         key = int(found[0])

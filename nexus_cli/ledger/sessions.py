@@ -35,7 +35,7 @@ SHOWN = "shown"
 """Memo: `text` that a person reads in the place of the message of its entry, which is ours."""
 WAIT = "wait"
 """Memo of a tool result from which on the run of the session waits: `wait` (see `core.run.Wait`), and for a session
-without a run `type`, `title`, `trigger`, `options` of the one that it gets."""
+without a run `type`, `title`, `trigger`, `options`, `entity` (if any) of the one that it gets."""
 TAKEN = "run"
 """Memo of the first entry after a claim: `run`, and `signals`, the keys of those that this entry tells of."""
 SHOWN_ID = 6

@@ -6,8 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.run import WAITING, SpaceMessage, Wait
+from nexus_cli.core.run import QUEUED, RUNNING, WAITING, SpaceMessage, Wait
 from nexus_cli.ledger.database import Database
+
+OPEN = f"state IN ('{QUEUED}', '{RUNNING}', '{WAITING}')"
+"""The condition of the index of open runs, in its words: a query that has it looks at no run that has ended."""
 
 
 def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str) -> None:
@@ -23,7 +26,8 @@ def signal_replies(db: Database, message: SpaceMessage) -> tuple[list[int], set[
     Return them, and the agents of all runs for which it is a reply.
     """
     rows = db.all(
-        f"SELECT key, waits, entity FROM runs WHERE state = '{WAITING}' AND waits LIKE '%\"reply\"%' ORDER BY key"
+        f"SELECT key, waits, entity FROM runs WHERE {OPEN} AND state = '{WAITING}' AND waits LIKE '%\"reply\"%'"
+        " ORDER BY key"
     )
     resumed, answered = [], set[int]()
     for key, waits, entity in rows:

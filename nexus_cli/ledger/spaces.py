@@ -7,8 +7,9 @@ for the agents that it triggers.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.core.errors import NexusError, nearest_name
@@ -93,10 +94,8 @@ class SpaceTable:
 
     def create(self, name: str, at: str, *, project: str = "", members: Sequence[Entity] = ()) -> Space:
         """Create a space; `NexusError("usage", ...)` if the name is taken."""
-        name = check_name(name, "the name of a space")
         with self._db.write():
-            if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
-                raise NexusError("usage", f"the space {name}", "there is one of this name", "Choose another name")
+            name = self.check_free(name)
             key = self._db.run(
                 "INSERT INTO spaces (name, folded, project, at) VALUES (?, ?, ?, ?)",
                 name, fold_name(name), replace_surrogates(project), at,
@@ -104,6 +103,13 @@ class SpaceTable:
             for member in members:
                 self._add_member(key, member.key)
         return self.get(key)
+
+    def check_free(self, name: str) -> str:
+        """Return the name of a new space; `NexusError("usage", ...)` if it is none, or taken."""
+        name = check_name(name, "the name of a space")
+        if self._db.one("SELECT 1 FROM spaces WHERE folded = ?", fold_name(name)):
+            raise NexusError("usage", f"the space {name}", "there is one of this name", "Choose another name")
+        return name
 
     def join(self, space: Space, member: Entity) -> bool:
         """Add a member, to whom all earlier messages are new; False if it is one."""
@@ -136,7 +142,9 @@ class SpaceTable:
         key = parse_key(text, "space") if not found and "-" in text else None
         found = found or (self._load("s.key = ?", key) if key else [])
         if not found:
-            near = nearest_name(text, [one.name for one in self.list_spaces()])
+            names = [one.name for one in self.list_spaces()]
+            part = fold_name(text.strip())
+            near = nearest_name(text, names) or next((name for name in names if part and part in fold_name(name)), "")
             hint = f"Did you mean {near}?" if near else "nexus space list shows them"
             raise NexusError("usage", f"the space {text[:80]!r}", "there is no such space", hint)
         return found[0]
@@ -177,14 +185,14 @@ class SpaceTable:
         if len(text) > LONGEST_MESSAGE:
             why = f"it has {len(text):,} characters, and {LONGEST_MESSAGE:,} is the most"
             raise NexusError("usage", "the message is too long", why, "Put it into a file and name that")
-        if sender.key not in {member.key for member in space.members}:
-            why = f"{sender.name} is not a member of it"
-            raise NexusError("usage", f"the space {space.name}", why, f"nexus space join '{space.name}'")
         if reply_to is not None and self.message(reply_to, space) is None:
             raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
         with self._db.write():
             if call and (row := self._of_call(session, call)):
                 return Posted(_message(row))
+            space = replace(space, members=tuple(self._members(space.key)))  # as they are now
+            if sender.key not in {member.key for member in space.members}:
+                raise not_a_member(space, sender)
             key = self._db.run(
                 "INSERT INTO messages (space, sender, at, text, reply_to, waits, origin, hops, session, call)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -205,7 +213,8 @@ class SpaceTable:
         return _message(row) if row else None
 
     def _of_call(self, session: str, call: str) -> Sequence[Any] | None:
-        return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ?", session, call)
+        # The last condition is that of the index: without it all messages would be walked through.
+        return self._db.one(f"SELECT {_MESSAGE} WHERE m.session = ? AND m.call = ? AND m.call <> ''", session, call)
 
     def _previous(self, space: int, key: int) -> int:
         row = self._db.one("SELECT coalesce(max(key), 0) FROM messages WHERE space = ? AND key < ?", space, key)
@@ -260,11 +269,11 @@ class SpaceTable:
         )  # fmt: skip
         return [_message(row) for row in reversed(rows)]
 
-    def count(self, space: Space, *, after: int = 0, before: int | None = None) -> int:
-        """Return how many messages a space has behind one and before another."""
+    def count(self, space: Space, *, after: int = 0, before: int | None = None, most: int = 1 << 62) -> int:
+        """Return how many messages a space has behind one and before another; with `most` no more are counted."""
         row = self._db.one(
-            "SELECT count(*) FROM messages WHERE space = ? AND key > ? AND key < ?",
-            space.key, after, (1 << 62) if before is None else before,
+            "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS some",
+            space.key, after, (1 << 62) if before is None else before, most,
         )  # fmt: skip
         return int(row[0]) if row else 0
 
@@ -282,6 +291,13 @@ class SpaceTable:
                 "UPDATE members SET seen = ? WHERE space = ? AND entity = ? AND seen < ?",
                 message, space, entity, message,
             )  # fmt: skip
+
+
+def not_a_member(space: Space, who: Entity) -> NexusError:
+    """Return the error for somebody who does not take part in a space."""
+    why = f"{who.name} is not a member of it"
+    hint = f"nexus space join {shlex.quote(space.name)} --as {shlex.quote(who.name)}"
+    return NexusError("usage", f"the space {space.name}", why, hint)
 
 
 def _entity(row: Sequence[Any]) -> Entity:

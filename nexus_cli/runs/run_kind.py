@@ -15,6 +15,7 @@ from nexus_cli.core.event import Outcome
 from nexus_cli.core.run import Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.session.factory import OpenSpaces
 from nexus_cli.session.session import Session
 
 
@@ -47,6 +48,10 @@ async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
     """Do nothing more after a run."""
 
 
+def _no_spaces(run: Run) -> OpenSpaces | None:
+    return None
+
+
 @dataclass(frozen=True)
 class RunKind:
     """How runs of one type of trigger begin, go on and end."""
@@ -60,3 +65,5 @@ class RunKind:
     """The facts of the structured request, see `Sources.run`; read for each request."""
     end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing
     """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""
+    spaces: Callable[[Run], OpenSpaces | None] = _no_spaces
+    """Returns what `open_session` takes as `spaces` for the session of a run; None: its agent takes part in none."""

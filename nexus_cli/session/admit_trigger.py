@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nexus_cli.context.untrusted_text import ARROW
 from nexus_cli.context.window.groups import Dispatch, Done
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
@@ -10,6 +11,9 @@ from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
 from nexus_cli.session.user_input import TRIGGER, record_user_message
+
+RESUME = "resume"
+"""Type of the trigger of a run that goes on: the mark of what it waited for is another one."""
 
 
 async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: Trigger) -> None:
@@ -29,9 +33,18 @@ async def admit_trigger(lane_state: LaneState, dispatcher: Dispatcher, trigger: 
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         timeline.log.record_memo(Memo(TRIGGER, timeline.now(), timeline.last + 1, said))
     await record_user_message(
-        lane_state, Kind.USER, trigger.text, parts=trigger.parts, uncounted=trigger.uncounted,
+        lane_state, Kind.USER, _marked_text(trigger), parts=trigger.parts, uncounted=trigger.uncounted,
         pasted=trigger.pasted, shown=trigger.shown, actor=trigger.actor, notes=trigger.notes,
     )  # fmt: skip
+
+
+def _marked_text(trigger: Trigger) -> str:
+    """Return the text of a trigger; what starts a structured run ends with the mark, and has no other one."""
+    if not trigger.facts or trigger.facts.get("type") == RESUME:
+        return trigger.text
+    from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
+
+    return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{ARROW.sub('', trigger.text)} {TRIGGER_MARK}"
 
 
 async def _go_on(lane_state: LaneState) -> None:

@@ -29,7 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, TextCounter, Waits, Workers
+from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, TextCounter, Waits, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -64,6 +64,9 @@ from nexus_cli.session.waiting import SessionWaits
 from nexus_cli.session.worker_slot import RunningWorkers, WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
+OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]
+"""Makes the spaces of a session; None where it acts for no agent of a space."""
+
 
 def open_session(
     options: Options,
@@ -76,12 +79,13 @@ def open_session(
     ledger: Ledger | None = None,
     workers: Callable[[Session], RunningWorkers] | None = None,
     plans: Callable[[Session], Plans] | None = None,
+    spaces: OpenSpaces | None = None,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
 
     With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `workers` makes what
     runs its workers; without it there is no tool that hands work over. `plans` makes what plans work for later,
-    likewise.
+    `spaces` what its agent does in spaces.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -89,7 +93,7 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices, workers, plans)
+        return _open(ledger, options, settings, approver, provider, clock, notices, workers, plans, spaces)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -147,6 +151,7 @@ def _open(
     notices: list[str],
     workers: Callable[[Session], RunningWorkers] | None,
     plans: Callable[[Session], Plans] | None,
+    spaces: OpenSpaces | None,
 ) -> Session:
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
@@ -173,7 +178,7 @@ def _open(
     slot = WorkerSlot(workers) if workers else None
     planned = PlanSlot(plans) if plans else None
     factory = _Factory(
-        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned
+        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned, spaces
     )
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
@@ -221,6 +226,7 @@ class _Factory:
     provider: Provider
     slot: WorkerSlot | None
     planned: PlanSlot | None
+    spaces: OpenSpaces | None
     control: Control = field(default_factory=Control)
 
     def state(self, approver: Approver | None) -> SessionState:
@@ -238,11 +244,10 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services: dict[type, Any] = {
-            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits
-        }  # fmt: skip
-        for kind, place in ((Workers, self.slot), (Plans, self.planned)):
-            services |= {kind: place} if place else {}
+        services = self._services(
+            log,
+            {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits},
+        )
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -263,7 +268,7 @@ class _Factory:
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
             runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
-            **SessionSources(context, log.seen_files, waiting).source_fields(),
+            **SessionSources(context, log.seen_files, waiting, options.front, options.run_facts).source_fields(),
         )  # fmt: skip
         rules = rules_for(info.provider, info.name).dumps()
         lane_state = LaneState(
@@ -285,6 +290,13 @@ class _Factory:
             self.ledger, options, self.slot,
         )  # fmt: skip
         return state
+
+    def _services(self, log: FailoverLog, services: dict[type, Any]) -> dict[type, Any]:
+        """Return `services` with those that only some sessions have."""
+        for kind, place in ((Workers, self.slot), (Plans, self.planned)):
+            services |= {kind: place} if place else {}
+        spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
+        return services if spaces is None else {**services, Spaces: spaces}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
@@ -12,6 +14,8 @@ from nexus_cli.core.limits import Limits
 REPLACED = ("max_steps", "max_total_tokens", "max_cost", "timeout", "allow")
 """Limits of which the command line has the last word."""
 COMMAND_LINE = "command line"
+CHAT = "chat"
+"""The front end in which a person types turn by turn."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,9 @@ class Options:
     """Name of the worktree that a new session works in."""
     one_turn: bool = False
     """The session ends with its turn, also where a person is there."""
+    run_facts: Callable[[], Mapping[str, Any]] | None = None
+    """Returns the facts of the structured run that the session is opened for, see `contributors/run_blocks.py`; None:
+    a plain session."""
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:

@@ -33,14 +33,14 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Drop, ItemForm, Kind
+from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.lane_state import newest_words
-from nexus_cli.session.options import Options
+from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.section_drops import SectionDrops
 from nexus_cli.session.user_input import TRIGGER
 from nexus_cli.tools.files import ToolError, read_regular_file
@@ -51,6 +51,11 @@ MOST = 64 * 1024 * 1024
 """Bytes that are read for one look at all files."""
 LISTING = 0.7
 """Seconds for git to list a project."""
+TYPES = {"client": "client", "agent": "worker"}
+"""Source of a trigger to its type, where that is not the front end."""
+BLOCKS_INSTEAD = frozenset({"task", "user_memory", "project_memory", "agent_memory", "memory"})
+"""Contributors that a structured run has as blocks."""
+BLOCK_RULES = "run_instructions"
 
 
 @dataclass
@@ -62,6 +67,10 @@ class SessionSources:
     """Returns the files that the session read or changed, the newest first."""
     waiting: list[str]
     """Lines for the model that wait for the next request."""
+    front: str = ""
+    """The front end: what a typed message is called by."""
+    run_facts: Callable[[], Mapping[str, Any]] | None = None
+    """See `Options.run_facts`."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Path, digest then, time of change and size now, to what came out of the comparison."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
@@ -73,6 +82,7 @@ class SessionSources:
             "files": self.files,
             "footprint": self.footprint,
             "trigger": self.trigger,
+            "run": self.run,
             "notices": lambda: self.waiting,
             "about": lambda: newest_words(self.context.lane),
             "goals": lambda: list_goals(self.context.lane.timeline),
@@ -115,15 +125,36 @@ class SessionSources:
             found.subtract((entry.kind, entry.actor) for entry in timeline.read(first, end))
         return +found
 
-    def trigger(self) -> str:
-        """Return what started the newest turn; "" while the person typed every one."""
+    def trigger(self) -> Mapping[str, str]:
+        """Return `type` and `source` of what started the newest turn; nothing where `run` says it."""
+        newest = self._newest_trigger()
+        if self.run_facts or (newest is not None and newest.value.get("facts")):
+            return {}
+        source = "person" if newest is None else str(newest.value.get("source", ""))
+        front = "repl" if self.front == CHAT else "ask"
+        return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
+
+    def run(self) -> Mapping[str, Any]:
+        """Return the facts of a structured run: those of its newest trigger, and those of whoever drives it."""
+        newest = self._newest_trigger()
+        if newest is None or not newest.value.get("facts"):
+            return {}
+        try:
+            given = self.run_facts() if self.run_facts else {}
+        except NexusError:  # the ledger fails: why the run was started is known all the same
+            given = {}
+        return {**given, "trigger": newest.value["facts"], "time": newest.at}
+
+    def _newest_trigger(self) -> Memo | None:
+        """Return the memo of what started the newest turn, None if the person typed it. In a run nobody types: what was
+        said after its trigger is no other one."""
         lane = self.context.lane
         memos = lane.timeline.memos(TRIGGER)
-        if not memos:
-            return ""
-        newest = memos[-1]
+        newest = memos[-1] if memos else None
+        if newest is None or self.run_facts:
+            return newest
         typed = any(item.entry > newest.entry and is_request((item,)) for item in lane.items)
-        return "person" if typed else str(newest.value.get("source", ""))
+        return None if typed else newest
 
     def _visible(self) -> set[int]:
         """Return the entries that the window shows."""
@@ -237,7 +268,9 @@ def make_collector(
         "tools": lambda: tools,
         "capabilities": lambda: {**snapshot(options.cwd, settings, os.environ, info.name, tools), **hidden},
     }
-    contributors = {name: contributor for name, contributor in discover().items() if recipe.admits(name)}
+    without = BLOCKS_INSTEAD if options.run_facts else {BLOCK_RULES}
+    admitted = (name for name in discover() if name not in without and recipe.admits(name))
+    contributors = {name: discover()[name] for name in admitted}
     if options.system_prompt is not None:
         contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
         contributors |= _given_prompt(options.system_prompt)

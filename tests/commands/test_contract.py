@@ -128,6 +128,7 @@ def test_commands_of_other_agents_name_what_does_it_here() -> None:
 
 NEED_THE_LEDGER = [
     "agents", "cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions",
+    "space",
 ]  # fmt: skip
 
 

@@ -51,7 +51,7 @@ async def test_the_model_is_told_that_a_program_is_at_the_other_end(tmp_path: Pa
     async with serving(tmp_path, Answering(reply)) as served:
         await served.client.create_agent("a")
         await served.client.send("a", "hello")
-    assert "Trigger: sent by another program over JSON-RPC" in seen[0]
+    assert "Trigger: client (sent by another program over JSON-RPC)" in seen[0]
 
 
 async def test_a_failed_turn_is_an_error_with_its_kind(tmp_path: Path) -> None:

@@ -178,7 +178,8 @@ def test_a_trigger_is_told_when_it_was_not_the_person_and_then_when_it_is_the_pe
         told.append([line for line in last_preamble(session.id).splitlines() if line.startswith("Trigger")])
         session = opened(provider, tmp_path, session=session.id)
     assert told == [
-        [], ["Trigger: read from stdin, nobody is at a prompt"], [], ["Trigger: typed by the person"], [],
+        ["Trigger: ask (typed by the person)"], ["Trigger: ask (read from stdin, nobody is at a prompt)"], [],
+        ["Trigger: ask (typed by the person)"], [],
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import pytest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Workers, WorkerTask
+from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, Workers, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.session import call_permission
 from nexus_cli.tools.builtin import __path__ as folders
@@ -32,16 +32,21 @@ SOUND: dict[str, dict[str, Any]] = {
     "agents": {"action": "read", "agent": "w1"},
     "bash": {"command": "true"},
     "context": {"section": "contract"},
+    "enter_space": {"space": "x"},
     "edit_file": {"path": "a", "edits": [{"old": "x", "new": "y"}]},
     "forget": {"id": "m1"},
+    "get_my_runs": {},
     "glob": {"pattern": "*"},
     "grep": {"pattern": "x"},
     "merge_facts": {"ids": ["m1", "m2"], "text": "x"},
     "plan": {"action": "add", "prompt": "x", "in": "1 hour"},
     "read_file": {"path": "a"},
+    "read_messages": {"space": "x"},
     "recall": {"id": "d1"},
     "remember": {"text": "x", "slot": "user"},
     "search_memory": {"query": "x", "slot": "user"},
+    "send_message": {"text": "x", "space": "y"},
+    "send_reply": {"message_id": "msg-1", "text": "x"},
     "write_file": {"path": "a", "content": "x"},
 }
 """A call of each that its schema accepts."""
@@ -140,7 +145,8 @@ def test_the_description_is_one_short_paragraph_that_names_real_arguments(tool: 
 
 @each
 def test_the_subject_is_a_required_argument_where_there_is_one(tool: Tool) -> None:
-    assert tool.subject in tool.parameters.get("required", tool.parameters["properties"])
+    arguments = tool.parameters.get("required", tool.parameters["properties"])
+    assert tool.subject in arguments or not (tool.subject or arguments)
 
 
 @each
@@ -183,9 +189,24 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def change(self, call_id: str, action: str, words: dict[str, str]) -> ToolResult:
             return ToolResult(error=f"no plan {words['id']}")
 
+        def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
+            return ToolResult(error=f"no space {space}")
+
+        def reply(self, call: str, message: str, text: str) -> ToolResult:
+            return ToolResult(error=f"no message {message}")
+
+        def enter(self, space: str) -> ToolResult:
+            return ToolResult(error=f"no space {space}")
+
+        def read(self, space: str, before: str, limit: int) -> ToolResult:
+            return ToolResult(error=f"no space {space}")
+
+    if not tool.parameters["properties"]:
+        return  # nothing can be wrong with what says nothing
     gone = tmp_path / "gone"
-    kinds = (SeenFileStore, Recall, Assembly, Facts, FactMerger, Workers, Plans)
-    services: dict[type, Any] = dict.fromkeys(kinds, Nobody())
+    services: dict[type, Any] = dict.fromkeys(
+        (SeenFileStore, Recall, Assembly, Facts, FactMerger, Plans, Spaces, Workers), Nobody()
+    )
     hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
     for text in hostile:
         if not text and "required" not in tool.parameters:

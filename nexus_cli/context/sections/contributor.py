@@ -76,8 +76,10 @@ class Sources:
     Blocking."""
     outline: Callable[[], Outline] = Outline
     """The project by the names of its files. Blocking, bounded."""
-    trigger: Callable[[], str] = str
-    """Source of the turn, as `Trigger.source`; "" in a session where the person typed everything."""
+    trigger: Callable[[], Mapping[str, str]] = dict
+    """What started the turn: `type` and `source`, see `contributors/trigger.py`; empty if the TRIGGER block says it."""
+    run: Callable[[], Mapping[str, Any]] = dict
+    """The facts of a structured run, see `contributors/run_blocks.py`; empty in a plain session. Blocking."""
 
     @classmethod
     def of(cls, cwd: Path, started: datetime, **seams: Any) -> Sources:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo, is_person
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message
 from nexus_cli.core.services import FixedValues, Log
@@ -41,7 +41,7 @@ class MemoryLog:
     def user_messages(self, last: int) -> Iterator[tuple[int, str]]:
         """See `Log`."""
         mine = reversed(self.read(self._start + 1, last))
-        return ((entry.id, entry.message.content) for entry in mine if entry.actor == "person")
+        return ((entry.id, entry.message.content) for entry in mine if is_person(entry.actor))
 
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """See `Log`."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nexus_cli.core.entry import is_member
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.relevance import UNSPACED
@@ -17,7 +18,7 @@ from nexus_cli.session.user_input import PASTED, TRIGGER
 
 PERSON = "person"
 RECENT = 200
-"""Newest entries whose tool results are searched for a quote."""
+"""Newest entries whose tool results and messages of a space are searched for a quote."""
 
 _LETTER = rf"[^\W{UNSPACED}]"
 """A letter or digit of a script that puts spaces between words."""
@@ -28,7 +29,8 @@ class Origin:
     """The entry that a quote comes from."""
 
     actor: str
-    """`person`, another source of a user message, `tool:NAME`, or `agent` if the quote occurs nowhere."""
+    """`person`, another source of a user message, members of a space, `tool:NAME`, or `agent` if the quote occurs
+    nowhere."""
     entry: int
 
     @property
@@ -42,7 +44,7 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     other = None
     sources = {memo.entry: str(memo.value.get("source")) for memo in log.memos(TRIGGER)}
     pasted = {memo.entry: memo.value.get("ranges", ()) for memo in log.memos(PASTED)}
-    for entry, message in log.user_messages():
+    for entry, message in log.user_messages(members=False):
         if has_quote(typed_text(_without(message, pasted.get(entry, ()))), quote):
             source = sources.get(entry, PERSON)
             if source == PERSON:
@@ -51,7 +53,7 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     last = log.last_id()
     if other is None:
         for one in reversed(log.read(max(1, last - RECENT + 1), last)):
-            if one.actor.startswith("tool:") and has_quote(one.message.content, quote):
+            if (one.actor.startswith("tool:") or is_member(one.actor)) and has_quote(one.message.content, quote):
                 return Origin(one.actor, one.id)
     return other or Origin("agent", last)
 

@@ -120,9 +120,11 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
 
 def _entry(entry: Entry) -> Iterator[str]:
     message = entry.message
-    actor = f"{entry.actor.removeprefix('tool:')} ({message.tool_call_id})"
+    speaker = SPEAKERS.get(entry.actor, entry.actor)
+    if entry.actor.startswith("tool:"):
+        speaker = f"Result of {entry.actor.removeprefix('tool:')} ({message.tool_call_id})"
     at = format_local_minute(entry.at, LOCAL)
-    yield f"\n## {SPEAKERS.get(entry.actor, f'Result of {actor}')}\n\n*[{entry.id}] {at}*\n"
+    yield f"\n## {speaker}\n\n*[{entry.id}] {at}*\n"
     if message.content:
         yield f"\n{_fenced(message.content) if entry.actor.startswith('tool:') else message.content.rstrip()}\n"
     for part in message.parts:

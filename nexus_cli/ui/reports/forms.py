@@ -18,6 +18,7 @@ from nexus_cli.ui.reports import (
     plan,
     schedule,
     sessions,
+    spaces,
     status,
     timeline,
     transcript,
@@ -30,8 +31,8 @@ from nexus_cli.ui.reports.look import Look
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _MODULES = (
-    compaction, context, context_summary, memory, permissions, plan, schedule, sessions, status, timeline, transcript,
-    usage, workers, worktrees,
+    compaction, context, context_summary, memory, permissions, plan, schedule, sessions, spaces, status, timeline,
+    transcript, usage, workers, worktrees,
 )  # fmt: skip
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(
     {name.removesuffix("_text"): form for one in _MODULES for name, form in vars(one).items() if name.endswith("_text")}

@@ -33,14 +33,14 @@ SEEDS: dict[str, tuple[str, int, set[str] | None, bool, bool, set[int]]] = {
 """Seed D's context types: mode, iterations, tools, several tools, sub-agents, and its components; its tool results
 (7000) are history here."""
 COMPONENTS: dict[int, tuple[str, set[str]]] = {
-    0: ("constraint", {"contract", "instructions", "environment"}),
+    0: ("constraint", {"contract", "instructions", "environment", "run_instructions"}),
     1000: ("persona", {"identity", "preferences"}),
     1500: ("constraint", {"user_memory"}),
     2000: ("memory", {"project_memory", "agent_memory", "memory", "episodic"}),
     3000: ("memory", {"workspace", "session_files"}),
     4000: ("task", {"task"}),
     5000: ("history", {"footprint"}),
-    6000: ("event", {"session_start", "clock", "trigger", "notices"}),
+    6000: ("event", {"session_start", "clock", "trigger", "notices", "run"}),
 }
 """Seed D's components: the phase and the contributors that they are here."""
 TOOLS = {"tool_guide", "capabilities"}

@@ -1,4 +1,4 @@
-"""The trigger of the turn in one line, if it was not a typed message (seed C's trigger)."""
+"""What started the turn, in one line (seed C's trigger); of a structured run the TRIGGER block says it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ SAID = {
     "client": "sent by another program over JSON-RPC",
     "agent": "a task from the run that you work for",
 }
-"""Source of a trigger to how that is said; any other one is named as it is."""
+"""Source of a trigger to how that is said."""
 
 
 def read(sources: Sources) -> Value:
-    """Return the source's name, "" where the person typed everything so far."""
-    return one_line(sources.trigger())[:80]
+    """Return `type` and `source` of what started the turn."""
+    found = sources.trigger()
+    return {key: one_line(str(found.get(key, "")))[:80] for key in ("type", "source")}
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `Trigger: read from stdin, nobody is at a prompt`; once another one was there, also that the person types.
-    """
-    if not value.strip():
+    """Return `Trigger: ask (read from stdin, nobody is at a prompt)`; of another source its type alone."""
+    if not value["type"].strip():
         return ()
-    text = f"Trigger: {SAID.get(value, value)}"
+    said = SAID.get(value["source"])
+    text = f"Trigger: {value['type']}" + (f" ({said})" if said else "")
     return (Section("trigger", Phase.EVENT + 15, (text,), Layer.EVENT, priority=94, sticky=True, source="the turn"),)
 
 

@@ -1,0 +1,202 @@
+"""`nexus space`: conversations of several people and agents, from the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nexus_cli.cli.command_options import Allow, Directory, Json, Model, RecipeName, refuse_empty, working_folder
+from nexus_cli.cli.print_report import print_json, print_report, print_value
+from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.project_settings import load_settings_in
+from nexus_cli.config.settings import Settings
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.run import AGENT, check_name
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.spaces import Posted
+from nexus_cli.session.available_models import resolve_alias
+from nexus_cli.session.recipes import recipe_for
+from nexus_cli.spaces import space_reports as reports
+from nexus_cli.spaces.people import find_reader, is_agent_name, make_member, own_entity, own_name
+from nexus_cli.spaces.post_message import post_message
+from nexus_cli.ui.input.piped import Reader
+from nexus_cli.ui.print.stream import write_stderr_line
+from nexus_cli.ui.reports.spaces import space_messages_text, spaces_text
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Conversations of several people and agents.")
+SpaceName = Annotated[str, typer.Argument(metavar="SPACE", help="A name or an id, such as space-3.")]
+As = Annotated[
+    str, typer.Option("--as", metavar="NAME", help="Act as this member; default: you.", callback=refuse_empty)
+]
+MOST_SHOWN = 10_000
+"""Messages that one `read` prints."""
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the space.")],
+    member: Annotated[
+        list[str] | None, typer.Option("--member", metavar="NAME", help="Somebody who takes part; repeatable.")
+    ] = None,
+    agent: Annotated[
+        list[str] | None, typer.Option("--agent", metavar="NAME", help="An agent that takes part; repeatable.")
+    ] = None,
+    model: Model = "",
+    recipe: RecipeName = "",
+    allow: Allow = "",
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", metavar="USD", help="Dollars of one run of these agents.")
+    ] = None,
+    directory: Directory = "",
+    json: Json = False,
+) -> int:
+    """Create a space with you in it. The options are those of the agents' runs: by default they only read."""
+    settings, folder = _settings(), working_folder(directory)
+    given = _run_options(settings, folder, model, recipe, allow, max_cost, directory)
+    ledger = Ledger.open(places().ledger)
+    agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
+    if given and not agents:
+        raise NexusError("usage", f"--{next(iter(given))}", "it is an option of agents", "Name one: --agent NAME")
+    for one in (*(member or ()), *agents):
+        check_name(one, "the name")
+    ledger.spaces.check_free(name)
+    people = [own_entity(ledger, settings)]
+    people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
+    people += [make_member(ledger, settings, one, folder, given, agent=True) for one in agents]
+    made = ledger.spaces.create(name, _now(), project=str(project_identity(folder)), members=people)
+    if json:
+        print_json({"version": 1, "space": reports.space_json(made)})
+    else:
+        print_value(made.id)
+    return 0
+
+
+def _run_options(
+    settings: Settings, folder: Path, model: str, recipe: str, allow: str, max_cost: float | None, directory: str
+) -> dict[str, Any]:
+    """Return the options of agents that were given; `NexusError` for one that makes no sense."""
+    if allow and allow not in LEVELS:
+        raise NexusError("usage", f"wrong value for --allow: '{allow}'", "it is read, edit, run or all")
+    if max_cost is not None and not 0 < max_cost < float("inf"):
+        raise NexusError("usage", f"wrong value for --max-cost: {max_cost:g}", "it has to be above 0")
+    if recipe:
+        recipe_for(recipe, folder)
+    name = resolve_alias(model, settings) if model else ""
+    said = {"model": name, "recipe": recipe, "allow": allow, "max_cost": max_cost}
+    said["folder"] = str(folder) if directory else ""
+    return {key: value for key, value in said.items() if value}
+
+
+@app.command("list")
+def list_command(json: Json = False) -> int:
+    """List the spaces, who is in them, and how many messages are new to you."""
+    ledger, settings = open_ledger(), _settings()
+    value = reports.list_spaces(ledger, ledger.spaces.find_entity(own_name(settings)))
+    return print_report(value, spaces_text, json=json, whole=True)
+
+
+@app.command("join")
+def join(
+    space: SpaceName,
+    name: Annotated[
+        str, typer.Option("--as", metavar="NAME", help="Who joins; default: you.", callback=refuse_empty)
+    ] = "",
+    agent: Annotated[bool, typer.Option("--agent", help="It is an agent.")] = False,
+) -> int:
+    """Join a space, or let somebody join. All that was said there is new to them."""
+    ledger, settings = open_ledger(writes=True), _settings()
+    found = ledger.spaces.find(space)
+    if agent and not name:
+        raise NexusError("usage", "--agent", "it says that NAME is an agent", "Name it: --as NAME")
+    if name:
+        who = make_member(ledger, settings, name, working_folder(), {}, agent=agent)
+    else:
+        who = own_entity(ledger, settings)
+    joined = ledger.spaces.join(found, who)
+    kind = " (agent)" if who.kind == AGENT else ""
+    write_stderr_line(f"nexus: {who.name}{kind} {'is' if joined else 'was already'} in {found.name}.")
+    return 0
+
+
+@app.command("leave")
+def leave(space: SpaceName, name: As = "") -> int:
+    """Leave a space; what was said there stays."""
+    ledger, settings = open_ledger(writes=True), _settings()
+    found = ledger.spaces.find(space)
+    who = find_reader(ledger, settings, found, name)
+    ledger.spaces.leave(found, who)
+    write_stderr_line(f"nexus: {who.name} has left {found.name}.")
+    return 0
+
+
+@app.command("post")
+def post(
+    space: SpaceName,
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="What you say; - or a pipe: what stdin says.")
+    ] = None,
+    name: As = "",
+    json: Json = False,
+) -> int:
+    """Post a message and print its id. `@Name` starts an agent; in a space of two it starts by itself."""
+    ledger, settings = open_ledger(writes=True), _settings()
+    found = ledger.spaces.find(space)
+    sender = find_reader(ledger, settings, found, name)
+    posted = post_message(
+        ledger, settings, found, sender, _message_text(text or []), lambda line: write_stderr_line(f"nexus: {line}")
+    )
+    if json:
+        print_json(reports.posted_json(posted))
+        return 0
+    print_value(posted.message.id)
+    for line in _consequences(posted):
+        write_stderr_line(f"nexus: {line}")
+    return 0
+
+
+def _message_text(words: list[str]) -> str:
+    if words and words != ["-"]:
+        return " ".join(words)
+    if os.isatty(0):
+        raise NexusError("usage", "there is no message", "neither TEXT nor stdin says anything", "Give a TEXT")
+    return Reader(0, "stdin").read().text.rstrip("\n")
+
+
+def _consequences(posted: Posted) -> list[str]:
+    """Return a line for each run that a message started or resumed."""
+    lines = [f"{agent.name} was triggered: run-{run}" for agent, run in posted.triggered]
+    lines += [f"run-{run} goes on" for run in posted.resumed]
+    hint = "; nexus serve, or nexus space open, lets it work"
+    return [*lines[:-1], lines[-1] + hint] if lines else []
+
+
+@app.command("read")
+def read(
+    space: SpaceName,
+    last: Annotated[int, typer.Option("--last", metavar="N", min=1, max=MOST_SHOWN, help="So many messages.")] = 50,
+    name: As = "",
+    json: Json = False,
+) -> int:
+    """Print the newest messages of a space, and mark them as read."""
+    ledger, settings = open_ledger(), _settings()
+    found = ledger.spaces.find(space)
+    value = reports.read_space(ledger, found, find_reader(ledger, settings, found, name), last)
+    return print_report(value, space_messages_text, json=json)
+
+
+def _settings() -> Settings:
+    loaded = load_settings_in(project_root(working_folder()), places(), defaults_dir(), os.environ)
+    for notice in loaded.settings.notices:
+        write_stderr_line(f"nexus: {notice}")
+    return loaded.settings
+
+
+def _now() -> str:
+    return format_utc(local_now())

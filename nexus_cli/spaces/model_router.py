@@ -1,0 +1,67 @@
+"""Ask a small model which agents a message in a space is for. One request, bounded in tokens, dollars and seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.context.sections.prompts import load_prompt
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import Provider, Request, TextDelta
+from nexus_cli.provider.model_table import check_model, model_info
+from nexus_cli.session.available_models import resolve_alias
+from nexus_cli.session.factory import make_provider
+
+SHOWN = 2_000
+"""Characters of the message that the model gets."""
+MOST_OUTPUT = 256
+"""Tokens of its answer."""
+MOST_COST = 0.01
+"""US dollars of one request, estimated before it is sent."""
+SECONDS = 20.0
+_PER_TOKEN = 3
+"""Characters that a token has at least, for the estimate."""
+
+
+async def choose_by_model(
+    settings: Settings, named: str, topics: Mapping[str, Sequence[str]], text: str, provider: Provider | None = None
+) -> set[str]:
+    """Return the names that a model chooses among the agents in `topics`.
+
+    Raises `NexusError` where it fails, costs too much or has no known price, and `TimeoutError` after `SECONDS`.
+    """
+    name = resolve_alias(named, settings)
+    asked = provider or make_provider(settings)
+    if provider is None:
+        check_model(name)
+    listed = "\n".join(f"- {agent}: {', '.join(words) or 'anything'}" for agent, words in topics.items())
+    words = f"AGENTS:\n{listed}\n\nMESSAGE:\n{neutralize(text[:SHOWN])}"
+    instruction = load_prompt("space_router")
+    _check_cost(settings, name, len(instruction) + len(words))
+    messages = ({"role": "system", "content": instruction}, {"role": "user", "content": words})
+    pieces = []
+    try:
+        async with asyncio.timeout(SECONDS):
+            async for delta in asked.stream(Request(name, messages, (), MOST_OUTPUT, stall_seconds=SECONDS)):
+                if isinstance(delta, TextDelta):
+                    pieces.append(delta.text)
+    finally:
+        close = getattr(asked, "aclose", None)
+        if provider is None and close is not None:
+            await close()
+    said = "".join(pieces)
+    return {agent for agent in topics if re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", said, re.IGNORECASE)}
+
+
+def _check_cost(settings: Settings, name: str, characters: int) -> None:
+    info = model_info(name, settings.models)
+    if info.input_price is None or info.output_price is None:
+        hint = f'nexus config set models."{name}".input_price 0.1'
+        raise NexusError("config", f"the router's model {name}", "its price is unknown", hint)
+    cost = (characters / _PER_TOKEN * info.input_price + MOST_OUTPUT * info.output_price) / 1e6
+    if cost > MOST_COST:
+        why = f"one answer may cost ${cost:.3f}, and ${MOST_COST} is the most"
+        raise NexusError("config", f"the router's model {name}", why, "Name a smaller one: spaces.router")

@@ -1,0 +1,125 @@
+"""Who takes part in spaces: the person at this machine, and the agents with the options of their runs."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, Entity, Space, check_name, fold_name
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.spaces import not_a_member
+
+NEXUS = "nexus"
+"""The agent of plain sessions."""
+DEFAULTS: Mapping[str, Any] = {"allow": "read", "recipe": "tick_event"}
+"""Options of an agent's runs that nobody has set."""
+_SECONDS = 5.0
+"""For git to say a name."""
+_HINT = "nexus config set spaces.name NAME"
+
+
+def own_name(settings: Settings) -> str:
+    """Return the name of the person: the setting, else that of git, else that of the login."""
+    if settings.spaces.name.strip():
+        return check_name(settings.spaces.name, "the setting spaces.name")
+    for found in (_git_name, _login_name):
+        if name := _as_name(found()):
+            return name
+    raise NexusError("config", "your name in spaces", "neither git nor the login gives one", _HINT)
+
+
+def _git_name() -> str:
+    """Return `user.name` as git has it outside of any project: one person has one name in all folders."""
+    home = os.path.expanduser("~")
+    known = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or "CONFIG" in name}
+    try:
+        done = subprocess.run(
+            ["git", "config", "--global", "--get", "user.name"], cwd=home if os.path.isdir(home) else "/",
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, env=known,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no user of this number
+        return ""
+
+
+def _as_name(text: str) -> str:
+    """Return `text` without what a name may not have; "" if nothing is left."""
+    kept = "".join(char if char.isprintable() and char not in '"()[]@:\\' else " " for char in text)
+    return " ".join(kept.split())[:LONGEST_NAME].strip()
+
+
+def own_entity(ledger: Ledger, settings: Settings) -> Entity:
+    """Return the person, made at their first use of spaces."""
+    name = own_name(settings)
+    if (found := ledger.spaces.find_entity(name)) and found.kind == AGENT:
+        raise NexusError("config", f"your name in spaces, {found.name}", "it is that of an agent", _HINT)
+    return found or ledger.spaces.entity(name, HUMAN)
+
+
+def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
+    """Return the member that `named` or the person is; `NexusError("usage", ...)` for nobody and for no member."""
+    name = named or own_name(settings)
+    found = ledger.spaces.find_entity(name)
+    if found is None and named:
+        near = nearest_name(name, [one.name for one in space.members])
+        hint = f"Did you mean {near}?" if near else f"nexus space list shows who is in {space.name}"
+        raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "there is nobody of this name", hint)
+    if found is None or found.key not in {member.key for member in space.members}:
+        raise not_a_member(space, found or Entity(0, name, HUMAN))
+    return found
+
+
+def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
+    """True if `name` is that of an agent: `nexus`, one that there is, or one of the settings."""
+    found = ledger.spaces.find_entity(name)
+    return fold_name(name) == NEXUS or _find_settings(settings, name) is not None or bool(found and found.kind == AGENT)
+
+
+def make_member(
+    ledger: Ledger, settings: Settings, name: str, folder: Path, given: Mapping[str, Any], *, agent: bool = False
+) -> Entity:
+    """Return the person or agent of a name, made if there is none; with `agent` it is one.
+
+    `given` are options of an agent's runs: a new one has those of the settings under them, a known one keeps its own
+    under them.
+    """
+    name = check_name(name, "the name")
+    if not agent and not is_agent_name(ledger, settings, name):
+        return ledger.spaces.entity(name, HUMAN)
+    found = ledger.spaces.find_entity(name)
+    if found is not None and not given:
+        return ledger.spaces.entity(name, AGENT)
+    known = dict(found.options) if found else {"folder": str(folder), **DEFAULTS, **_settings_of(settings, name)}
+    return ledger.spaces.entity(name, AGENT, {**known, **given})
+
+
+def _find_settings(settings: Settings, name: str) -> Mapping[str, Any] | None:
+    folded = fold_name(name)
+    return next((table for known, table in settings.agents.items() if fold_name(known) == folded), None)
+
+
+def _settings_of(settings: Settings, name: str) -> dict[str, Any]:
+    """Return the options of runs that `[agents.NAME]` has."""
+    table = dict(_find_settings(settings, name) or {})
+    table.pop("topics", None)
+    if folder := table.get("folder"):
+        table["folder"] = os.path.realpath(os.path.expanduser(folder))
+    return table
+
+
+def topics_of(settings: Settings, name: str) -> tuple[str, ...]:
+    """Return the words of `[agents.NAME] topics`."""
+    return tuple((_find_settings(settings, name) or {}).get("topics", ()))

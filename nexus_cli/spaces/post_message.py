@@ -1,0 +1,66 @@
+"""Post a message for somebody at a terminal, and choose the agents that it is offered to.
+
+A message that mentions nobody, in a space of three or more, may be offered to agents: by a rule (name and topics), or
+by a small model if the settings name one. Messages of agents are offered to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import AGENT, HUMAN, Entity, Space, find_mentions
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.spaces import Posted
+from nexus_cli.spaces.people import topics_of
+
+OFF, RULE = "off", "rule"
+
+
+def post_message(
+    ledger: Ledger, settings: Settings, space: Space, sender: Entity, text: str, warn: Callable[[str], None],
+    *, reply_to: int | None = None,
+) -> Posted:  # fmt: skip
+    """Post `text` in a space and return what followed; blocks. `warn` gets a line where the router's model failed."""
+    hops = 0
+    if sender.kind == AGENT:  # of a program, which may answer what it has started itself
+        newest = ledger.spaces.read(space, limit=1)
+        hops = newest[0].hops + 1 if newest else 1
+    offered = choose_agents(settings, ledger.spaces.get(space.key), sender, text, warn)
+    return ledger.spaces.post(
+        space, sender, text, format_utc(local_now()), reply_to=reply_to, hops=hops, offered=offered
+    )  # fmt: skip
+
+
+def choose_agents(
+    settings: Settings, space: Space, sender: Entity, text: str, warn: Callable[[str], None]
+) -> Sequence[int]:
+    """Return the keys of the agents that a message is offered to; blocks while a model chooses."""
+    others = [member for member in space.members if member.key != sender.key]
+    agents = [member for member in others if member.kind == AGENT]
+    router = settings.spaces.router.strip()
+    if sender.kind != HUMAN or len(space.members) < 3 or not agents or router in ("", OFF):
+        return ()
+    if find_mentions(text, [one.name for one in others]):
+        return ()
+    if router == RULE:
+        return [agent.key for agent in agents if _has_word(text, [agent.name, *topics_of(settings, agent.name)])]
+    from nexus_cli.spaces.model_router import choose_by_model  # noqa: PLC0415  (only where the settings name a model)
+
+    topics = {agent.name: topics_of(settings, agent.name) for agent in agents}
+    try:
+        chosen = asyncio.run(choose_by_model(settings, router, topics, text))
+    except (NexusError, TimeoutError) as error:
+        why = error.message if isinstance(error, NexusError) else f"{router} did not answer in time"
+        warn(f"the message was offered to no agent: {why}")
+        return ()
+    return [agent.key for agent in agents if agent.name in chosen]
+
+
+def _has_word(text: str, words: Sequence[str]) -> bool:
+    pattern = "|".join(re.escape(word.strip()) for word in words if word.strip())
+    return bool(pattern) and re.search(rf"(?<!\w)(?:{pattern})(?!\w)", text, re.IGNORECASE) is not None

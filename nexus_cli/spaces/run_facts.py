@@ -1,0 +1,122 @@
+"""The facts of a structured run, read from the ledger: who works, why, where, and what else there is (seed C)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space
+from nexus_cli.ledger import Ledger
+
+ACTIVE = "active_space"
+"""Memo of a session: the `space` (key) that its agent has entered."""
+MOST = 40
+"""Spaces, plans and runs that are listed, each."""
+MEMBERS = 12
+"""Members of a space that are named."""
+
+
+def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
+    """Return the facts of `run` as plain JSON: `identity`, `trigger`, `space`, `spaces`, `plans` and `runs`.
+
+    Reads of the ledger alone; raises `NexusError("ledger", ...)` as they do.
+    """
+    agent = None if run.entity is None else ledger.spaces.get_entity(run.entity)
+    spaces = ledger.spaces.list_spaces(agent) if agent else []
+    active = _active_space(ledger, run, spaces)
+    names = {space.key: space.name for space in spaces}
+    return {
+        "identity": {"name": agent.name, "entityId": agent.id} if agent else {"name": "nexus"},
+        "trigger": dict(run.trigger),
+        "space": _space_facts(ledger, run, active) if active else None,
+        "spaces": [_listed_space(space, agent, active) for space in spaces[:MOST]],
+        "plans": [_plan_facts(plan) for plan in _plans(ledger, run)[:MOST]],
+        "runs": [_run_facts(ledger, one, run, names) for one in _runs(ledger, run)[:MOST]],
+    }
+
+
+def _active_space(ledger: Ledger, run: Run, spaces: list[Space]) -> Space | None:
+    """Return the space that the agent entered last, else that of the trigger; None if it is a member of neither."""
+    key = run.space
+    if run.session:
+        try:
+            entered = ledger.log(run.session).memos(ACTIVE)
+        except NexusError as error:
+            if error.kind != "usage":
+                raise
+            entered = []  # the session is gone
+        key = entered[-1].value["space"] if entered else key
+    return next((space for space in spaces if space.key == key), None)
+
+
+def _space_facts(ledger: Ledger, run: Run, space: Space) -> dict[str, Any]:
+    facts: dict[str, Any] = {"id": space.id, "name": space.name, "auto": space.key == run.space}
+    if facts["auto"] and run.message is not None:
+        facts["newer"] = ledger.spaces.count(space, after=run.message)
+    return facts
+
+
+def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> dict[str, Any]:
+    members = [
+        {"you": True} if agent and member.key == agent.key else {"name": member.name, "type": member.kind}
+        for member in space.members
+    ]
+    return {
+        "id": space.id, "name": space.name, "active": active is not None and space.key == active.key,
+        "members": members[:MEMBERS], "more": max(0, len(members) - MEMBERS),
+    }  # fmt: skip
+
+
+def _plans(ledger: Ledger, run: Run) -> list[Plan]:
+    """Return the plans that still fire of the folder that the run works in, and its own."""
+    folder = run.options.get("folder")
+    return [
+        plan for plan in ledger.plans.list_plans()
+        if plan.next_at is not None and (plan.key == run.plan or (folder and plan.options.get("folder") == folder))
+    ]  # fmt: skip
+
+
+def _plan_facts(plan: Plan) -> dict[str, Any]:
+    at = None if plan.next_at is None else datetime.fromtimestamp(plan.next_at, UTC).isoformat()
+    facts = {"id": plan.id, "name": plan.name or plan.prompt[:80], "cron": plan.cron, "zone": plan.zone, "next": at}
+    return facts | {"paused": plan.paused, "runAfter": plan.options.get("run_after", "")}
+
+
+def _runs(ledger: Ledger, run: Run) -> list[Run]:
+    """Return the open runs of the same agent, or of the folder where no agent of a space works; this one first."""
+    states = (QUEUED, RUNNING, WAITING)
+    if run.entity is not None:
+        found = ledger.runs.list_runs(states, entity=run.entity)
+    else:
+        folder = run.options.get("folder")
+        found = [one for one in ledger.runs.list_runs(states) if folder and one.options.get("folder") == folder]
+    return [run, *(one for one in found if one.key != run.key)]
+
+
+def _run_facts(ledger: Ledger, one: Run, this: Run, names: Mapping[int, str]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"id": one.id, "state": one.state, "space": names.get(one.space or 0, "")}
+    if one.key == this.key:
+        return facts | {"this": True, "by": _starter(one)}
+    return facts | {"for": _awaited(ledger, one)}
+
+
+def _starter(run: Run) -> str:
+    """Return who or what started a run."""
+    trigger = run.trigger
+    sender, plan = trigger.get("sender"), trigger.get("plan")
+    if isinstance(sender, Mapping):
+        return str(sender.get("name", ""))
+    if isinstance(plan, Mapping):
+        return f'plan "{plan.get("name", "")}"'
+    return f'service "{trigger["service"]}"' if "service" in trigger else run.type
+
+
+def _awaited(ledger: Ledger, run: Run) -> str:
+    """Return whom or what a run waits for, "" if it does not wait."""
+    wait = run.waits
+    if wait is None:
+        return ""
+    asked = wait.value.get("from", ()) if wait.kind == "reply" else ()
+    return ", ".join(ledger.spaces.get_entity(key).name for key in asked) or wait.why

@@ -1,0 +1,240 @@
+"""SPACE HISTORY (seed C): the newest messages of a space as the first entries of the lane of a run.
+
+What the agent posted itself is an entry of the assistant, what others said one of the user, one for all that came in a
+row. The message that started the run is the last one, recorded with its turn (`make_trigger`). Each entry has a memo
+that names its messages: after a kill in the middle the rest follows, and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from nexus_cli.context.sections.contributors.instructions import share
+from nexus_cli.context.untrusted_text import neutralize_message
+from nexus_cli.core.attachment import Trigger, replace_surrogates
+from nexus_cli.core.entry import Cause, Kind
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Outcome
+from nexus_cli.core.message import Message, Role
+from nexus_cli.core.run import TRIGGER_MARK, Entity, Run, Space, SpaceMessage
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.user_input import clip_with_drop
+
+HISTORY = "history"
+"""Memo of an entry with messages of a space: `space` (key), `messages` (keys; none: the header alone)."""
+MOST = 50
+"""Messages that are loaded, the one that started the run among them."""
+SHARE = 0.25
+"""Share of what system and tools leave that the messages before the trigger may take."""
+LEAST = 64
+"""Tokens that a long message is cut to at the least; where there is no room for that, older ones are only counted."""
+AROUND = 50
+"""Tokens of what stands around the text of a message, about."""
+LONGEST_COUNTED = 100_000
+"""Characters of a message that are counted to share the room."""
+FOLD = "    > "
+"""Begins every line of a message but its first: none is a line of the timeline."""
+
+
+async def begin_space_run(session: Session, run: Run) -> Trigger:
+    """Record SPACE HISTORY of a run that a message of a space started, and return the trigger of its first turn.
+
+    After a kill it goes on where it stopped. A run whose trigger is recorded already goes on without text.
+    """
+    ledger = session.ledger
+    assert ledger is not None and run.space is not None and run.message is not None and run.entity is not None
+    space, agent = ledger.spaces.get(run.space), ledger.spaces.get_entity(run.entity)
+    message = ledger.spaces.message(run.message, space)
+    if message is None:
+        raise NexusError("usage", f"msg-{run.message}", f"there is no such message in {space.name}")
+    made: list[Trigger] = []
+
+    async def load(state: SessionState) -> None:
+        await load_history(state.lane_state, ledger, space, agent, message)
+        made.append(make_trigger(state.lane_state, ledger, space, agent, message, run.trigger))
+
+    async for _ in session.act(load):
+        pass
+    return made[0]
+
+
+async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
+    """Note that the agent of a run has dealt with the messages of its space up to the one that started the run."""
+    if session.ledger is not None and run.space is not None and run.entity is not None and run.message is not None:
+        session.ledger.spaces.mark_seen(run.space, run.entity, run.message)
+
+
+async def load_history(
+    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage
+) -> None:
+    """Record the messages of `space` before `message` at the end of the lane, as far as they are not there.
+
+    The lane has begun. Raises `NexusError("ledger", ...)` as every other record does.
+    """
+    recorded = _recorded(lane_state, space)
+    if message.key in recorded:
+        return
+    history = await _History.of(lane_state, ledger, space, agent, message)
+    head = [] if recorded else history.head
+    for own, part in _parts([one for one in history.messages if one.key not in recorded], agent):
+        if own and head:  # no conversation begins with the assistant
+            _append(lane_state, Role.USER, head, "nexus", space, ())
+            head = []
+        lines = await history.lines(part)
+        actor = "agent" if own else "; ".join(dict.fromkeys(one.sender.actor for one in part))
+        _append(lane_state, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
+        head = []
+
+
+def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage,
+                 facts: Mapping[str, Any]) -> Trigger:  # fmt: skip
+    """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY; without text if the lane
+    has it."""
+    recorded = _recorded(lane_state, space)
+    if message.key in recorded:
+        return Trigger()
+    line = _Lines.of(ledger, space, agent).format(message, neutral_text(message.text))
+    text = "\n".join([*([] if recorded else [_header(space)]), _group(message), f"{line} {TRIGGER_MARK}"])
+    return Trigger(
+        text, "space", actor=message.sender.actor, facts=facts, shown=f"{message.sender.name}: {message.text}",
+        notes={HISTORY: {"space": space.key, "messages": [message.key]}},
+    )  # fmt: skip
+
+
+def neutral_text(text: str) -> str:
+    """Return what a message says, with plain line ends, so that nothing in it poses as ours."""
+    return neutralize_message("\n".join(replace_surrogates(text).splitlines()))
+
+
+def _recorded(lane_state: LaneState, space: Space) -> set[int]:
+    """Return the keys of the messages that the lane has; 0 stands for the header alone."""
+    memos = [memo.value for memo in lane_state.lane.timeline.memos(HISTORY)]
+    return {key for value in memos if value["space"] == space.key for key in value["messages"] or (0,)}
+
+
+def _append(lane_state: LaneState, role: Role, lines: Sequence[str], actor: str, space: Space,
+            messages: Sequence[SpaceMessage]) -> None:  # fmt: skip
+    note = {"space": space.key, "messages": [one.key for one in messages]}
+    lane_state.lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, {HISTORY: note})
+
+
+def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, list[SpaceMessage]]]:
+    """Return the messages by entries: own ones each by itself, and what others said in a row."""
+    rows = [(own, list(row)) for own, row in groupby(messages, lambda one: one.sender.key == agent.key)]
+    return [(own, part) for own, row in rows for part in ([[one] for one in row] if own else [row])]
+
+
+def _header(space: Space) -> str:
+    return f'SPACE HISTORY ("{neutralize_message(space.name)}"):'
+
+
+def _group(message: SpaceMessage) -> str:
+    """Return the line before the messages that one member sent in a row."""
+    return f"[{neutralize_message(message.sender.name)} ({message.sender.kind})]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Formats messages as lines of the timeline."""
+
+    agent: Entity
+    seen: int
+    """The cursor: key of the last message that an earlier run of the agent dealt with."""
+    spaces: frozenset[str]
+    """Names of the spaces that the agent is in."""
+
+    @classmethod
+    def of(cls, ledger: Ledger, space: Space, agent: Entity) -> _Lines:
+        """Return the lines as `agent` sees them."""
+        names = frozenset(one.name for one in ledger.spaces.list_spaces(agent))
+        return cls(agent, ledger.spaces.seen(space, agent), names)
+
+    def format(self, message: SpaceMessage, text: str) -> str:
+        """Return `  [msg:12] [2026-02-18T14:50:00Z] Husam (human, id:ent-1): "text"  [SEEN]`.
+
+        A message that was carried here says who asked for it, and where, if the agent is there too.
+        """
+        own = message.sender.key == self.agent.key
+        sender = f"{neutralize_message(message.sender.name)} ({message.sender.kind}, id:{message.sender.id})"
+        reply = f" in reply to msg:{message.reply_to}" if message.reply_to else ""
+        mark = "SEEN" if own or message.key <= self.seen else "NEW"
+        said = '"' + text.replace("\n", f"\n{FOLD}") + f'"  [{mark}]'
+        if message.origin:
+            said = f"{self._origin(message)}\n  {said}"
+            sender = "You" if own else sender
+        at = f"{message.at[:19]}Z"
+        return f"  [msg:{message.key}] [{at}] {sender}{reply}: {said}"
+
+    def _origin(self, message: SpaceMessage) -> str:
+        origin = {key: neutral_text(str(message.origin.get(key, ""))) for key in ("who", "text", "space")}
+        if message.origin.get("space") not in self.spaces:
+            return f"[sent because {origin['who']} asked in another space]"
+        asked = origin["text"].replace("\n", " ")
+        return f'[sent because {origin["who"]} asked "{asked}" in "{origin["space"]}"]'
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The messages before a trigger that have room, with the line on those that have none."""
+
+    lane_state: LaneState
+    head: list[str]
+    messages: Sequence[SpaceMessage]
+    caps: Mapping[int, int]
+    """Tokens of the text of a message, by its key."""
+    line: _Lines
+
+    @classmethod
+    async def of(
+        cls, lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage
+    ) -> _History:
+        """Return the history before `message`: short messages stay whole, the long ones share what room is left."""
+        found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
+        epoch = lane_state.lane.epoch
+        fixed = epoch.system_tokens + epoch.tools_tokens
+        room = int(max(0, lane_state.meter.countable(lane_state.budget.available) - fixed) * SHARE)
+        sizes = await asyncio.to_thread(_sizes, found, lane_state.context.counter.count)
+        first = _first_with_room(sizes, room)
+        kept = found[first:]
+        caps = share(sizes[first:], room - AROUND * len(kept))
+        older = ledger.spaces.count(space, before=kept[0].key) if kept else 0
+        many = f"{older:,} older {'message is' if older == 1 else 'messages are'} not here"
+        head = [_header(space), *([f'  [{many}: read_messages(before: "{kept[0].id}")]'] if older else [])]
+        by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
+        return cls(lane_state, head, kept, by_key, _Lines.of(ledger, space, agent))
+
+    async def lines(self, part: Sequence[SpaceMessage]) -> list[str]:
+        """Return the lines of one entry; what others said begins with a line that names them."""
+        made: list[str] = []
+        before = self.line.agent.key
+        for one in part:
+            if one.sender.key != before:
+                made.append(_group(one))
+            before = one.sender.key
+            what = f"part of {one.id} of {one.sender.name}"
+            text = neutral_text(one.text)
+            short, drop = await clip_with_drop(self.lane_state, text, self.caps[one.key], what, Cause.INPUT_CAP)
+            if drop:
+                self.lane_state.emit_drops([drop])
+            made.append(self.line.format(one, short))
+        return made
+
+
+def _first_with_room(sizes: Sequence[int], room: int) -> int:
+    """Return the index of the oldest message from which on all have room, long ones cut; the newest one always has."""
+    for index in reversed(range(len(sizes))):
+        room -= min(sizes[index], LEAST) + AROUND
+        if room < 0:
+            return min(index + 1, len(sizes) - 1)
+    return 0
+
+
+def _sizes(messages: Sequence[SpaceMessage], count: Callable[[str], int]) -> list[int]:
+    return [count(one.text[:LONGEST_COUNTED]) for one in messages]

@@ -1,0 +1,73 @@
+"""Reports about spaces as values: who is in them, what was said, what a message led to (interface.md section 13)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nexus_cli.core.run import Entity, Space, SpaceMessage
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.spaces import Posted
+
+COUNTED = 10_000
+"""New messages that are counted; more are at least so many."""
+
+
+def list_spaces(ledger: Ledger, reader: Entity | None) -> dict[str, Any]:
+    """Return all spaces, with the number of messages that are new to `reader` where that is a member."""
+    return {"version": 1, "spaces": [_listed(ledger, space, reader) for space in ledger.spaces.list_spaces()]}
+
+
+def _listed(ledger: Ledger, space: Space, reader: Entity | None) -> dict[str, Any]:
+    takes_part = reader is not None and reader.key in {member.key for member in space.members}
+    new = None
+    if reader is not None and takes_part:
+        new = ledger.spaces.count(space, after=ledger.spaces.seen(space, reader), most=COUNTED)
+    newest = ledger.spaces.read(space, limit=1)
+    return {**space_json(space), "member": takes_part, "new": new, "newest": newest[0].at if newest else None}
+
+
+def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> dict[str, Any]:
+    """Return the newest messages of a space as its member `reader` finds them, and mark them as read.
+
+    Where the ledger can only be read they stay new.
+    """
+    seen = ledger.spaces.seen(space, reader)
+    messages = ledger.spaces.read(space, limit=last)
+    first = messages[0].key if messages else 0
+    earlier = ledger.spaces.count(space, after=seen, before=first, most=COUNTED) if first > seen else 0
+    if messages and ledger.writes:
+        ledger.spaces.mark_seen(space.key, reader.key, messages[-1].key)
+    return {
+        "version": 1, "space": space_json(space), "reader": entity_json(reader), "unread_before": earlier,
+        "messages": [message_json(one, is_seen=one.key <= seen) for one in messages],
+    }  # fmt: skip
+
+
+def posted_json(posted: Posted) -> dict[str, Any]:
+    """Return a message that was posted, and what followed from it."""
+    return {
+        "version": 1, "message": message_json(posted.message, is_seen=True),
+        "triggered": [{"name": agent.name, "run": f"run-{run}"} for agent, run in posted.triggered],
+        "resumed": [f"run-{run}" for run in posted.resumed],
+    }  # fmt: skip
+
+
+def space_json(space: Space) -> dict[str, Any]:
+    """Return a space with its members."""
+    return {
+        "id": space.id, "name": space.name, "project": space.project, "at": space.at,
+        "members": [entity_json(member) for member in space.members],
+    }  # fmt: skip
+
+
+def entity_json(who: Entity) -> dict[str, Any]:
+    """Return somebody who takes part."""
+    return {"id": who.id, "name": who.name, "type": who.kind}
+
+
+def message_json(message: SpaceMessage, *, is_seen: bool) -> dict[str, Any]:
+    """Return one message."""
+    return {
+        "id": message.id, "at": message.at, "sender": entity_json(message.sender), "text": message.text,
+        "seen": is_seen, "reply_to": f"msg-{message.reply_to}" if message.reply_to else None,
+    }  # fmt: skip

@@ -1,0 +1,299 @@
+"""What an agent does in spaces: send, answer, read, look at its runs. Implements `Spaces` for one session.
+
+Only what is sent is delivered. A call posts once: its id is the key of the message in the ledger, so that a process
+that goes on after a kill finds what was posted, and the wait that belongs to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.core.clock import Clock, format_utc
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.run import (
+    AGENT,
+    ENDED,
+    QUEUED,
+    RUNNING,
+    WAITING,
+    Entity,
+    Run,
+    Space,
+    SpaceMessage,
+    Wait,
+    find_mentions,
+    fold_name,
+    parse_key,
+)  # fmt: skip
+from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
+from nexus_cli.ledger.spaces import MOST_HOPS, Posted
+from nexus_cli.session.factory import OpenSpaces
+from nexus_cli.session.options import Options
+from nexus_cli.spaces.people import NEXUS
+
+ACTIVE = "active_space"
+"""Memo: the `space` (key) that the agent has entered."""
+LIMIT, MOST = 20, 100
+"""Messages that one call reads, unless it says how many."""
+ENDED_SHOWN = 5
+"""Runs that have ended and are listed."""
+ORIGIN = 500
+"""Characters of the words for which a message was carried to another space."""
+
+
+@dataclass
+class SpaceService:
+    """The spaces of one agent, as one of its sessions sees them."""
+
+    ledger: Ledger
+    log: FailoverLog
+    session: str
+    agent: Entity
+    clock: Clock
+    run_facts: Mapping[str, Any]
+    """`type`, `title`, `trigger` and `options` of the run that the session gets if it has none and waits."""
+
+    # What the tools do
+
+    def send(self, call: str, text: str, space: str, *, wait: bool) -> ToolResult:
+        """Post a message; with `wait` the run waits for its answer."""
+        return _answer(lambda: self._send(call, text, self._choose_space(space), wait=wait))
+
+    def reply(self, call: str, message: str, text: str) -> ToolResult:
+        """Answer a message in its space."""
+
+        def work() -> ToolResult:
+            found = self._find_message(message)
+            return self._send(call, text, self._own_space(found.space), reply_to=found.key)
+
+        return _answer(work)
+
+    def enter(self, space: str) -> ToolResult:
+        """Make a space the active one."""
+
+        def work() -> ToolResult:
+            found = self._find_space(space)
+            self.enter_space(found)
+            return ToolResult(f"{_named(found)} is active: {self._members(found)}.")
+
+        return _answer(work)
+
+    def read(self, space: str, before: str, limit: int) -> ToolResult:
+        """Return messages of a space, the oldest first, and count the newest of them as seen."""
+        return _answer(lambda: self._read(self._choose_space(space), before, limit))
+
+    def runs(self) -> ToolResult:
+        """Return the open runs of the agent, and the last ones that have ended."""
+
+        def work() -> ToolResult:
+            table = self.ledger.runs
+            open_runs = table.list_runs((QUEUED, RUNNING, WAITING), entity=self.agent.key)
+            ended = table.list_runs(ENDED, ENDED_SHOWN, entity=self.agent.key)
+            return ToolResult("\n".join(map(self._run_line, [*open_runs, *ended])) or "There are no runs.")
+
+        return _answer(work)
+
+    def recover(self, call: str) -> ToolResult | None:
+        """Return what became of a `send` or `reply` that an earlier process began."""
+
+        def work() -> ToolResult:
+            message = self.ledger.spaces.posted_by(self.session, call)
+            if message is None:
+                return ToolResult(error="not sent: the process ended before. Send it again if it is still wanted.")
+            space = self.ledger.spaces.get(message.space)
+            return self._result(space, Posted(message), wait=message.waits)
+
+        return _answer(work)
+
+    # Sending
+
+    def _send(
+        self, call: str, text: str, space: Space, *, wait: bool = False, reply_to: int | None = None
+    ) -> ToolResult:
+        others = [member for member in space.members if member.key != self.agent.key]
+        if wait and not others:
+            raise NexusError("usage", _named(space), "nobody else is in it who could answer")
+        if wait and not self.log.is_saving:
+            raise NexusError("ledger", "this session cannot wait", "it is not saved")
+        run = self._run()
+        posted = self.ledger.spaces.post(
+            space, self.agent, text, format_utc(self.clock()), reply_to=reply_to, waits=wait,
+            origin=self._origin(run, space), hops=self._hops(run), session=self.session, call=call,
+        )  # fmt: skip
+        return self._result(space, posted, wait=wait)
+
+    def _result(self, space: Space, posted: Posted, *, wait: bool) -> ToolResult:
+        message = posted.message
+        lines = [f"{message.id} is posted in {_named(space)}."]
+        lines += [f"It started run-{key} of {agent.name}." for agent, key in posted.triggered]
+        if message.hops > MOST_HOPS:
+            lines.append(f"It started nobody: {MOST_HOPS} messages of agents followed each other. Ask a person.")
+        if not wait:
+            return ToolResult(" ".join(lines))
+        others = [member for member in space.members if member.key != self.agent.key]
+        named = find_mentions(message.text, [one.name for one in others])
+        asked = [one for one in others if one.name in named]
+        who = " and ".join(named) if named else "anybody"
+        value = {
+            "space": space.key, "message": message.key, "from": [one.key for one in asked], "sender": self.agent.key
+        }  # fmt: skip
+        waits = Wait("reply", f"a reply of {who} in {_named(space)}", value)
+        memo = {**self.run_facts, "wait": waits.to_json(), "entity": self.agent.key}
+        return ToolResult(" ".join([*lines, f"The run waits for {waits.why}."]), waits=memo)
+
+    def _run(self) -> Run | None:
+        """Return the run of this session that has not ended."""
+        found = self.ledger.runs.of_session(self.session)
+        return None if found is None or found.has_ended else found
+
+    def _cause(self, run: Run | None) -> SpaceMessage | None:
+        """Return the message for which the run works now: the newest reply that it took, else that of its trigger."""
+        if run is None:
+            return None
+        replies = [one.value["message"] for one in self.ledger.runs.signals(run.key, taken=True) if one.kind == "reply"]
+        key = replies[-1] if replies else run.message
+        return self.ledger.spaces.message(key) if key else None
+
+    def _hops(self, run: Run | None) -> int:
+        cause = self._cause(run)
+        return 1 if cause is None else cause.hops + 1
+
+    def _origin(self, run: Run | None, space: Space) -> dict[str, Any]:
+        """Return who asked for a message, by which words and where, if that was in another space than `space`."""
+        cause = self._cause(run)
+        if cause is None or cause.space == space.key:
+            return {}
+        asked = self.ledger.spaces.get(cause.space)
+        text = cause.text if len(cause.text) <= ORIGIN else cause.text[: ORIGIN - 1] + "…"
+        return {"who": cause.sender.name, "text": text, "space": asked.name}
+
+    # Spaces and messages
+
+    def enter_space(self, space: Space) -> None:
+        """Note that the agent's messages go to `space` from now on."""
+        self.log.record_memo(Memo(ACTIVE, format_utc(self.clock()), self.log.last_id(), {"space": space.key}))
+
+    def active_space(self) -> Space | None:
+        """Return the space that was entered last, else that of the trigger; None if the agent is in neither."""
+        entered, run = self.log.memos(ACTIVE), self._run()
+        key = entered[-1].value["space"] if entered else run.space if run else None
+        return next((space for space in self._own_spaces() if space.key == key), None)
+
+    def _own_spaces(self) -> list[Space]:
+        return self.ledger.spaces.list_spaces(self.agent)
+
+    def _own_space(self, key: int) -> Space:
+        return next(space for space in self._own_spaces() if space.key == key)
+
+    def _choose_space(self, name: str) -> Space:
+        if name:
+            return self._find_space(name)
+        if (active := self.active_space()) is None:
+            raise NexusError("usage", "no space is active", f"enter one, or name it; yours are {self._own_names()}")
+        return active
+
+    def _find_space(self, name: str) -> Space:
+        own, key = self._own_spaces(), parse_key(name, "space")
+        wanted = fold_name(name.strip().strip('"'))
+        found = [space for space in own if fold_name(space.name) == wanted] or [one for one in own if one.key == key]
+        if not found:
+            why = f"you are not in a space of this name; yours are {self._own_names()}"
+            raise NexusError("usage", f"the space {name[:80]!r}", why)
+        return found[0]
+
+    def _own_names(self) -> str:
+        return ", ".join(map(_named, self._own_spaces())) or "none"
+
+    def _find_message(self, text: str) -> SpaceMessage:
+        key = parse_key(text.strip().strip("[]"), "msg")
+        found = self.ledger.spaces.message(key) if key else None
+        if found is None or found.space not in {space.key for space in self._own_spaces()}:
+            raise NexusError("usage", f"the message {text[:40]!r}", "there is none of this id in your spaces")
+        return found
+
+    def _members(self, space: Space) -> str:
+        names = [f"{one.name} ({one.kind})" for one in space.members if one.key != self.agent.key]
+        return ", ".join([*names, "You"])
+
+    def _read(self, space: Space, before: str, limit: int) -> ToolResult:
+        first = self._find_message(before).key if before else None
+        messages = self.ledger.spaces.read(space, limit=max(1, min(limit, MOST)), before=first)
+        seen = self.ledger.spaces.seen(space, self.agent)
+        lines = [f"{_named(space)}: {self._members(space)}"]
+        if messages and self.ledger.spaces.count(space, before=messages[0].key, most=1):
+            lines.append(f'[earlier messages: read_messages(before: "{messages[0].id}")]')
+        lines += [self._line(message, is_seen=message.key <= seen) for message in messages]
+        if messages and messages[-1].key > seen:
+            self.ledger.spaces.mark_seen(space.key, self.agent.key, messages[-1].key)
+        text = "\n".join(lines) if messages else f"{lines[0]}\n(no messages)"
+        return ToolResult(text, counts={"messages": len(messages)})
+
+    def _line(self, message: SpaceMessage, *, is_seen: bool) -> str:
+        """Return a message on one line, its text quoted so that nothing in it can pose as another line."""
+        sender = message.sender
+        who = "You" if sender.key == self.agent.key else f"{sender.name} ({sender.kind}, id:{sender.id})"
+        reply = f" (to msg:{message.reply_to})" if message.reply_to else ""
+        mark = "[SEEN]" if is_seen else "[NEW]"
+        return f"[msg:{message.key}] [{message.at}] {who}{reply}: {_quote(message.text)}  {mark}"
+
+    def _run_line(self, run: Run) -> str:
+        this = " (this run)" if run.session == self.session else ""
+        space = self.ledger.spaces.get(run.space) if run.space else None
+        where = f" in {_named(space)}" if space else ""
+        sender = run.trigger.get("sender", {}).get("name", "")
+        why = f"triggered by {sender}{where}" if sender else f"{run.type}{where}"
+        waits = f", waits for {run.waits.why}" if run.waits else ""
+        return f"{run.id}{this}: {run.state}, {why}{waits}: {_quote(run.title)}"
+
+
+def nexus_spaces(
+    ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock
+) -> SpaceService | None:
+    """Return the spaces of a plain session, which acts for the agent `nexus`."""
+    agent = ledger.spaces.find_entity(NEXUS)
+    if agent is None or agent.kind != AGENT:
+        return None
+    kind = "ask" if options.one_turn else "repl"
+    run_options = {
+        "folder": str(options.cwd), "model": made.model, "recipe": made.recipe, "allow": options.allow,
+        "max_cost": options.limits.max_cost, "max_steps": options.limits.max_steps,
+    }  # fmt: skip
+    facts = {
+        "type": kind, "title": made.name or f"session {made.id}", "trigger": {"type": kind},
+        "options": {key: value for key, value in run_options.items() if value is not None},
+    }  # fmt: skip
+    return SpaceService(ledger, log, made.id, agent, clock, facts)
+
+
+def run_spaces(run: Run) -> OpenSpaces | None:
+    """Return what makes the spaces of a run's session; None for a run of nobody."""
+    key = run.entity
+    if key is None:
+        return None
+
+    def make(ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock) -> SpaceService:
+        return SpaceService(ledger, log, made.id, ledger.spaces.get_entity(key), clock, {})
+
+    return make
+
+
+def _answer(work: Callable[[], ToolResult]) -> ToolResult:
+    """Return what `work` gives; what cannot be done is a result for the model."""
+    try:
+        return work()
+    except NexusError as error:
+        return ToolResult(error=f"{error.what}: {error.why}.")
+
+
+def _named(space: Space) -> str:
+    return f'"{space.name}"'
+
+
+def _quote(text: str) -> str:
+    return json.dumps(neutralize(text), ensure_ascii=False)

@@ -1,0 +1,25 @@
+"""`send_message`: say something in a space. The spaces of a session are `nexus_cli.spaces`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Spaces
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.cancellable_thread import run_in_thread
+
+
+async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Return the id of the message, and what it started."""
+    spaces: Spaces = context.services[Spaces]
+    wait = arguments.get("wait", False)
+    text, space = arguments["text"], arguments.get("space", "")
+    return await run_in_thread(lambda stop: spaces.send(context.call_id, text, space, wait=wait))
+
+
+def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
+    """Return what became of a message that an earlier process began to send."""
+    spaces: Spaces = services[Spaces]
+    return spaces.recover(call_id)

@@ -1,0 +1,87 @@
+"""`/space`: list, read, post, enter, over a real session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands.conftest import FakeContext, answering
+from session.played import Played
+
+from nexus_cli.cli.run_turn import open_spaces
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings, SpaceSettings
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import AGENT, HUMAN
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.factory import open_session
+
+AT = "2026-02-18T15:06:55.000Z"
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    made = Ledger.open(places().ledger)
+    husam, sarah = (made.spaces.entity(name, HUMAN) for name in ("Husam", "Sarah"))
+    nexus, ana = (made.spaces.entity(name, AGENT) for name in ("nexus", "Ana"))
+    made.spaces.create("Project Alpha", AT, members=[husam, sarah, ana, nexus])
+    made.spaces.create("Project", AT, members=[husam])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def husam(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeContext]:
+    """The session of Husam, whose agent takes part in a space."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+
+    def opened(*given: Any, **named: Any) -> Any:
+        return open_session(*given, **named, spaces=open_spaces)
+
+    monkeypatch.setattr("commands.conftest.open_session", opened)
+    made = FakeContext(tmp_path, Played(answering))
+    made.settings = Settings(models=made.settings.models, spaces=SpaceSettings("Husam"))
+    yield made
+    asyncio.run(made.session.aclose())
+
+
+def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger) -> None:
+    form, value = husam.run("space").shown[-1]
+    assert form == "spaces" and [one["name"] for one in value["spaces"]] == ["Project", "Project Alpha"]
+    husam.run("space post project alpha @Ana look at it").run('space post "Project" to the shorter one')
+    assert husam.said[-2:] == [
+        "msg-1 is posted in Project Alpha; it started run-1 of Ana.", "msg-2 is posted in Project."
+    ]  # fmt: skip
+    assert [one.text for one in ledger.spaces.read(ledger.spaces.find("Project"))] == ["to the shorter one"]
+    form, value = husam.run("space read space-1").shown[-1]
+    assert form == "space_messages" and [one["text"] for one in value["messages"]] == ["@Ana look at it"]
+
+
+def test_the_agent_of_the_session_sends_to_the_space_that_was_entered(husam: FakeContext, ledger: Ledger) -> None:
+    husam.run("space enter Project Alpha")
+    assert husam.said == ['"Project Alpha" is active: Husam (human), Sarah (human), Ana (agent), You.']
+    husam.provider.script = lambda request: (
+        "sent" if request.messages[-1]["role"] == "tool" else [("send_message", {"text": "hello"})]
+    )
+    husam.turn("say hello")
+    (message,) = ledger.spaces.read(ledger.spaces.find("Project Alpha"))
+    assert (message.sender.name, message.text) == ("nexus", "hello")
+    with pytest.raises(NexusError, match="not in a space of this name"):
+        husam.run("space enter Project")
+
+
+def test_what_cannot_be_done_is_one_line_with_a_way(husam: FakeContext, context: FakeContext) -> None:
+    for line, why in (
+        ("space read Nowhere", "no such space"), ("space post Project", "nothing to post"),
+        ("space read Project and more", "more behind"), ("space shout", "begins with none"),
+        ("space read", "which space"),
+    ):  # fmt: skip
+        with pytest.raises(NexusError, match=why) as caught:
+            husam.run(line)
+        assert caught.value.hint and "\n" not in caught.value.line
+    with pytest.raises(NexusError, match="takes part in no space") as caught:
+        context.run("space enter Project Alpha")
+    assert "nexus space join 'Project Alpha' --as nexus" in caught.value.hint
