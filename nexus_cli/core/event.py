@@ -248,6 +248,11 @@ class Outcome:
     """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
     changed: tuple[str, ...] = ()
 
+    @property
+    def has_failed(self) -> bool:
+        """True unless it is ok, or its run only waits for something."""
+        return not self.ok and (self.error or {}).get("kind") != "waiting"
+
 
 Event = (
     SessionStart

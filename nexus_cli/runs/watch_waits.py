@@ -35,9 +35,10 @@ class WaitWatch:
     _paces: dict[tuple[int, str], _Pace] = field(default_factory=dict)
     """By run, and what it waits for."""
 
-    async def look(self, ledger: Ledger) -> float | None:
-        """Signal every run whose wait is over; return the seconds after which to look again, None: at a change."""
-        waiting = await asyncio.to_thread(ledger.runs.waiting)
+    async def look(self, ledger: Ledger, only: int | None = None) -> float | None:
+        """Signal every run whose wait is over, or one of them; return the seconds after which to look again, None: at
+        a change."""
+        waiting = [run for run in await asyncio.to_thread(ledger.runs.waiting) if only in (None, run.key)]
         keys = {_key(run) for run in waiting}
         self._paces = {key: pace for key, pace in self._paces.items() if key in keys}
         if not waiting:

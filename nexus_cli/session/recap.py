@@ -1,12 +1,13 @@
 """The recap of a run that goes on in a fresh invocation (seed C): its timeline as text, within a budget. Pure.
 
 `[time] Name or You: ...`, one line for each thing that happened, oldest first: the words of people word for word, own
-calls with their arguments shortened and how they ended. What came while the run waited stands last, with `← RESUME`.
+calls with their arguments shortened and how they ended. What came while the run waited stands last, with `<- RESUME`.
 Foreign text is quoted, and cannot pose as a line of the timeline.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from nexus_cli.context.work_record import SHELL, read_run, safe_line
 from nexus_cli.core.elide import elide_text, one_line, plain_marker
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
+from nexus_cli.core.run import RESUME_MARK
 from nexus_cli.core.typed_text import split_attachments
 
 SHARE = 0.25
@@ -32,6 +33,7 @@ OWN_TEXT = 400
 """Tokens of a text of the model itself."""
 FOREIGN_SHARE = 0.25
 """Share of the room for lines that one message of somebody else may take."""
+_MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
 INTRODUCTION = """\
 This is what happened in your run so far, as a timeline; "You" are yourself. It slept while it waited, and goes on now \
 in a fresh invocation: nothing is pending, and what is done is not to be done again."""
@@ -112,7 +114,7 @@ def stamp(at: str) -> str:
 
 def quote_text(text: str) -> str:
     """Return foreign text behind a name: in quotes on the same line, or line by line with a mark before each."""
-    text = text.replace(RESUME_MARK, "<- RESUME").replace(TRIGGER_MARK, "<- TRIGGER")
+    text = _MARK.sub(r"< - \2", text)
     return f'"{text}"' if "\n" not in text else "\n" + quote_lines(text)
 
 

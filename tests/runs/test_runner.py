@@ -45,7 +45,7 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     )  # fmt: skip
     assert 'Person: "Tell me how CI ends."' in recap
     assert 'You: called wait_for("ci.log", timeout: "2 hours") -> This run sleeps until ci.log changes' in recap
-    assert recap.endswith("← RESUME") and "has changed" in recap and sent(provider.seen[-1]).count("← RESUME") == 1
+    assert recap.endswith("<- RESUME") and "has changed" in recap and sent(provider.seen[-1]).count("<- RESUME") == 1
     assert not any(message.get("tool_calls") for message in provider.seen[-1].messages), "a dangling call"
     assert run_due(provider) == []
 

@@ -47,6 +47,7 @@ SOUND: dict[str, dict[str, Any]] = {
     "search_memory": {"query": "x", "slot": "user"},
     "send_message": {"text": "x", "space": "y"},
     "send_reply": {"message_id": "msg-1", "text": "x"},
+    "wait_for": {"file": "a"},
     "write_file": {"path": "a", "content": "x"},
 }
 """A call of each that its schema accepts."""

@@ -14,7 +14,9 @@ from nexus_cli.core.run import Wait
 from nexus_cli.core.services import Waits
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.wait_conditions import (
+    APPEARS,
     CHANGES,
+    DISAPPEARS,
     check_url,
     describe_event,
     describe_process,
@@ -23,6 +25,7 @@ from nexus_cli.tools.wait_conditions import (
     owner_of,
 )
 
+EVENTS = (CHANGES, APPEARS, DISAPPEARS)
 WAYS = ("file", "process", "time", "url")
 
 
@@ -58,6 +61,8 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
     """Return what a call waits for, or the result of one that cannot be."""
     if "file" in arguments:
         name, event = arguments["file"], arguments.get("event", CHANGES)
+        if event not in EVENTS:
+            return ToolResult(error=f"event {event[:80]!r} is none of {', '.join(EVENTS)}", ran=False)
         path = context.targets[name]
         value = {"path": str(path), "event": event, "before": file_state(path)}
         return Wait("file", f"{name} {event}", value)

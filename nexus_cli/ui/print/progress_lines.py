@@ -204,7 +204,11 @@ class ProgressLines:
             self._line(f"nexus: {describe_denials(outcome.denied, '--allow')}")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
-            self.error(f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else ""))
+            line = f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else "")
+            if outcome.has_failed:
+                self.error(line)
+            else:
+                self.last(line)
 
     def _think(self, text: str) -> None:
         if self._verbose:

@@ -131,6 +131,8 @@ def describe_failure(outcome: Outcome) -> str:
     """Return why a turn ended and what a person can do; "" when it was done."""
     if not outcome.error:
         return ""
+    if not outcome.has_failed:
+        return f"{outcome.error['message'].rstrip('.')}. The session continues by itself then; you can type meanwhile."
     hint = (
         use_slash_names(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask to continue")
     )  # see `Repl.feed`

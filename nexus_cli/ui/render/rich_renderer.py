@@ -460,7 +460,7 @@ class RichRenderer:
         if outcome.error and outcome.error.get("kind") == "aborted":
             self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
         else:
-            self._scrollback.add_note(event_texts.describe_failure(outcome), "error")
+            self._scrollback.add_note(event_texts.describe_failure(outcome), "error" if outcome.has_failed else "dim")
         others = [call for call in outcome.denied if call.get("by") not in ASKED]
         self._scrollback.add_note(event_texts.describe_denials(others, "/permissions"), "dim")
 

@@ -331,7 +331,8 @@ class RemoteRepl:
         if error["kind"] == "aborted":
             self.show_note("Interrupted. Completed steps are kept; /continue goes on.")
         else:
-            self.show_note(f"nexus: {error['message']}. {error['hint']}", "error")
+            role = "dim" if error["kind"] == "waiting" else "error"
+            self.show_note(f"nexus: {error['message']}. {error['hint']}", role)
 
     async def _ask(self, key: str, question: Question) -> None:
         """Ask the person, and hand the answer over. No rule can be stored from here."""

@@ -40,6 +40,7 @@ from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.person_calls import PersonCalls
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
+from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.transcript import transcript_text
@@ -74,6 +75,7 @@ class Repl:
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
+        self.sleeping = SleepingRun(lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome)
         self.share_attachments()
         self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
         self._steering = asyncio.Lock()
@@ -325,7 +327,10 @@ class Repl:
             self.renderer.keep_output(*end.output)
         for line in describe_open_calls(value):
             self.show_note(line, "warn")
-        if not value["finished"]:
+        if wait := describe_wait(self.session):
+            self.show_note(wait)
+            self.sleeping.watch()
+        elif not value["finished"]:
             self.show_note("This turn was cut short. /continue to resume it.", "warn")
 
     def _echo(self, text: str) -> None:
@@ -345,7 +350,7 @@ class Repl:
         self.refresh_status()
         for notice in self.session.take_notices():
             self.show_note(f"nexus: {notice}", "warn")
-        failed = work.kind == "turn" and self.outcome is not None and not self.outcome.ok
+        failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
         if work.kind == "turn" and not (failed or work.stopped or self._leaving) and wants_title(self.session.state):
             self.jobs.start_background(self._make_title())
         if work.kind == "turn" and not (failed or work.stopped):
@@ -368,6 +373,7 @@ class Repl:
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()
+        self.sleeping.watch()
 
     def _go_on_after_stop(self) -> None:
         """Begin with what was typed since the stop, and before it with commands that had only waited for the end.
@@ -469,7 +475,7 @@ class Repl:
 
     def _offer_continue(self, outcome: e.Outcome) -> None:
         """Name the command that resumes a turn which failed, if its words are in the session."""
-        if outcome.error is None or outcome.error.get("kind") == "aborted" or not self._begun:
+        if not outcome.has_failed or (outcome.error or {}).get("kind") == "aborted" or not self._begun:
             return
         with suppress(NexusError):  # the ledger has failed: that is said where it matters
             if self.session.is_open() or not last_exchange(self.session)["finished"]:

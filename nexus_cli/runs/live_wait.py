@@ -1,0 +1,71 @@
+"""The wait of a session that a person has open: looked at in this process, which goes on natively, without a recap.
+
+The session is locked by this process, so no runner takes the run up. If the process dies, the next runner does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from dataclasses import replace
+
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.event import Outcome
+from nexus_cli.core.run import DONE, FAILED, WAITING, Run
+from nexus_cli.ledger import TAKEN, Ledger
+from nexus_cli.runs.drive import APPROVAL, now
+from nexus_cli.runs.resume_trigger import resume_trigger
+from nexus_cli.runs.watch_waits import WaitWatch
+from nexus_cli.session.recap import resume_lines
+from nexus_cli.session.session import Session
+from nexus_cli.session.waiting import WAITING as WAITING_ERROR
+
+LOOK_SECONDS = 1.0
+"""Seconds between two looks."""
+WHILE_ALIVE = 1e9
+"""Seconds of the lease: as long as this process lives and holds the lock of the run."""
+
+
+def waiting_run(session: Session) -> Run | None:
+    """Return the run of the session if it waits, for something other than an answer to a question."""
+    ledger = session.ledger
+    run = ledger.runs.of_session(session.id) if ledger is not None else None
+    return run if run and run.state == WAITING and run.waits and run.waits.kind != APPROVAL else None
+
+
+async def wait_until_over(session: Session) -> bool:
+    """Return True once the wait of the session is over, False if it waits no more, or somebody else goes on with it."""
+    ledger, watch = session.ledger, WaitWatch()
+    while ledger is not None and (run := waiting_run(session)) is not None:
+        if ledger.runs.signals(run.key):
+            return True
+        await watch.look(ledger, run.key)
+        if not ledger.runs.signals(run.key):
+            await asyncio.sleep(LOOK_SECONDS)
+    return False
+
+
+async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
+    """Claim the run of the session and return it with its trigger; None if there is nothing to go on with."""
+    ledger, run = session.ledger, waiting_run(session)
+    if ledger is None or run is None or not ledger.hold(run.id):
+        return None
+    claimed = ledger.runs.claim(run.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, now())
+    if claimed is None:
+        ledger.let_go(run.id)
+        return None
+    signals = ledger.runs.signals(run.key)
+    made = await resume_trigger(session, claimed, signals)
+    text = "\n".join([made.text, *resume_lines(made.came)])
+    taken = {"run": run.key, "signals": [signal.key for signal in signals]}
+    return claimed, replace(made, text=text, fresh=False, came=(), notes={**made.notes, TAKEN: taken})
+
+
+def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | None) -> None:
+    """Record how the turn of a claimed run ended; nothing if it waits again."""
+    kind = outcome.error["kind"] if outcome is not None and outcome.error else ""
+    if outcome is not None and kind != WAITING_ERROR:
+        error = outcome.error["message"] if outcome.error else ""
+        ledger.runs.finish(run, FAILED if error else DONE, now(), report=outcome.text, error=error, cost=cost)
+    ledger.let_go(run.id)

@@ -1,0 +1,84 @@
+"""A session that waits while a person has it open: it goes on by itself when what it waits for has come.
+
+What the person sends meanwhile goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from nexus_cli.core import event as e
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import WAIT
+from nexus_cli.session.session import Session
+from nexus_cli.ui.repl.job_runner import JobRunner
+
+
+class SleepingRun:
+    """Watches the wait of the session that a REPL shows."""
+
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        jobs: JobRunner,
+        run_turn: Callable[[Trigger], Awaitable[None]],
+        outcome: Callable[[], e.Outcome | None],
+    ) -> None:
+        """`outcome` is that of the newest turn."""
+        self._session, self._jobs, self._run_turn, self._outcome = session, jobs, run_turn, outcome
+        self._watched = ""
+        """The session whose wait is watched."""
+
+    def watch(self) -> None:
+        """Begin to watch if the session waits, as its newest turn said, or an earlier process left it."""
+        session, outcome = self._session(), self._outcome()
+        said = outcome is not None and not outcome.ok and not outcome.has_failed
+        if self._watched == session.id or not (said or _may_wait(session)):
+            return
+        self._watched = session.id
+        self._jobs.start_background(self._watch(session))
+
+    async def _watch(self, session: Session) -> None:
+        from nexus_cli.runs.live_wait import wait_until_over  # noqa: PLC0415  (few sessions wait)
+
+        try:
+            if not await wait_until_over(session):
+                return
+            while (job := self._jobs.current) is not None and job.task is not None:  # the person's words go first
+                await asyncio.wait([job.task])
+        finally:
+            self._watched = ""
+        if self._session() is session:
+            self._jobs.start("turn", "", self._go_on(session))
+
+    async def _go_on(self, session: Session) -> None:
+        from nexus_cli.runs.live_wait import claim_resumed, end_turn  # noqa: PLC0415
+
+        claimed = await claim_resumed(session)
+        if claimed is None or session.ledger is None:
+            return
+        run, trigger = claimed
+        try:
+            await self._run_turn(trigger)
+        finally:
+            end_turn(session.ledger, run, self._outcome(), session.state.costs()[0])
+
+
+def describe_wait(session: Session) -> str:
+    """Return what a session waits for that is shown again, "" if it waits for nothing."""
+    if not _may_wait(session):
+        return ""
+    from nexus_cli.runs.live_wait import waiting_run  # noqa: PLC0415
+
+    run = waiting_run(session)
+    return f"{run.id} waits: {run.waits.why}. It continues here by itself." if run and run.waits else ""
+
+
+def _may_wait(session: Session) -> bool:
+    """True if an earlier process may have left the session waiting."""
+    try:
+        return session.state.resumed and session.record is not None and bool(session.record.memos(WAIT))
+    except NexusError:
+        return False

@@ -1,0 +1,48 @@
+"""A session that waits in the REPL goes on by itself, natively; what the person typed meanwhile goes first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs.stage import stored
+from session.played import Answer
+from ui.repl.test_repl import Stage
+
+from nexus_cli.runs import live_wait
+
+
+@pytest.fixture
+def stage(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setattr(live_wait, "LOOK_SECONDS", 0.02)
+
+    def script(request: Any) -> Answer:
+        last = json.dumps(request.messages[-1])
+        if "RESUME" in last:
+            return "CI has passed"
+        return "an answer meanwhile" if "meanwhile" in last else [("wait_for", {"file": "ci.log"})]
+
+    return Stage(_isolated, script, allow="all")
+
+
+def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(stage: Stage) -> None:
+    async def scene() -> None:
+        stage.type("tell me how CI ends")
+        await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
+        await stage.idle()
+        assert stored(1).state == "waiting_reply"
+        stage.type("what do you do meanwhile?")
+        (stage.repl.folder / "ci.log").write_text("passed")
+        await stage.until(lambda: "CI has passed" in stage.view.text)
+        await stage.idle()
+
+    stage.play(scene())
+    sent = stage.provider.seen[-1]
+    assert any(message.get("tool_calls") for message in sent), "it goes on natively"
+    text = json.dumps(sent)
+    assert text.index("an answer meanwhile") < text.index("<- RESUME") and "has appeared" in text
+    run = stored(1)
+    assert (run.state, run.report, run.resumes) == ("done", "CI has passed", 1)
+    assert "cut short" not in stage.view.text and "✗" not in stage.view.text
