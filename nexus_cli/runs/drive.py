@@ -232,10 +232,11 @@ class RunDriver:
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=allow, require_save=True, limits=limits,
             worktree=str(said.get("worktree") or ""),
+            run_facts=(lambda: self.kind.facts(self.ledger, self.run)) if self.kind.is_structured else None,
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
-            plans=PlanService,
+            plans=PlanService, spaces=self.kind.spaces(self.run),
         )  # fmt: skip
 
     def _session(self, folder: Path, model: str) -> str:

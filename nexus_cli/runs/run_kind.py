@@ -67,3 +67,8 @@ class RunKind:
     """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""
     spaces: Callable[[Run], OpenSpaces | None] = _no_spaces
     """Returns what `open_session` takes as `spaces` for the session of a run; None: its agent takes part in none."""
+
+    @property
+    def is_structured(self) -> bool:
+        """True if the requests of these runs have the form of seed C."""
+        return self.facts is not _no_facts

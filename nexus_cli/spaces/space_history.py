@@ -100,7 +100,7 @@ def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Ent
     recorded = _recorded(lane_state, space)
     if message.key in recorded:
         return Trigger()
-    line = _Lines.of(ledger, space, agent).format(message, neutral_text(message.text))
+    line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text))
     text = "\n".join([*([] if recorded else [_header(space)]), _group(message), f"{line} {TRIGGER_MARK}"])
     return Trigger(
         text, "space", actor=message.sender.actor, facts=facts, shown=f"{message.sender.name}: {message.text}",
@@ -141,7 +141,7 @@ def _group(message: SpaceMessage) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class TimelineLines:
     """Formats messages as lines of the timeline."""
 
     agent: Entity
@@ -151,7 +151,7 @@ class _Lines:
     """Names of the spaces that the agent is in."""
 
     @classmethod
-    def of(cls, ledger: Ledger, space: Space, agent: Entity) -> _Lines:
+    def of(cls, ledger: Ledger, space: Space, agent: Entity) -> TimelineLines:
         """Return the lines as `agent` sees them."""
         names = frozenset(one.name for one in ledger.spaces.list_spaces(agent))
         return cls(agent, ledger.spaces.seen(space, agent), names)
@@ -189,7 +189,7 @@ class _History:
     messages: Sequence[SpaceMessage]
     caps: Mapping[int, int]
     """Tokens of the text of a message, by its key."""
-    line: _Lines
+    line: TimelineLines
 
     @classmethod
     async def of(
@@ -208,7 +208,7 @@ class _History:
         many = f"{older:,} older {'message is' if older == 1 else 'messages are'} not here"
         head = [_header(space), *([f'  [{many}: read_messages(before: "{kept[0].id}")]'] if older else [])]
         by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
-        return cls(lane_state, head, kept, by_key, _Lines.of(ledger, space, agent))
+        return cls(lane_state, head, kept, by_key, TimelineLines.of(ledger, space, agent))
 
     async def lines(self, part: Sequence[SpaceMessage]) -> list[str]:
         """Return the lines of one entry; what others said begins with a line that names them."""
