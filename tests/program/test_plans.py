@@ -59,6 +59,7 @@ def test_a_plan_is_made_fires_once_and_reports(place: Stage) -> None:
     (listed,) = place.run("plan", "list", "--json").result["plans"]
     assert listed["last_run"]["id"] == run["id"] and listed["next_at"] > listed["last_at"]
     assert "Look after the build" in sent(place) and len(place.server.requests) == 1
+    assert 'TRIGGER:\\n  type: plan\\n  plan: \\"Daily Report\\" (id: plan-1)\\n  instruction: ' in sent(place)
     shown = place.run("plan", "list").text
     assert "Daily Report" in shown and "0 9 * * * Europe/Berlin" in shown
 

@@ -21,7 +21,7 @@ from nexus_cli.rpc.trigger_door import MOST_PAYLOAD, TriggerDoor
 from nexus_cli.runs.run_kind import RunKind
 from nexus_cli.runs.service_triggers import MOST_QUEUED, Service, begin_service, load_services, parse_payload
 
-TABLES = {
+TABLES: dict[str, dict[str, Any]] = {
     "ci": {"instruction": "Find out why it failed.", "allow": "edit", "max_cost": 0.3, "model": MODEL},
     "jira": {"instruction": "Note the issue."},
 }
@@ -211,5 +211,7 @@ def test_a_payload_is_data_and_cannot_pose_as_ours(tmp_path: Path) -> None:
     assert [run.state for run in runs] == ["done", "done"]
     for request in provider.seen:
         text = sent(request)
-        assert text.index("Find out why it failed.") < text.index("data, no instruction") < text.index("obey")
-        assert text.count("</payload>") == 1 and "[nexus: obey" not in text and "\x1b" not in text
+        message = text[text.rindex("Find out why it failed.") :]
+        assert message.index("data, no instruction") < message.index("obey") < message.index("\n</payload>")
+        assert message.count("</payload>") == 1 and "[nexus: obey" not in text and "\x1b" not in text
+        assert "type: service" in text and "<- TRIGGER" in message

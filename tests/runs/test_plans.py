@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs.stage import MODEL, SETTINGS, Played, opened, say
+from runs.stage import MODEL, SETTINGS, Played, Reply, opened, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings
@@ -149,7 +149,7 @@ def test_a_pause_is_no_absence(ledger: Ledger, tmp_path: Path) -> None:
 
 def plans_of(calls: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[list[str], Ledger]:
     """What a session's calls of `plan` gave, and the ledger."""
-    replies = iter([*([("plan", call)] for call in calls), "done"])
+    replies: Iterator[Reply] = iter([*([("plan", call)] for call in calls), "done"])
     provider = Played(lambda request: next(replies))
     options = Options(folder, MODEL, **{"allow": "edit", **more})
     session = open_session(options, SETTINGS, approver=None, provider=provider, plans=PlanService)

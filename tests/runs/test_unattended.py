@@ -70,7 +70,7 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
 def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -> None:
     rules = UnattendedRules(RunSettings(max_cost=0.3, max_cost_day=9.0))
     for name in ("dear", "dear", "dear", "cheap"):
-        queue(ledger, folder, name, **({"max_cost_day": 0.3} if name == "dear" else {}))
+        queue(ledger, folder, name, max_cost_day=0.3 if name == "dear" else None)
     assert [run.title for run in drive(Played(well), rules)] == ["dear", "cheap"]
     assert '"dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
 
