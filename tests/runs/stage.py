@@ -99,7 +99,7 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
 
     async def once() -> list[Run]:
         ledger = Ledger.open(places().ledger)
-        runner = Runner(ledger, provider=provider, settings=SETTINGS, **{"show": show, **more})
+        runner = Runner(ledger, provider=provider, **{"settings": SETTINGS, "show": show, **more})
         try:
             return await runner.run_due()
         finally:
