@@ -78,6 +78,7 @@ def make_runner(ledger: Ledger, settings: Settings, warn: Callable[[str], None])
     from nexus_cli.runs.run_kind import RunKind  # noqa: PLC0415  (the engine)
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415
     from nexus_cli.runs.service_triggers import begin_service  # noqa: PLC0415
+    from nexus_cli.runs.space_runs import SPACE_MESSAGE, SPACE_RUN  # noqa: PLC0415
     from nexus_cli.runs.unattended import UnattendedRules, look_back  # noqa: PLC0415
 
     rules = UnattendedRules(settings.runs)
@@ -91,7 +92,11 @@ def make_runner(ledger: Ledger, settings: Settings, warn: Callable[[str], None])
     return Runner(
         ledger,
         duties=[PlanDuty(warn)],
-        kinds={"plan": RunKind(end=look_back), "service": RunKind(begin=begin_service, end=look_back)},
+        kinds={
+            "plan": RunKind(end=look_back),
+            "service": RunKind(begin=begin_service, end=look_back),
+            SPACE_MESSAGE: SPACE_RUN,
+        },
         holds_back=holds_back,
     )
 

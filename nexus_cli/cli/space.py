@@ -189,7 +189,17 @@ def read(
     ledger, settings = open_ledger(), _settings()
     found = ledger.spaces.find(space)
     value = reports.read_space(ledger, found, find_reader(ledger, settings, found, name), last)
-    return print_report(value, space_messages_text, json=json)
+    return print_report(value, space_messages_text, json=json, whole=True)
+
+
+@app.command("open")
+def open_command(space: SpaceName, name: As = "") -> int:
+    """Take part in a space from this terminal: messages of all sides as they come. Ctrl-D leaves."""
+    from nexus_cli.cli.open_space import open_space  # noqa: PLC0415  (the screen; the other commands need none)
+
+    ledger, settings = open_ledger(writes=True), _settings()
+    found = ledger.spaces.find(space)
+    return open_space(ledger, settings, found, find_reader(ledger, settings, found, name))
 
 
 def _settings() -> Settings:

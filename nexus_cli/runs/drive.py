@@ -223,10 +223,12 @@ class RunDriver:
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=allow, require_save=True, limits=limits,
             worktree=str(said.get("worktree") or ""),
+            run_facts=lambda: self.kind.facts(self.ledger, self.run),
         )  # fmt: skip
         return open_session(
-            options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers
-        )
+            options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
+            spaces=self.kind.spaces(self.run),
+        )  # fmt: skip
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, which is made if there is none yet."""

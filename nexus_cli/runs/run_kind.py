@@ -17,6 +17,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.session.factory import OpenSpaces
 from nexus_cli.session.session import Session
+from nexus_cli.spaces.run_facts import run_facts
 
 
 class Duty(Protocol):
@@ -40,10 +41,6 @@ async def begin_plainly(session: Session, run: Run) -> Trigger:
     return Trigger(text, source=run.type, actor="nexus", facts=facts)
 
 
-def _no_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
-    return {}
-
-
 async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
     """Do nothing more after a run."""
 
@@ -61,7 +58,7 @@ class RunKind:
     kill it is called again: then it finds what it recorded before, and goes on there."""
     resume: Callable[[Session, Run, Sequence[Signal]], Awaitable[Trigger]] = resume_trigger
     """Returns the trigger of a run that waited, with what came: `resume_trigger`, or one that adds to it."""
-    facts: Callable[[Ledger, Run], Mapping[str, Any]] = _no_facts
+    facts: Callable[[Ledger, Run], Mapping[str, Any]] = run_facts
     """The facts of the structured request, see `Sources.run`; read for each request."""
     end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing
     """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""

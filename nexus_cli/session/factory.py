@@ -244,10 +244,8 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services = self._services(
-            log,
-            {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits},
-        )
+        services = {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts,
+                    Waits: waits, **self._further_services(log)}  # fmt: skip
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -291,12 +289,11 @@ class _Factory:
         )  # fmt: skip
         return state
 
-    def _services(self, log: FailoverLog, services: dict[type, Any]) -> dict[type, Any]:
-        """Return `services` with those that only some sessions have."""
-        for kind, place in ((Workers, self.slot), (Plans, self.planned)):
-            services |= {kind: place} if place else {}
+    def _further_services(self, log: FailoverLog) -> dict[type, Any]:
+        """Return the services that only some sessions have."""
         spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
-        return services if spaces is None else {**services, Spaces: spaces}
+        found = ((Workers, self.slot), (Plans, self.planned), (Spaces, spaces))
+        return {kind: service for kind, service in found if service is not None}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""
