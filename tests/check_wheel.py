@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-
 OF_EXTRAS = {"psycopg": "ledger/postgres"}
 """By module that only an extra brings: the beginning of the names of the files that may import it."""
 
