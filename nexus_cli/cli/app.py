@@ -50,6 +50,7 @@ COMMANDS = {
     "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
     "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
     "sessions": "List, show, search, export, fork, rename and delete sessions.",
+    "ledger": "Copy the ledger to another place; share projects of one on a server.",
     "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
     "config": "Show and change the settings.",
     "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",

@@ -12,8 +12,10 @@ from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.cli.serve_once import make_runner
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.run import Entity, Space
+from nexus_cli.core.daemon_task import DaemonTask
+from nexus_cli.core.run import AGENT, Entity, Space
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.theme import choose_theme
@@ -67,6 +69,9 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
     names.append(chat)
     if isinstance(view, PipeView):
         view.settle = chat.settle
+    if not piped and any(one.kind == AGENT for one in space.members):
+        # Seconds of CPU that would hold up the screen when the first agent answers.
+        DaemonTask(LitellmBackend().prepare, 60.0).start()
     interrupt = Interrupt()
     interrupt.install(chat.request_exit, stop=view.interrupt)
     try:

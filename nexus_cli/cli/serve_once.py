@@ -81,11 +81,8 @@ def make_runner(
 ) -> Runner:
     """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
     from nexus_cli.runs.fire_plans import PlanDuty  # noqa: PLC0415
-    from nexus_cli.runs.run_kind import RunKind  # noqa: PLC0415  (the engine)
-    from nexus_cli.runs.runner import Runner  # noqa: PLC0415
-    from nexus_cli.runs.service_triggers import begin_service  # noqa: PLC0415
-    from nexus_cli.runs.space_runs import SPACE_MESSAGE, SPACE_RUN  # noqa: PLC0415
-    from nexus_cli.runs.unattended import UnattendedRules, look_back  # noqa: PLC0415
+    from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
+    from nexus_cli.runs.unattended import UnattendedRules  # noqa: PLC0415
 
     rules = UnattendedRules(settings.runs)
 
@@ -98,13 +95,7 @@ def make_runner(
     return Runner(
         ledger,
         duties=[PlanDuty(warn)],
-        kinds={
-            "plan": RunKind(end=look_back),
-            "service": RunKind(begin=begin_service, end=look_back),
-            SPACE_MESSAGE: SPACE_RUN,
-        },
         holds_back=holds_back,
-        options=rules.bound_options,
         provider=provider,
     )
 

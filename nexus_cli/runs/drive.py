@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
+from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.options import Options
@@ -51,12 +54,9 @@ LEAST_COST = 1e-9
 """Dollars that are left where a run has spent all: its next request is refused by the limit."""
 RENEWED = 20.0
 """Seconds after which it is extended, however long a request takes."""
-LEFT = "left"
-"""Among the options of a run: dollars that are left for it, whatever it has cost by now."""
 UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
 APPROVAL = "approval"
 ANSWERS = ("yes", "no")
-_LIMITS = frozenset(one.name for one in fields(Limits)) - {"allow"}
 
 
 def now() -> str:
@@ -106,8 +106,6 @@ class RunDriver:
     """Returns the model of a name or an alias, and with "" the person's own; raises `NexusError`."""
     show: Callable[[Run, Event], None]
     person: Approver | None = None
-    options: Callable[[Ledger, Run], Mapping[str, Any]] = lambda ledger, run: run.options
-    """Returns the options of the run as they bind now; `LEFT` among them are dollars that it may still cost."""
     session: Session | None = None
     is_stopping: bool = False
     """True once this process wants to end: what was begun is left to the next one."""
@@ -122,6 +120,8 @@ class RunDriver:
             if error.kind == "ledger":
                 raise
             self._finish(FAILED, error=f"{error.message}. {error.hint}".rstrip(". "))
+        except Exception as bug:  # a seam: it would be taken up again for ever
+            self._finish(FAILED, error=report_bug(bug).message)
         finally:
             beat.cancel()
             if self.session is not None:
@@ -212,32 +212,36 @@ class RunDriver:
         return {call: one.value for one in signals if one.kind == APPROVAL for call in one.value.get("calls", ())}
 
     def _open(self, approver: RunApprover) -> Session:
-        said = self.options(self.ledger, self.run)
-        folder = Path(said.get("folder") or Path.home())
+        folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
             raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
         settings = self.settings(folder)
+        said = make_rules(settings).bind_options(self.ledger, self.run)
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
         session_id = self._session(folder, model)
-        limits = Limits(**{name: value for name, value in said.items() if name in _LIMITS and value is not None})
-        if limits.max_cost is not None:  # of the whole run, however often it waits
-            spent = self.ledger.session(session_id).known_usd
-            left = min(limits.max_cost - spent, said.get(LEFT, limits.max_cost))
-            limits = replace(limits, max_cost=max(LEAST_COST, left))
-            if "max_cost" not in self.run.options and model_info(model, settings.models).input_price is None:
-                limits = replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
-        allow = said.get("allow") if said.get("allow") in (PLAN, *LEVELS) else LEVELS[0]
+        limits = self._limits(said, settings, model, session_id)
         options = Options(
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
-            front=RUN, resume=session_id, allow=allow, require_save=True, limits=limits,
+            front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=(lambda: self.kind.facts(self.ledger, self.run)) if self.kind.is_structured else None,
+            run_facts=partial(self.kind.facts, self.ledger, self.run) if self.kind.facts else None,
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
             plans=PlanService, spaces=self.kind.spaces(self.run),
         )  # fmt: skip
+
+    def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
+        """Return what binds the run. Dollars are those of the whole run, however often it waits."""
+        level = said.get("allow")
+        limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
+        if limits.max_cost is None:
+            return limits
+        if "max_cost" not in self.run.options and model_info(model, settings.models).input_price is None:
+            return replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
+        left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
+        return replace(limits, max_cost=max(LEAST_COST, left))
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, which is made if there is none yet."""

@@ -5,7 +5,6 @@ A plan, a service or a message to an agent becomes a run by `ledger.runs.queue`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,6 +16,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.session.factory import OpenSpaces
 from nexus_cli.session.session import Session
+from nexus_cli.spaces.space_service import run_spaces
 
 
 class Duty(Protocol):
@@ -32,24 +32,13 @@ class Duty(Protocol):
 
 
 async def begin_plainly(session: Session, run: Run) -> Trigger:
-    """Return the instruction of the run with its payload; nothing is before it."""
-    facts = run.trigger
-    text = str(facts.get("instruction") or facts.get("message") or run.title)
-    if "payload" in facts:
-        text += f"\n\n<payload>\n{json.dumps(facts['payload'], ensure_ascii=False, indent=2)}\n</payload>"
-    return Trigger(text, source=run.type, actor="nexus", facts=facts)
-
-
-def _no_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
-    return {}
+    """Return the instruction of the run; nothing is before it."""
+    text = str(run.trigger.get("instruction") or run.trigger.get("message") or run.title)
+    return Trigger(text, source=run.type, actor="nexus", facts=run.trigger)
 
 
 async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
     """Do nothing more after a run."""
-
-
-def _no_spaces(run: Run) -> OpenSpaces | None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -61,14 +50,9 @@ class RunKind:
     kill it is called again: then it finds what it recorded before, and goes on there."""
     resume: Callable[[Session, Run, Sequence[Signal]], Awaitable[Trigger]] = resume_trigger
     """Returns the trigger of a run that waited, with what came: `resume_trigger`, or one that adds to it."""
-    facts: Callable[[Ledger, Run], Mapping[str, Any]] = _no_facts
-    """The facts of the structured request, see `Sources.run`; read for each request."""
+    facts: Callable[[Ledger, Run], Mapping[str, Any]] | None = None
+    """Returns the facts of the structured request, see `Sources.run`, read for each request; None: a plain one."""
     end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing
     """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""
-    spaces: Callable[[Run], OpenSpaces | None] = _no_spaces
+    spaces: Callable[[Run], OpenSpaces | None] = run_spaces
     """Returns what `open_session` takes as `spaces` for the session of a run; None: its agent takes part in none."""
-
-    @property
-    def is_structured(self) -> bool:
-        """True if the requests of these runs have the form of seed C."""
-        return self.facts is not _no_facts

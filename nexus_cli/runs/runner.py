@@ -24,9 +24,9 @@ from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.drive import LEASE, RunDriver, now
 from nexus_cli.runs.run_kind import Duty, RunKind
+from nexus_cli.runs.standard_kinds import KINDS, PLAIN
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.available_models import resolve_alias, unnamed_model
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider
 
 AT_ONCE = 4
@@ -45,15 +45,10 @@ FAILED_SECONDS = 30.0
 """Seconds after which a run is taken up again of which nothing could be recorded: the disk is full."""
 STEP_SECONDS = 60.0
 """Seconds that running turns have at the end to finish their step."""
-PLAIN = RunKind()
 
 
 def _always(ledger: Ledger, run: Run) -> str:
     return ""
-
-
-def _own_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
-    return run.options
 
 
 def _show_nothing(run: Run, event: Event) -> None:
@@ -70,7 +65,6 @@ class Runner:
         duties: Sequence[Duty] = (),
         kinds: Mapping[str, RunKind] | None = None,
         holds_back: Callable[[Ledger, Run], str] = _always,
-        options: Callable[[Ledger, Run], Mapping[str, Any]] = _own_options,
         provider: Provider | None = None,
         settings: Settings | None = None,
         at_once: int = AT_ONCE,
@@ -79,16 +73,14 @@ class Runner:
     ) -> None:
         """Look at `ledger`, which stays open; each run that is driven has a connection of its own.
 
-        `duties` queue what is due before each look. `kinds` are by type of trigger; the others begin plainly.
-        `holds_back` returns why a due run is not taken up now, "" if it is (the spending cap of a day); `options` the
-        options of one that is taken up as they bind now, see `RunDriver`. Without
+        `duties` queue what is due before each look. `kinds` are by type of trigger; None: those of `standard_kinds`.
+        `holds_back` returns why a due run is not taken up now, "" if it is (the spending cap of a day). Without
         `provider` there is one of all models, closed by `aclose`; without `settings` each run has those of its folder.
         `show` gets the events of every run. Without a `person` who is there a run waits for each approval.
         """
         self._ledger = ledger
-        self._duties, self._kinds = tuple(duties), dict(kinds or {})
-        self._holds_back, self._options = holds_back, options
-        self._provider, self._settings = provider, settings
+        self._duties, self._kinds = tuple(duties), KINDS if kinds is None else kinds
+        self._holds_back, self._provider, self._settings = holds_back, provider, settings
         self._at_once, self._show, self._person = at_once, show, person
         self._made: Provider | None = None
         """The provider, if this one made it."""
@@ -212,7 +204,7 @@ class Runner:
             return False
         driver = RunDriver(
             own, claimed, self._kinds.get(run.type, PLAIN), self._settings_in, self._provider_for, _choose_model,
-            self._show, self._person, self._options,
+            self._show, self._person,
         )  # fmt: skip
         self._drivers[run.key] = driver
         task = self._tasks[run.key] = asyncio.create_task(self._drive(driver))
@@ -225,9 +217,6 @@ class Runner:
         except NexusError as error:  # nothing more can be recorded of it here
             self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
             self._show(driver.run, Notice(error.line))
-        except Exception as bug:  # a seam: one run does not end the others
-            self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
-            self._show(driver.run, Notice(report_bug(bug).line))
         finally:
             driver.ledger.let_go(driver.run.id)
             driver.ledger.close()

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from nexus_cli.config.settings import RunSettings
+from nexus_cli.config.settings import RunSettings, Settings
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.limits import LEVELS, SETS, Limits
 from nexus_cli.core.run import RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.drive import LEFT
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
 
+LEFT = "left"
+"""Among the options of a run that is taken up: dollars that are left for it, whatever it has cost by now."""
 NEWEST = 50
 """Facts that are looked at."""
 LEAST_SHARE = 0.25
@@ -39,7 +40,7 @@ class UnattendedRules:
                 return f"the {cap:g} USD of today for {whose} are spent: what is queued goes on tomorrow"
         return ""
 
-    def bound_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
+    def bind_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
         """Return the options of a run that is taken up: never more than the settings and what is left of the day."""
         if run.type not in UNATTENDED:
             return run.options
@@ -68,6 +69,11 @@ class UnattendedRules:
             left = float(own) - spent - sum(self._cap(one.options) for one in theirs)
             found.append((left, float(own), f'"{run.title}"'))
         return found
+
+
+def make_rules(settings: Settings) -> UnattendedRules:
+    """Return the rules that the settings make."""
+    return UnattendedRules(settings.runs)
 
 
 def read_limits(value: Mapping[str, Any]) -> Limits:

@@ -244,8 +244,10 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services = {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts,
-                    Waits: waits, **self._further_services(log)}  # fmt: skip
+        services: dict[type, Any] = {
+            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits
+        }  # fmt: skip
+        self._add_services(log, services)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -268,11 +270,10 @@ class _Factory:
             runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
             **SessionSources(context, log.seen_files, waiting, options.front, options.run_facts).source_fields(),
         )  # fmt: skip
-        rules = rules_for(info.provider, info.name).dumps()
         lane_state = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)),
             Spending(limits, (self.recipe,)), self.control, self.clock, self.settings,
-            PromptAssembly(collector, context, tools, rules, options.effort), log,
+            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), options.effort), log,
             SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector
@@ -289,11 +290,11 @@ class _Factory:
         )  # fmt: skip
         return state
 
-    def _further_services(self, log: FailoverLog) -> dict[type, Any]:
-        """Return the services that only some sessions have."""
+    def _add_services(self, log: FailoverLog, services: dict[type, Any]) -> None:
+        """Add those that only some sessions have."""
         spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
-        found = ((Workers, self.slot), (Plans, self.planned), (Spaces, spaces))
-        return {kind: service for kind, service in found if service is not None}
+        for kind, place in ((Workers, self.slot), (Plans, self.planned), (Spaces, spaces)):
+            services |= {kind: place} if place else {}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

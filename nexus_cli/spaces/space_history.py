@@ -66,9 +66,17 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
-    """Note that the agent of a run has dealt with the messages of its space up to the one that started the run."""
-    if session.ledger is not None and run.space is not None and run.entity is not None and run.message is not None:
-        session.ledger.spaces.mark_seen(run.space, run.entity, run.message)
+    """Note that the agent of a run has dealt with the messages up to the one that started the run, and up to each
+    reply that it waited for."""
+    ledger = session.ledger
+    if ledger is None or run.entity is None:
+        return
+    if run.space is not None and run.message is not None:
+        ledger.spaces.mark_seen(run.space, run.entity, run.message)
+    for signal in ledger.runs.signals(run.key, taken=True):
+        reply = ledger.spaces.message(signal.value["message"]) if signal.kind == "reply" else None
+        if reply is not None:
+            ledger.spaces.mark_seen(reply.space, run.entity, reply.key)
 
 
 async def load_history(

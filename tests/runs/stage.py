@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import Settings
-from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.config.settings import RunSettings, Settings
+from nexus_cli.core.event import Event, Notice, Outcome, TurnEnd
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.run import Run
 from nexus_cli.core.usage import Usage
@@ -22,7 +22,10 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 MODEL = "openai/played"
-SETTINGS = Settings(models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}})
+SETTINGS = Settings(
+    models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}},
+    runs=RunSettings(allow="all", max_cost=1e6, max_cost_day=1e9),
+)
 AT = "2026-02-18T15:06:55.000Z"
 Reply = str | list[tuple[str, dict[str, Any]]]
 """Text, or calls by name and arguments."""
@@ -88,12 +91,18 @@ def say(session: Session, *words: str) -> Outcome:
     return [event.outcome for event in asyncio.run(turns()) if isinstance(event, TurnEnd)][-1]
 
 
+def show(run: Run, event: Event) -> None:
+    """Let a test that fails say why."""
+    if isinstance(event, Notice):
+        print(run.id, event.text)
+
+
 def run_due(provider: Any, **more: Any) -> list[Run]:
     """One pass of a runner over the person's ledger."""
 
     async def once() -> list[Run]:
         ledger = Ledger.open(places().ledger)
-        runner = Runner(ledger, provider=provider, settings=SETTINGS, **more)
+        runner = Runner(ledger, provider=provider, **{"settings": SETTINGS, "show": show, **more})
         try:
             return await runner.run_due()
         finally:
@@ -106,7 +115,7 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
 def queue(title: str, folder: Path, **options: Any) -> Run:
     """A queued run of a service."""
     ledger = Ledger.open(places().ledger)
-    facts = {"type": "service", "instruction": title}
+    facts = {"type": "service", "service": "ci", "instruction": title, "payload": {}}
     said = {"folder": str(folder), "model": MODEL, "allow": "all", **options}
     key = ledger.runs.queue("service", title, facts, said, AT)
     assert key is not None

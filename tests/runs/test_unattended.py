@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs.stage import AT, MODEL, Played, Reply, last, run_due, sent
+from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings
@@ -47,7 +48,8 @@ def queue(ledger: Ledger, folder: Path, title: str = "work", kind: str = "plan",
 
 
 def drive(provider: Any, rules: UnattendedRules, **more: Any) -> list[Run]:
-    return run_due(provider, holds_back=rules.holds_back, options=rules.bound_options, at_once=1, **more)
+    settings = replace(SETTINGS, runs=rules.settings)
+    return run_due(provider, holds_back=rules.holds_back, settings=settings, at_once=1, **more)
 
 
 def well(request: Request) -> Reply:
@@ -81,7 +83,7 @@ def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: 
     for run in (first, second):
         assert rules.holds_back(ledger, run) == ""
         ledger.runs.claim(run.key, "here:1", 60.0, AT)
-    assert rules.bound_options(ledger, second)["left"] == pytest.approx(0.6)
+    assert rules.bind_options(ledger, second)["left"] == pytest.approx(0.6)
     assert "are spent" in rules.holds_back(ledger, third)
     assert rules.holds_back(ledger, queue(ledger, folder, "mine", kind="ask")) == ""
 
@@ -102,7 +104,7 @@ def test_no_run_goes_beyond_the_settings_of_the_person_and_the_rights_of_who_pla
     rules = UnattendedRules(RunSettings(allow="edit", max_cost=2.0))
     rights = Limits(tools=frozenset({"read_file"}), max_steps=7, allow="run", max_cost=0.9)
     assert read_limits(rights.to_json()) == rights
-    bound = rules.bound_options(ledger, queue(ledger, folder, allow="all", limits=rights.to_json()))
+    bound = rules.bind_options(ledger, queue(ledger, folder, allow="all", limits=rights.to_json()))
     assert (bound["allow"], bound["max_cost"], bound["max_steps"]) == ("edit", 0.9, 7)
     assert bound["tools"] == frozenset({"read_file"})
     provider = Played(

@@ -236,8 +236,7 @@ class SpaceChat:
     def _watch(self) -> None:
         """Wait for changes of the ledger, in a thread of its own."""
         try:
-            assert self._ledger.path is not None, "a space that was found is kept"
-            ledger = Ledger.open(self._ledger.path)
+            ledger = self._ledger.connect_again()
             try:
                 while not self._left.is_set():
                     if ledger.db.wait_for_change(WAIT_SECONDS):
