@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from ledger.postgres import Server, run_server
 
 # Else every process compiles every test and every module of the product anew: a twentieth of what the suite costs.
 sys.dont_write_bytecode = False
@@ -104,6 +105,13 @@ def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]
         prefix="nexus-homes-", dir=MEMORY if roomy else tmp_path_factory.getbasetemp()
     ) as made:
         yield (Path(made, str(number)) for number in count())
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server of this process."""
+    with run_server() as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -50,6 +50,7 @@ LAZY = {
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
     "core/errors.py": {"difflib"},
     "core/decode.py": {"charset_normalizer"},
+    "config/ledger_place.py": {"nexus_cli"},  # settings that name a server
     "config/paths.py": {"platformdirs"},
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/trust_items.py": {"tomllib", "tomlkit"},

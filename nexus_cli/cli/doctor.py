@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -25,6 +28,7 @@ from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.warm import warm_report
 from nexus_cli.config.child_environment import child_environment, own_environment, own_path_entries
+from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
@@ -46,6 +50,8 @@ TABLES = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
 """tiktoken's tables and their file names among those that litellm ships."""
+LOOKS, SLOW_MS = 5, 25.0
+"""Questions to the server of the ledger; milliseconds from which its answers are slow."""
 ROOM = 128 * 1024
 """Bytes without which a session of a few turns cannot be kept. Random ones are written: some disks make zeros small."""
 
@@ -123,6 +129,9 @@ def _ledger(look: CheckInput) -> Check:
 
     path = look.places.ledger
     try:
+        place = ledger_place()
+        if not isinstance(place, Path):
+            return _server(place)
         there = exists(path)
         ledger = Ledger.open(path if there else None)
     except NexusError as error:
@@ -136,6 +145,35 @@ def _ledger(look: CheckInput) -> Check:
     if notices:
         return Check("ledger", "note", notices)
     return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, created with the first session")
+
+
+def _server(url: str) -> Check:
+    """Return what a ledger on a server offers to this role."""
+    from nexus_cli.ledger import Ledger  # noqa: PLC0415  (as above)
+
+    with closing(Ledger.look(url)) as ledger:
+        version = ledger.db.one("SHOW server_version")
+        seconds = []
+        for _ in range(LOOKS):
+            begun = time.perf_counter()
+            ledger.db.one("SELECT 1")
+            seconds.append(time.perf_counter() - begun)
+        sure = ledger.db.all("SELECT name FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit')"
+                             " AND setting = 'off' ORDER BY name")  # fmt: skip
+        shared = ledger.db.one("SELECT count(*) FROM project_members")
+        everything = ledger.db.is_administrator()
+    latency = statistics.median(seconds) * 1000
+    sees = "everything (it is the administrator)" if everything else "its own sessions and what is shared with it"
+    detail = f"{shown_place(url)}, PostgreSQL {str(version and version[0]).split()[0]}; this role sees {sees}; "
+    detail += f"an answer takes {latency:.1f} ms" + ("" if ledger.writes else "; it only reads")
+    hints = [f"{row[0]} is off there: a commit may be lost" for row in sure]
+    if everything and shared and shared[0]:
+        hints.append("Projects are shared there: work as a role of your own, from which something is hidden")
+    if latency > SLOW_MS:
+        hints.append("Every commit waits for several answers: a server nearer by is faster")
+    if not ledger.writes:
+        hints.append("Name the server that writes")
+    return Check("ledger", "note" if hints else "ok", detail, "; ".join(hints))
 
 
 def _unwritable(path: Path) -> Check | None:

@@ -10,7 +10,7 @@ import typer
 from nexus_cli.cli.command_options import Json, Model, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.config.paths import places
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError, nearest_name
@@ -60,7 +60,7 @@ def add(
     if words.strip().casefold() in SLOTS:
         why = "the fact itself is missing"
         raise NexusError("usage", f"nexus memory add {words.strip()}", why, f"--slot {words.strip()} and a TEXT")
-    ledger = Ledger.open(places().ledger)
+    ledger = Ledger.open(ledger_place())
     return _done(ledger, [session_facts.add_fact(ledger, chosen, words, _root(), _now())], "kept", json)
 
 

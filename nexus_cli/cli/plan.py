@@ -20,6 +20,7 @@ from nexus_cli.cli.command_options import (
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.serve_once import run_plan
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import RunSettings, load_settings
 from nexus_cli.core.run import Plan
@@ -78,7 +79,7 @@ def add(
             "max_cost": max_cost, "max_cost_day": max_cost_day,
         },
     )  # fmt: skip
-    ledger = Ledger.open(places().ledger)
+    ledger = Ledger.open(ledger_place())
     return _print_done(ledger, add_plan(ledger, new, settings), "added", json)
 
 

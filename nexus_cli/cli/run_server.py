@@ -17,7 +17,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.run_turn import close_loop
 from nexus_cli.cli.serve_once import make_runner
-from nexus_cli.config.paths import places
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -87,7 +87,7 @@ class _Work:
     def open(cls, settings: Settings, folder: Path, warn: Callable[[str], None]) -> _Work | None:
         """Return it; None where the ledger cannot be written, which `warn` is told."""
         try:
-            ledger = Ledger.open(places().ledger)
+            ledger = Ledger.open(ledger_place())
             services, problems = load_services(settings.services, folder)
         except NexusError as error:
             warn(f"{error.message}: no plans, services and waiting runs are served")

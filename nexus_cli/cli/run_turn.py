@@ -276,9 +276,7 @@ def make_plans(session: Session) -> Plans:
     return PlanService(session)
 
 
-def open_spaces(
-    ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock
-) -> Spaces | None:
+def open_spaces(ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock) -> Spaces | None:
     """Return the spaces of a session whose agent `nexus` takes part in one; None if it does not."""
     if not ledger.is_member("nexus"):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.cli.command_options import working_folder
-from nexus_cli.config.paths import exists, places
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -14,10 +14,10 @@ def open_ledger(*, writes: bool = False) -> Ledger:
 
     Raises `NexusError("ledger", ...)` if it cannot be opened.
     """
-    path = places().ledger
-    if not exists(path):
+    place = ledger_place()
+    if not ledger_exists(place):
         return Ledger.open(None)
-    ledger = Ledger.open(path) if writes else Ledger.look(path)
+    ledger = Ledger.open(place) if writes else Ledger.look(place)
     for notice in ledger.notices:
         write_stderr_line(f"nexus: {notice}")
     return ledger

@@ -11,6 +11,7 @@ import typer
 from nexus_cli.cli.command_options import Allow, Directory, Json, Model, RecipeName, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_report, print_value
 from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -60,7 +61,7 @@ def create(
     """Create a space with you in it. The options are those of the agents' runs: by default they only read."""
     settings, folder = _settings(), working_folder(directory)
     given = _run_options(settings, folder, model, recipe, allow, max_cost, directory)
-    ledger = Ledger.open(places().ledger)
+    ledger = Ledger.open(ledger_place())
     agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
     if given and not agents:
         raise NexusError("usage", f"--{next(iter(given))}", "it is an option of agents", "Name one: --agent NAME")
@@ -188,7 +189,17 @@ def read(
     ledger, settings = open_ledger(), _settings()
     found = ledger.spaces.find(space)
     value = reports.read_space(ledger, found, find_reader(ledger, settings, found, name), last)
-    return print_report(value, space_messages_text, json=json)
+    return print_report(value, space_messages_text, json=json, whole=True)
+
+
+@app.command("open")
+def open_command(space: SpaceName, name: As = "") -> int:
+    """Take part in a space from this terminal: messages of all sides as they come. Ctrl-D leaves."""
+    from nexus_cli.cli.open_space import open_space  # noqa: PLC0415  (the screen; the other commands need none)
+
+    ledger, settings = open_ledger(writes=True), _settings()
+    found = ledger.spaces.find(space)
+    return open_space(ledger, settings, found, find_reader(ledger, settings, found, name))
 
 
 def _settings() -> Settings:

@@ -42,7 +42,7 @@ def require_ledger(context: CommandContext) -> Ledger:
 def warn_if_stale(context: CommandContext) -> None:
     """Print a warning if the ledger has failed: a report from it ends there, while the window has grown since."""
     ledger, status = context.session.ledger, context.session.status()
-    if ledger is None or ledger.path is None or status.saved:
+    if ledger is None or not ledger.is_kept or status.saved:
         return
     try:
         until = f"request {ledger.log(context.session.id).step()}"

@@ -41,7 +41,7 @@ async def edit_memory(context: CommandContext, rest: str) -> None:
     ledger, root, here = require_ledger(context), str(project_identity(context.session.folder)), context.session.id
     first, _, text = rest.partition(" ")
     act = first.casefold()
-    if act in CHANGES and ledger.path is None:
+    if act in CHANGES and not ledger.is_kept:
         raise NexusError("usage", f"/memory {act}", "this session is not saved", "Use nexus memory in a shell")
     text, at = text.strip(), format_utc(local_now())
     if act in ("", "list") and not text:

@@ -34,7 +34,7 @@ async def edit_plans(context: CommandContext, rest: str) -> None:
         raise usage_error("plan", rest, f"expected one of {', '.join(ACTS)}")
     if not text:
         raise usage_error("plan", rest, "the argument is missing", "/help plan for details")
-    if ledger.path is None or not ledger.writes:
+    if not ledger.is_kept or not ledger.writes:
         raise NexusError("usage", f"/plan {act}", "this session is not saved", "Use nexus plan in a shell")
     if act == "add":
         plan, done = add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs), "added"

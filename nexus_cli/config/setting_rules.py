@@ -60,9 +60,14 @@ PATHS = Rule(
 TEXTS = Rule(tuple, "a list of texts in quotes")
 YES_OR_NO = Rule(bool, "true or false")
 PRICE = Rule(float, "a price per million tokens, from 0", lambda value: 0 <= value < float("inf"))
-
 DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf"))
 FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
+
+
+def is_database_url(value: str) -> bool:
+    """True for the address of a PostgreSQL database, and for none."""
+    return not value or value.startswith(("postgresql://", "postgres://"))
+
 
 RULES: Mapping[str, Rule] = {
     "model": TEXT,
@@ -100,6 +105,7 @@ RULES: Mapping[str, Rule] = {
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
     "assess.model": TEXT,
+    "ledger.url": Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "spaces.name": TEXT,
     "spaces.router": TEXT,
     "runs.allow": _one_of(LEVELS),
@@ -155,6 +161,6 @@ FORMER_TABLES: Mapping[str, str] = {"keys": "default_models"}
 """Tables by a name that they had before: it still counts."""
 
 TABLES = (
-    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "spaces", "runs", "rules",
-    "alias", "models", "agents", "services", "default_models", "rule_examples",
+    "limits", "compact", "truncation", "provider", "ui", "sandbox", "warm", "assess", "ledger", "spaces", "runs",
+    "rules", "alias", "models", "agents", "services", "default_models", "rule_examples",
 )  # fmt: skip

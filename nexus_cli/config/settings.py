@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from nexus_cli.config.database_url import LEDGER_URL, hide_password
 from nexus_cli.config.paths import Places
 from nexus_cli.config.setting_rules import FORMER_TABLES, NAMED_TABLES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
@@ -384,6 +385,8 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
         from nexus_cli.config.misplaced_keys import misplaced_notice  # noqa: PLC0415  (slow, and there is seldom one)
 
         notices += [misplaced_notice(key, str(places.settings)) for key in misplaced]
+    if url := str(personal.get(LEDGER_URL, "")):
+        personal[LEDGER_URL] = hide_password(url)
     values |= personal
     origins |= dict.fromkeys(personal, str(places.settings))
     if environ.get("NEXUS_MODEL", "").strip():
@@ -406,7 +409,9 @@ def hide_misplaced_keys(values: Mapping[str, SettingValue]) -> tuple[dict[str, S
         parts = split_key(key)
         shown = ".".join(quote_part(part) for part in [parts[0], *map(hide_key, parts[1:])])
         kept[shown] = (
-            hide_key(value)
+            value
+            if key == LEDGER_URL  # `load_settings` hides its password
+            else hide_key(value)
             if isinstance(value, str)
             else tuple(map(hide_key, value))
             if isinstance(value, tuple)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.database_url import LEDGER_URL
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
@@ -37,7 +38,7 @@ WAIT = 10.0
 
 def parse_value(key: str, text: str) -> SettingValue:
     """Return `text` as the value of `key`; raise `NexusError("config", ...)` for an unknown key or a wrong value."""
-    if looks_like_key(text):
+    if looks_like_key(text) and key != LEDGER_URL:
         raise misplaced_key_error(hide_keys_in(key))
     rule = rule_for(split_key(key))
     if rule is None:

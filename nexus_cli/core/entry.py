@@ -14,8 +14,8 @@ from typing import Any
 from nexus_cli.core.message import Message
 from nexus_cli.core.wire import canonical
 
-_MEMBER = re.compile(r" \((human|agent), ent-\d+\)(?:; |$)")
-"""The end of what `Entity.actor` says. No name holds a bracket, and no name of a tool."""
+_MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
+"""What `Entity.actor` says. No name holds a bracket, and no name of a tool."""
 
 
 class Kind(StrEnum):
@@ -54,15 +54,15 @@ class Entry:
         _check_message(self.message)
 
 
-def is_member(actor: str) -> bool:
-    """True if an actor is a member of a space, or several."""
-    return _MEMBER.search(actor) is not None
+def members_of(actor: str) -> list[tuple[str, str, str]]:
+    """Return name, kind (`human` or `agent`) and id of each member of a space that an actor names."""
+    return _MEMBER.findall(actor)
 
 
 def is_person(actor: str) -> bool:
     """True if an actor is the person, or there is a person among the members of a space that it names: a compaction
     keeps their words."""
-    return actor == "person" or any(found[1] == "human" for found in _MEMBER.finditer(actor))
+    return actor == "person" or any(kind == "human" for _, kind, _ in members_of(actor))
 
 
 class ItemForm(StrEnum):

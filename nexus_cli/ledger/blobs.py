@@ -18,26 +18,43 @@ _PLAIN, _ZLIB = 0, 1
 _BIG = 1 << 20
 """From here on compression goes for speed."""
 
+_FIND = "SELECT id FROM blobs WHERE hash = ?"
+_FIND_SHARED = f"{_FIND} AND (project, made_by) = (SELECT project, made_by FROM sessions WHERE key = ?)"
+_INSERT_SHARED = """INSERT INTO blobs (hash, codec, data, project, made_by)
+    SELECT ?, ?, ?, project, made_by FROM sessions WHERE key = ? ON CONFLICT DO NOTHING"""
 
-def put(db: Database, data: bytes) -> int:
-    """Store `data` once and return its blob id; inside a transaction."""
+
+def put(db: Database, session: int, data: bytes) -> int:
+    """Store `data` for a session (its key) and return the blob id; inside a transaction.
+
+    Once, on a server once for all sessions of one project and maker: who may not see the others learns nothing.
+    """
     digest = sha256(data).digest()
-    found = db.one("SELECT id FROM blobs WHERE hash = ?", digest)
+    found = _find(db, session, digest)
     if found:
-        return int(found[0])
+        return found
     packed = zlib.compress(data, 1 if len(data) > _BIG else 6)
     codec, stored = (_ZLIB, packed) if len(packed) < len(data) else (_PLAIN, data)
-    return db.run("INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)", digest, codec, stored)
+    if not db.is_shared:
+        return db.run("INSERT INTO blobs (hash, codec, data) VALUES (?, ?, ?)", digest, codec, stored)
+    made = db.run(_INSERT_SHARED, digest, codec, stored, session)
+    return made or _find(db, session, digest)  # another process has just stored the same
 
 
-def put_text(db: Database, text: str) -> int:
+def _find(db: Database, session: int, digest: bytes) -> int:
+    """Return the id of the blob with this hash that the session may use, 0 if there is none."""
+    found = db.one(_FIND_SHARED, digest, session) if db.is_shared else db.one(_FIND, digest)
+    return int(found[0]) if found else 0
+
+
+def put_text(db: Database, session: int, text: str) -> int:
     """Store `text` and return its blob id."""
-    return put(db, replace_surrogates(text).encode())
+    return put(db, session, replace_surrogates(text).encode())
 
 
-def put_json(db: Database, value: Any) -> int:
+def put_json(db: Database, session: int, value: Any) -> int:
     """Store `value` as one canonical JSON line, keys in their order, and return its blob id."""
-    return put(db, canonical(value))
+    return put(db, session, canonical(value))
 
 
 def unpack(digest: bytes | None, codec: int | None, stored: bytes | None) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -63,8 +63,9 @@ def retry_while_busy(action: Callable[[], T]) -> T:
         pause = min(0.1, pause * 2)
 
 
-def commit(connection: sqlite3.Connection) -> None:
-    """Commit the transaction to the disk. Tests replace this to end the process around it."""
+def commit(connection: Any) -> None:
+    """Commit the transaction of a connection, SQLite's or a server's. Tests replace this to end the process around
+    it."""
     connection.execute("COMMIT")
 
 
@@ -77,6 +78,17 @@ class Database:
     """The present in seconds since the epoch, by the clock of the database."""
     skip_locked = ""
     """Ends a query of rows that this transaction takes, where several may take some at the same time."""
+
+    # How SQL differs between SQLite and a server; all else is one text for both.
+
+    is_shared = False
+    """True if each role sees its own: sessions, lanes, epochs, blobs and facts have columns `project` and `made_by`."""
+    least, greatest = "min", "max"
+    """Names of the functions that compare values in one row."""
+    own_key = ""
+    """Columns before the others in a key that each role has of its own."""
+    next_use = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
+    """SQL for the number of the next use of a session."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -116,9 +128,57 @@ class Database:
         """Run one statement for many rows, inside `write()`."""
         self.connection.executemany(sql, rows)
 
+    def day_of(self, column: str, *, local: bool) -> str:
+        """Return SQL for the day of a time in UTC, or in the system's time zone."""
+        return f"date({column}, 'localtime')" if local else f"date({column})"
+
+    def size(self) -> int:
+        """Return the bytes that the ledger takes."""
+        pages, size = self.one("PRAGMA page_count"), self.one("PRAGMA page_size")
+        return int(pages[0]) * int(size[0]) if pages and size else 0
+
+    def is_administrator(self) -> bool:
+        """True if nothing of the ledger is hidden from who opened it."""
+        return True
+
     @contextmanager
-    def write(self) -> Iterator[None]:
+    def one_view(self) -> Iterator[None]:
+        """Let every query inside the block see the ledger as it was at its beginning."""
+        with self._lock:
+            try:
+                self.connection.execute("BEGIN")
+                yield
+            finally:
+                self._rollback()
+
+    def last_numbers(self) -> dict[str, int]:
+        """Return the last key that was given in each table; it is never given again."""
+        return {str(name): int(number) for name, number in self.all("SELECT name, seq FROM sqlite_sequence")}
+
+    def set_last_number(self, table: str, number: int) -> None:
+        """Let the keys of a table go on after `number`; inside a transaction."""
+        self.run("DELETE FROM sqlite_sequence WHERE name = ?", table)
+        self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", table, number)
+
+    def held(self, sessions: Sequence[str]) -> list[str]:
+        """Return those of `sessions` that a process has locked on a server; beside a file `Ledger.held` looks."""
+        return []
+
+    def hold(self, session: str) -> bool:
+        """Lock a session for this connection, on a server; beside a file `Ledger.hold` does."""
+        return True
+
+    def let_go(self, session: str) -> None:
+        """Unlock a session."""
+
+    def lock(self, what: str) -> None:
+        """Let no other transaction hold `what` until this one ends. SQLite has one writer at a time anyway."""
+
+    @contextmanager
+    def write(self, *, alone: bool = False) -> Iterator[None]:
         """Open a transaction: committed to the disk when the block ends, rolled back if it raises.
+
+        With `alone` no other one writes meanwhile; on SQLite that is always so.
 
         Raises `NexusError("ledger", ...)` if SQLite refuses; then nothing of the block was written.
         """
@@ -141,8 +201,12 @@ class Database:
     def _check_guard(self) -> None:
         if self._guard is not None:
             sql, values, why = self._guard
-            if self.connection.execute(sql, values).rowcount != 1:
+            if self._count_changed(sql, values) != 1:
                 raise NexusError("ledger", "nothing more can be recorded", why, "See nexus runs list")
+
+    def _count_changed(self, sql: str, values: tuple[Any, ...]) -> int:
+        """Run a statement and return how many rows it changed."""
+        return self.connection.execute(sql, values).rowcount
 
     def _rollback(self) -> None:
         try:

@@ -36,7 +36,7 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     if seq is None or given is None or seq > given[0] or _row(db, session, seq):
         raise ValueError(f"drop id {drop.id} was not given out by next_drop, or is taken")
     first, last = drop.entries or (None, None)
-    blob = None if drop.text is None else blobs.put_text(db, drop.text)
+    blob = None if drop.text is None else blobs.put_text(db, session, drop.text)
     db.run(
         "INSERT INTO drops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         session, seq, lane, lanes.last_id(db, lane), replace_surrogates(drop.what), drop.tokens, str(drop.cause),

@@ -40,7 +40,7 @@ def append(db: Database, lane: int, entry: Entry) -> None:
         raise ValueError(f"entry {entry.id} does not follow {last}")
     db.run(
         "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
-        lane, entry.id, entry.at, entry.actor, str(entry.kind), blobs.put_json(db, to_record(entry.message)),
+        lane, entry.id, entry.at, entry.actor, str(entry.kind), blobs.put_json(db, session, to_record(entry.message)),
         replace_surrogates(entry.preamble), entry.tokens,
     )  # fmt: skip
     sessions.count_entry(db, session, lane, entry)

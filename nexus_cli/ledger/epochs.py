@@ -49,17 +49,17 @@ def begin(
     key = db.run(
         "INSERT INTO epochs (session, id, parent, cause, model, system, rules, base, after, system_tokens,"
         " tools_tokens, tool_choice, effort, sections) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        session, epoch.id, parent, epoch.cause, epoch.model, blobs.put_text(db, epoch.system),
-        blobs.put_text(db, epoch.rules), epoch.base, lanes.last_id(db, lane), epoch.system_tokens,
-        epoch.tools_tokens, epoch.tool_choice, epoch.effort, blobs.put_text(db, epoch.sections),
+        session, epoch.id, parent, epoch.cause, epoch.model, blobs.put_text(db, session, epoch.system),
+        blobs.put_text(db, session, epoch.rules), epoch.base, lanes.last_id(db, lane), epoch.system_tokens,
+        epoch.tools_tokens, epoch.tool_choice, epoch.effort, blobs.put_text(db, session, epoch.sections),
     )  # fmt: skip
     db.many(
         "INSERT INTO schemas VALUES (?, ?, ?)",
-        [(key, position, blobs.put_json(db, dict(tool))) for position, tool in enumerate(epoch.tools)],
+        [(key, position, blobs.put_json(db, session, dict(tool))) for position, tool in enumerate(epoch.tools)],
     )
     db.many(
         "INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-        [(key, position, *_row(db, slot)) for position, slot in enumerate(epoch.head)],
+        [(key, position, *_row(db, session, slot)) for position, slot in enumerate(epoch.head)],
     )
     db.run("UPDATE lanes SET epoch = ? WHERE id = ?", key, lane)
     for drop in left_out:
@@ -68,8 +68,8 @@ def begin(
         lanes.record_note(db, lane, memo)
 
 
-def _row(db: Database, slot: WindowItem) -> tuple[int, str, int, str, int]:
-    blob = blobs.put_json(db, to_record(slot.message))
+def _row(db: Database, session: int, slot: WindowItem) -> tuple[int, str, int, str, int]:
+    blob = blobs.put_json(db, session, to_record(slot.message))
     return slot.entry, str(slot.form), blob, replace_surrogates(slot.preamble), slot.tokens
 
 

@@ -18,6 +18,8 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.relevance import rank_matches, rank_relevant
 
+ALL = 1 << 60
+"""No table has so many rows."""
 _ID = re.compile(r"m([1-9][0-9]{0,17})")
 _COLUMNS = (
     "'m' || key, slot, text, at, state, actor, session, entry, quote, project,"
@@ -43,6 +45,7 @@ class FactTable:
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
         with self._db.write():
+            self._db.lock("facts")
             there = self._find_same(slot, project, text)
             if there is None:
                 key = self._insert(slot, project, text, state, at, actor, session, entry, quote)
@@ -64,7 +67,7 @@ class FactTable:
 
     def list_facts(
         self, project: str | None = None, slots: Collection[MemorySlot] = (), state: FactState | None = None,
-        limit: int = -1,
+        limit: int = ALL,
     ) -> list[Fact]:  # fmt: skip
         """Return proposals, then kept facts, each the newest first; of all projects if `project` is None."""
         where, values = _condition(project, slots, state)

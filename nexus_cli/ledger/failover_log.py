@@ -50,7 +50,7 @@ _ROWS: Mapping[str, str] = {
     "slots": _OF_EPOCHS,
     "drops": _OF_SESSION,
     "files": _OF_SESSION,
-    "calibrations": "?1",
+    "calibrations": "1 = 1",
     "blobs": f"""id IN (
         SELECT blob FROM entries WHERE {_OF_LANES} UNION ALL SELECT blob FROM memos WHERE {_OF_LANES}
         UNION ALL SELECT arguments FROM requests WHERE {_OF_LANES}
@@ -220,12 +220,20 @@ def _copy_session(source: Database, target: Database, session: str) -> None:
     """Copy everything that `session` reaches into the empty `target`; `NexusError("ledger", ...)` if it is not all
     there to be read."""
     key = sessions.key_of(source, session)
-    rows = {table: source.all(f"{_REACHED}SELECT * FROM {table} WHERE {of}", key) for table, of in _ROWS.items()}
+    rows = {
+        table: source.all(f"{_REACHED}SELECT {_columns(target, table)} FROM {table} WHERE {of}", key)
+        for table, of in _ROWS.items()
+    }
     target.connection.execute("PRAGMA foreign_keys = OFF")  # sessions that it was forked from stay where they are
     with target.write():
         for table, found in rows.items():
             if found:
                 target.many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(found[0]))})", found)
+
+
+def _columns(memory: Database, table: str) -> str:
+    """Return the columns of a table; on a server it has more."""
+    return ", ".join(f'"{row[1]}"' for row in memory.all(f"PRAGMA table_info({table})"))
 
 
 def _make_empty_session(target: Database, session: str, drops: int, epochs: int) -> None:
@@ -254,7 +262,8 @@ def _cut_lane(target: Database, session: str, lane: int, last: int) -> None:
     key = sessions.key_of(target, session)
     with target.write():
         target.run(
-            "INSERT OR IGNORE INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)",
+            "INSERT INTO lanes (id, session, agent, recipe, parent_entry) VALUES (?, ?, '', '', ?)"
+            " ON CONFLICT DO NOTHING",
             lane, key, last,
         )  # fmt: skip
         for table, column in (("entries", "id"), ("started", "entry"), ("requests", "last_entry")):

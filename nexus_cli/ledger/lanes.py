@@ -34,10 +34,11 @@ class Segment:
 def ancestry(db: Database, lane: int) -> Sequence[Segment]:
     """Return the segments that `lane` shows, its own first; `NexusError("ledger", ...)` if there is no such lane."""
     rows = db.all(
-        """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
+        f"""WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, sent) AS (
             SELECT 0, id, session, parent, parent_entry, ?, sent FROM lanes WHERE id = ?
             UNION ALL
-            SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, min(up.last, up.parent_entry), l.sent
+            SELECT depth + 1, l.id, l.session, l.parent, l.parent_entry, {db.least}(up.last, up.parent_entry),
+                l.sent
             FROM up JOIN lanes l ON l.id = up.parent)
         SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth""",
         END,
@@ -119,8 +120,7 @@ def epoch_at(db: Database, lane: int, entry: int) -> int | None:
 
 def record_note(db: Database, lane: int, memo: Memo) -> None:
     """Record something about `lane` that is no entry; inside a transaction."""
-    session_of(db, lane)
-    blob = blobs.put_text(db, json.dumps(dict(memo.value), ensure_ascii=False))
+    blob = blobs.put_text(db, session_of(db, lane), json.dumps(dict(memo.value), ensure_ascii=False))
     db.run(
         "INSERT INTO memos (lane, entry, kind, at, blob) VALUES (?, ?, ?, ?, ?)",
         lane, memo.entry, memo.kind, memo.at, blob,

@@ -10,7 +10,7 @@ from nexus_cli.ledger.database import Database
 
 _REACHED = """WITH RECURSIVE reach (lane, upto) AS (
     SELECT id, 9223372036854775807 FROM lanes WHERE session IS NOT NULL
-    UNION SELECT l.parent, min(l.parent_entry, r.upto) FROM reach r JOIN lanes l ON l.id = r.lane
+    UNION SELECT l.parent, {least}(l.parent_entry, r.upto) FROM reach r JOIN lanes l ON l.id = r.lane
     WHERE l.parent IS NOT NULL)
 SELECT lane, max(upto) FROM reach GROUP BY lane"""
 
@@ -30,8 +30,8 @@ _BLOBS = """DELETE FROM blobs WHERE id NOT IN (
 
 def delete(db: Database, key: int) -> int:
     """Purge a session and return the bytes that the file lost; `NexusError("ledger", ...)` if nothing was written."""
-    before = _size(db)
-    with db.write():
+    before = db.size()
+    with db.write(alone=True):
         db.run("DELETE FROM requests WHERE lane IN (SELECT id FROM lanes WHERE session = ?)", key)
         db.run("DELETE FROM counts WHERE session = ?", key)
         db.run("DELETE FROM sessions WHERE key = ?", key)
@@ -39,12 +39,12 @@ def delete(db: Database, key: int) -> int:
         _delete_lanes(db)
         db.run(_BLOBS)
     db.shrink()
-    return max(0, before - _size(db))
+    return max(0, before - db.size())
 
 
 def _delete_lanes(db: Database) -> None:
     """Cut the lanes of deleted sessions back to what forks show of them."""
-    reached = {int(row[0]): int(row[1]) for row in db.all(_REACHED)}
+    reached = {int(row[0]): int(row[1]) for row in db.all(_REACHED.format(least=db.least))}
     for (lane,) in db.all("SELECT id FROM lanes WHERE session IS NULL"):
         if lane not in reached:
             db.run("DELETE FROM lanes WHERE id = ?", lane)
@@ -53,8 +53,3 @@ def _delete_lanes(db: Database) -> None:
         db.run("DELETE FROM fixes WHERE lane = ? AND entry > ?", lane, reached[lane])
         db.run("DELETE FROM started WHERE lane = ? AND entry > ?", lane, reached[lane])
         db.run("DELETE FROM memos WHERE lane = ? AND entry > ?", lane, reached[lane])
-
-
-def _size(db: Database) -> int:
-    pages, size = db.one("PRAGMA page_count"), db.one("PRAGMA page_size")
-    return int(pages[0]) * int(size[0]) if pages and size else 0

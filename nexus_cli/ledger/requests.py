@@ -59,13 +59,13 @@ def record(
     expected = last_step(db, lane) + 1
     if manifest.step != expected:
         raise ValueError(f"request {manifest.step} does not follow request {expected - 1}")
-    epoch = epochs.require_key(db, lane, manifest.epoch)
+    epoch, session = epochs.require_key(db, lane, manifest.epoch), lanes.session_of(db, lane)
     entries.settle(db, lane, fixed)
     epochs.settle_head(db, epoch, head_lines, with_preambles)
     db.run(
         "INSERT INTO requests (lane, step, epoch, last_entry, arguments, sha256, estimate, at, cached)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        lane, manifest.step, epoch, manifest.last, blobs.put_json(db, dict(manifest.arguments)),
+        lane, manifest.step, epoch, manifest.last, blobs.put_json(db, session, dict(manifest.arguments)),
         bytes.fromhex(manifest.sha256), manifest.estimate, manifest.at, manifest.cached,
     )  # fmt: skip
     db.run("UPDATE lanes SET cursor = ? WHERE id = ?", manifest.last, lane)
@@ -107,26 +107,27 @@ def last_step(db: Database, lane: int) -> int:
 
 
 _OF_EPOCHS = (
-    "SELECT step FROM (SELECT step, {} FROM requests WHERE lane = r.lane AND last_entry <= {} {} GROUP BY epoch)"
+    "SELECT step FROM (SELECT step, row_number() OVER (PARTITION BY epoch ORDER BY {}) AS place FROM requests"
+    " WHERE lane = ?1 AND last_entry <= {} {}) AS ranked WHERE place = 1"
 )
-_TOLD = "AND reported AND input > 0"
+_TOLD = "AND reported = 1 AND input > 0"
 
 
 def _notable(last: int) -> str:
     wanted = (
-        ("max(step)", ""), ("max(at)", ""), ("max(step)", _TOLD), ("min(input)", _TOLD),
-        ("max(step)", f"{_TOLD} AND cache_read + cache_write > 0"),
+        ("step DESC", ""), ("at DESC", ""), ("step DESC", _TOLD), ("input", _TOLD),
+        ("step DESC", f"{_TOLD} AND cache_read + cache_write > 0"),
     )  # fmt: skip
     return f"r.step IN ({' UNION '.join(_OF_EPOCHS.format(what, last, which) for what, which in wanted)})"
 
 
 WHICH: Mapping[str, Callable[[int], str]] = {
-    "all": lambda last: "1",
-    "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = r.lane)",
+    "all": lambda last: "1 = 1",
+    "newest": lambda last: "r.step = (SELECT max(step) FROM requests WHERE lane = ?1)",
     "notable": _notable,
 }
-"""Requests of a lane `r`, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the newest
-and the smallest of which the provider reported what it took, and the newest for which it reported a cache."""
+"""Requests `r` of the lane ?1, up to the entry `last`. Notable are of each epoch the newest, by step and by time, the
+newest and the smallest of which the provider reported what it took, and the newest for which it reported a cache."""
 
 
 def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
@@ -134,7 +135,7 @@ def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes
     found = db.all(
         "SELECT r.step, e.id, r.last_entry, r.arguments, r.sha256, r.estimate, r.at, r.finish, r.reported, r.input,"
         " r.output, r.cache_read, r.cache_write, r.reasoning, r.cost, r.cached, r.sent"
-        f" FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ? AND {WHICH[which](last)} ORDER BY r.step",
+        f" FROM requests r JOIN epochs e ON e.key = r.epoch WHERE r.lane = ?1 AND {WHICH[which](last)} ORDER BY r.step",
         lane,
     )
     arguments = {blob: blobs.get_json(db, blob) for blob in {row[3] for row in found}}

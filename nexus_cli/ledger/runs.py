@@ -114,7 +114,8 @@ class RunTable:
         due = f"state = '{RUNNING}' AND lease < {self._db.now_sql}" if is_late else self._due()
         with self._db.write():
             row = self._db.one(
-                f"SELECT key FROM runs WHERE key = ? AND ({due} OR (? AND state = '{RUNNING}')){self._db.skip_locked}",
+                f"SELECT key FROM runs WHERE key = ? AND ({due} OR (? = 1 AND state = '{RUNNING}'))"
+                f"{self._db.skip_locked}",
                 key, int(is_dead),
             )  # fmt: skip
             if row is None:
@@ -147,6 +148,8 @@ class RunTable:
 
     def lost(self, held: Mapping[int, int]) -> set[int]:
         """Return those runs of which somebody has a newer claim than the fence given here, or that were cancelled."""
+        if not held:
+            return set()
         rows = self._db.all(f"SELECT key, fence FROM runs WHERE key IN ({', '.join('?' * len(held))})", *held)
         return {int(key) for key, fence in rows if held[int(key)] != fence}
 
@@ -271,6 +274,8 @@ def queue_run(db: Database, kind: str, title: str, trigger: Mapping[str, Any], o
               cause: str = "", entity: int | None = None, space: int | None = None, message: int | None = None,
               plan: int | None = None) -> int | None:  # fmt: skip
     """Queue a run inside a transaction and return its key; None if there is one of this `cause` ("": never)."""
+    if cause:
+        db.lock(f"cause {cause}")
     if cause and db.one("SELECT 1 FROM runs WHERE cause = ? AND cause <> ''", cause):
         return None
     key = db.run(

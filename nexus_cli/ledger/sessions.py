@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.typed_text import typed_text
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.ledger import lanes
 from nexus_cli.ledger.database import Database
 
@@ -38,18 +39,18 @@ WAIT = "wait"
 without a run `type`, `title`, `trigger`, `options`, `entity` (if any) of the one that it gets."""
 TAKEN = "run"
 """Memo of the first entry after a claim: `run`, and `signals`, the keys of those that this entry tells of."""
+_ID_LENGTH = 26
 SHOWN_ID = 6
 """Characters at the end of an id that people are shown: its beginning is the time, alike for a quarter of an hour."""
 _NEAREST_AMONG = 500
 
 _COLUMNS = (
     "id, name, folder, project, model, recipe, created, updated, entries, turns, parent, first_text,"
-    " CASE WHEN unpriced THEN NULL ELSE ROUND(cost, 8) END, front, main, ROUND(cost, 8), spawner, worktree"
+    " unpriced, front, main, cost, spawner, worktree"
 )
 
 LAST_USED = "used DESC, updated DESC, key DESC"
 """The session that was used last comes first, by the order of what was written: a clock may have been set back."""
-_NEXT_USE = "(SELECT coalesce(max(used), 0) + 1 FROM sessions)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def create(
     session = ulid(at)
     key = db.run(
         "INSERT INTO sessions (id, name, folder, project, model, recipe, created, updated, front, parent, spawner,"
-        f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {_NEXT_USE})",
+        f" worktree, used) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {db.next_use})",
         session, _check_name(db, name), replace_surrogates(folder), replace_surrogates(project), model, recipe, at, at,
         front, parent, spawner, worktree,
     )  # fmt: skip
@@ -146,7 +147,14 @@ def info(db: Database, session: str) -> SessionInfo:
     row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", session)
     if row is None:
         raise _unknown_session(db, session)
-    return SessionInfo(*row)
+    return _info(row)
+
+
+def _info(row: tuple[Any, ...]) -> SessionInfo:
+    """Return the session in a row of `_COLUMNS`."""
+    cost = round_dollars(row[15])
+    known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:])
+    return SessionInfo(*known)
 
 
 def list_sessions(
@@ -160,17 +168,17 @@ def list_sessions(
     where, values = _of_front(folder, runs)
     where += " AND entries > 0" * only_used
     rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
-    return [SessionInfo(*row) for row in rows]
+    return [_info(row) for row in rows]
 
 
 def list_in_worktree(db: Database, project: str | None, worktree: str) -> list[SessionInfo]:
     """Return the sessions of one project, or of all, that work in worktrees of this name, newest first."""
+    of_project = "" if project is None else " AND project = ?"
     rows = db.all(
-        f"SELECT {_COLUMNS} FROM sessions WHERE spawner IS NULL AND worktree = ? AND (? IS NULL OR project = ?)"
-        f" ORDER BY {LAST_USED}",
-        worktree, project and replace_surrogates(project), project and replace_surrogates(project),
-    )  # fmt: skip
-    return [SessionInfo(*row) for row in rows]
+        f"SELECT {_COLUMNS} FROM sessions WHERE spawner IS NULL AND worktree = ?{of_project} ORDER BY {LAST_USED}",
+        *(worktree, *([] if project is None else [replace_surrogates(project)])),
+    )
+    return [_info(row) for row in rows]
 
 
 def count_sessions(db: Database, folder: str | None, *, runs: bool = True) -> int:
@@ -188,15 +196,15 @@ def search_titles(
     where, values = _of_front(folder, runs)
     where += " AND entries > 0 AND id <> ?"
     rows = db.all(
-        f"SELECT key, id, name || char(10) || first_text FROM sessions WHERE {where} ORDER BY {LAST_USED}",
+        f"SELECT key, id, name, first_text FROM sessions WHERE {where} ORDER BY {LAST_USED}",
         *values,
         without,
     )
     wanted = replace_surrogates(words).casefold().split()
-    texts = ((key, own.casefold(), text.casefold()) for key, own, text in rows)
+    texts = ((key, own.casefold(), f"{name}\n{text}".casefold()) for key, own, name, text in rows)
     found = [key for key, own, text in texts if all(word in text or _is_part(own, word) for word in wanted)]
     infos = (db.one(f"SELECT {_COLUMNS} FROM sessions WHERE key = ?", key) for key in found[:limit])
-    return [SessionInfo(*row) for row in infos if row], len(found)
+    return [_info(row) for row in infos if row], len(found)
 
 
 def _is_part(own: str, word: str) -> bool:
@@ -246,8 +254,8 @@ def list_episodes(db: Database, project: str, without: str, limit: int) -> list[
     whose first message the person did not type (they have a memo `trigger`).
     """
     rows = db.all(
-        """WITH RECURSIVE up (id) AS (
-            SELECT ? UNION SELECT coalesce(spawner, parent) FROM up JOIN sessions USING (id)
+        f"""WITH RECURSIVE up (id) AS (
+            SELECT id FROM sessions WHERE id = ? UNION SELECT coalesce(spawner, parent) FROM up JOIN sessions USING (id)
             WHERE coalesce(spawner, parent) IS NOT NULL),
         line (id) AS (SELECT id FROM up UNION SELECT s.id FROM line JOIN sessions s ON s.parent = line.id)
         SELECT id, updated, name, first_text FROM sessions
@@ -255,7 +263,7 @@ def list_episodes(db: Database, project: str, without: str, limit: int) -> list[
         AND id NOT IN (SELECT id FROM line) AND (name <> '' OR NOT EXISTS (
             WITH RECURSIVE shown (lane, last) AS (
                 SELECT sessions.main, sessions.entries UNION ALL
-                SELECT l.parent, min(shown.last, l.parent_entry)
+                SELECT l.parent, {db.least}(shown.last, l.parent_entry)
                 FROM shown JOIN lanes l ON l.id = shown.lane WHERE l.parent IS NOT NULL)
             SELECT 1 FROM shown JOIN memos m ON m.lane = shown.lane AND m.kind = 'trigger' AND m.entry <= shown.last
             WHERE NOT EXISTS (SELECT 1 FROM shown s JOIN entries e ON e.lane = s.lane
@@ -291,11 +299,11 @@ def find(db: Database, key: str) -> SessionInfo:
         f"SELECT {_COLUMNS} FROM sessions WHERE (id >= ? AND id < ?) OR name = ? ORDER BY {LAST_USED}",
         start, start + "~", key,
     )  # fmt: skip
-    if not rows and len(key) >= SHOWN_ID:
-        rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, ?) = ?", -len(start), start)
+    if not rows and SHOWN_ID <= len(start) <= _ID_LENGTH:
+        rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE substr(id, ?) = ?", _ID_LENGTH + 1 - len(start), start)
     exact = [row for row in rows if row[0] == start]
     if len(exact or rows) == 1:
-        return SessionInfo(*(exact or rows)[0])
+        return _info((exact or rows)[0])
     if not rows:
         raise _unknown_session(db, key)
     names = ", ".join(f"{row[0]} ({row[1]})" if row[1] else str(row[0]) for row in rows[:5])
@@ -318,8 +326,8 @@ def touch(
     with db.write():
         db.run(
             "UPDATE sessions SET model = coalesce(?, model), recipe = coalesce(?, recipe), front = coalesce(?, front),"
-            f" updated = max(updated, coalesce(?, updated)), used = CASE WHEN ? THEN {_NEXT_USE} ELSE used END"
-            " WHERE key = ?",
+            f" updated = {db.greatest}(updated, coalesce(?, updated)),"
+            f" used = CASE WHEN ? THEN {db.next_use} ELSE used END WHERE key = ?",
             model, recipe, front, at, at is not None, key,
         )  # fmt: skip
 
@@ -328,8 +336,9 @@ def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
     """Count an entry of the main lane for listings; inside a transaction."""
     asked = entry.kind is Kind.USER
     db.run(
-        f"UPDATE sessions SET updated = max(updated, ?), used = {_NEXT_USE}, entries = ?, turns = turns + ?,"
-        " first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END WHERE key = ? AND main = ?",
+        f"UPDATE sessions SET updated = {db.greatest}(updated, ?), used = {db.next_use}, entries = ?,"
+        " turns = turns + ?, first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END"
+        " WHERE key = ? AND main = ?",
         entry.at, entry.id, int(asked), asked, entry.message.content[:FIRST_TEXT] if asked else "", key, lane,
     )  # fmt: skip
 
@@ -353,7 +362,7 @@ def add_cost(db: Database, key: int, usage: Usage) -> None:
 def workers(db: Database, session: str) -> list[SessionInfo]:
     """Return the sessions that work for `session`, oldest first."""
     rows = db.all(f"SELECT {_COLUMNS} FROM sessions WHERE spawner = ? ORDER BY key", session)
-    return [SessionInfo(*row) for row in rows]
+    return [_info(row) for row in rows]
 
 
 def _one_line(name: str) -> str:
@@ -364,6 +373,8 @@ def _check_name(db: Database, name: str, own: int = 0) -> str:
     """Return `name` as it is stored; `NexusError("usage", ...)` if `find` would take it for a session but `own`."""
     title = _one_line(name)
     start = title.upper()
+    if title:
+        db.lock("names")
     other = title and db.one(
         "SELECT id, name FROM sessions WHERE key <> ? AND ((id >= ? AND id < ?) OR name = ?) LIMIT 1",
         own, start, start + "~", title,

@@ -25,6 +25,7 @@ def signal_replies(db: Database, message: SpaceMessage) -> tuple[list[int], set[
 
     Return them, and the agents of all runs for which it is a reply.
     """
+    db.lock(f"space {message.space}")  # a run begins to wait, and a message comes, one after the other
     rows = db.all(
         f"SELECT key, waits, entity FROM runs WHERE {OPEN} AND state = '{WAITING}' AND waits LIKE '%\"reply\"%'"
         " ORDER BY key"
@@ -44,6 +45,7 @@ def signal_replies(db: Database, message: SpaceMessage) -> tuple[list[int], set[
 
 def signal_earlier_replies(db: Database, run: int, wait: Wait, at: str) -> None:
     """Signal a run that begins to wait if everything that it waits for was said already."""
+    db.lock(f"space {wait.value['space']}")
     if replies := _find_replies(db, wait):
         add_signal(db, run, "reply", {"message": replies[-1]}, at)
 

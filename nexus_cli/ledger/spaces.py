@@ -63,6 +63,7 @@ class SpaceTable:
         """
         name = check_name(name, "the name")
         with self._db.write():
+            self._db.lock("entities")
             found = self.find_entity(name)
             if found is None:
                 self._db.run(
@@ -95,6 +96,7 @@ class SpaceTable:
     def create(self, name: str, at: str, *, project: str = "", members: Sequence[Entity] = ()) -> Space:
         """Create a space; `NexusError("usage", ...)` if the name is taken."""
         with self._db.write():
+            self._db.lock("spaces")
             name = self.check_free(name)
             key = self._db.run(
                 "INSERT INTO spaces (name, folded, project, at) VALUES (?, ?, ?, ?)",
@@ -188,6 +190,7 @@ class SpaceTable:
         if reply_to is not None and self.message(reply_to, space) is None:
             raise NexusError("usage", f"msg-{reply_to}", f"there is no such message in {space.name}")
         with self._db.write():
+            self._db.lock(f"space {space.key}")  # a reader's cursor relies on it: messages are there in their order
             if call and (row := self._of_call(session, call)):
                 return Posted(_message(row))
             space = replace(space, members=tuple(self._members(space.key)))  # as they are now
@@ -272,7 +275,7 @@ class SpaceTable:
     def count(self, space: Space, *, after: int = 0, before: int | None = None, most: int = 1 << 62) -> int:
         """Return how many messages a space has behind one and before another; with `most` no more are counted."""
         row = self._db.one(
-            "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS some",
+            "SELECT count(*) FROM (SELECT 1 FROM messages WHERE space = ? AND key > ? AND key < ? LIMIT ?) AS counted",
             space.key, after, (1 << 62) if before is None else before, most,
         )  # fmt: skip
         return int(row[0]) if row else 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.services import Calibration
@@ -32,42 +33,76 @@ if TYPE_CHECKING:
     from nexus_cli.ledger.spaces import SpaceTable
 
 
+class _ServerLock:
+    """The lock of a session on a server, with the methods of a `FileLock`."""
+
+    def __init__(self, db: Database, session: str) -> None:
+        self._db, self._session = db, session
+
+    def release(self, *, remove: bool = False) -> None:
+        """Release the lock."""
+        self._db.let_go(self._session)
+
+
 class Ledger:
     """One open ledger. Use `open`."""
 
-    def __init__(self, db: Database, path: Path | None, notices: list[str]) -> None:
+    def __init__(self, db: Database, place: LedgerPlace | None, notices: list[str]) -> None:
         self.db = db
-        self._locks: dict[str, FileLock] = {}
+        self._locks: dict[str, FileLock | _ServerLock] = {}
         self._taken_over: set[str] = set()
         self.facts = FactTable(db)
         """Facts remembered over sessions."""
-        self.path = path
-        """The file; None if it is in memory."""
+        self.place = place
+        """Where it is; None if it is in memory."""
+        self.path = place if isinstance(place, Path) else None
+        """The file; None if it is in memory or on a server."""
+        self.is_kept = place is not None
+        """False if it is in memory, and lost when it is closed."""
         self.notices = notices
         """Notes for the person on the opening, one line each."""
         self.writes = db.writes
         """False if it is only read: a session in it keeps what happens elsewhere."""
 
     @classmethod
-    def open(cls, path: Path | None) -> Ledger:
-        """Open the ledger at `path`, created or upgraded as needed; with None one in memory.
+    def open(cls, place: LedgerPlace | None) -> Ledger:
+        """Open the ledger at `place`, created or upgraded as needed; with None one in memory.
 
         A damaged file is set aside, never overwritten, and named in `notices`. Raises `NexusError("ledger", ...)` for
-        a place that cannot be written and for a newer schema.
+        a place that cannot be written or reached and for a newer schema.
         """
         notices: list[str] = []
-        connection = connect_memory() if path is None else connect(path, notices)
-        return cls(Database(connection), path, notices)
+        if isinstance(place, str):
+            ledger = cls._on_server(place)
+            if not ledger.writes:
+                ledger.close()
+                what, why = f"the ledger {shown_place(place)} cannot be opened", "the server only reads"
+                raise NexusError("ledger", what, why, "Name the server that writes")
+            return ledger
+        connection = connect_memory() if place is None else connect(place, notices)
+        return cls(Database(connection), place, notices)
 
     def connect_again(self) -> Ledger:
         """Open another connection to the same ledger; `NexusError("ledger", ...)` for one in memory."""
-        if self.path is None:
+        if self.place is None:
             raise NexusError("ledger", "no other connection", "the ledger is in memory")
-        return Ledger.open(self.path)
+        return Ledger.open(self.place)
 
     @classmethod
-    def look(cls, path: Path) -> Ledger:
-        """Open the ledger at `path` to read: as `open`, and read-only if its place cannot be written."""
+    def _on_server(cls, url: str) -> Ledger:
+        try:
+            from nexus_cli.ledger.postgres_schema import open_server  # noqa: PLC0415  (a file needs no psycopg)
+        except ImportError as error:
+            what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
+            raise NexusError("ledger", what, why, "Install it: pip install 'nexus-cli[team]'") from error
+        return cls(open_server(url), url, [])
+
+    @classmethod
+    def look(cls, place: LedgerPlace) -> Ledger:
+        """Open the ledger at `place` to read: as `open`, and read-only if its place cannot be written."""
+        if isinstance(place, str):
+            return cls._on_server(place)
+        path = place
         try:
             return cls.open(path)
         except NexusError as error:
@@ -98,9 +133,9 @@ class Ledger:
 
         return PlanTable(self.db)
 
-    def is_member(self, name: str) -> bool:
-        """True if somebody of this name takes part in a space. Cheap: each start of a session asks."""
-        row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", name)
+    def is_member(self, folded: str) -> bool:
+        """True if somebody of this folded name takes part in a space. Cheap: each start of a session asks."""
+        row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", folded)
         return row is not None
 
     def close(self) -> None:
@@ -243,16 +278,36 @@ class Ledger:
     def hold(self, session: str) -> bool:
         """Lock a session, or a run by its id, until `close` or the end of the process; False if another live process
         has it."""
-        if self.path is None or not self.writes or session in self._locks or session in self._taken_over:
+        if not self.is_kept or not self.writes or session in self._locks or session in self._taken_over:
             return True
         try:
-            lock = FileLock.take(lock_folder(self.path) / f"{session}.lock")
+            lock = self._take_lock(session)
         except OSError as error:
             what = f"session {session} cannot be locked"
             raise NexusError("ledger", what, error.strerror or str(error), "Check the permissions") from error
         if lock is not None:
             self._locks[session] = lock
         return lock is not None
+
+    def _take_lock(self, session: str) -> FileLock | _ServerLock | None:
+        if self.path is not None:
+            return FileLock.take(lock_folder(self.path) / f"{session}.lock")
+        return _ServerLock(self.db, session) if self.db.hold(session) else None
+
+    def held(self) -> list[str]:
+        """Return the ids of the sessions that some process has locked."""
+        ids = [str(row[0]) for row in self.db.all("SELECT id FROM sessions ORDER BY key")]
+        if self.path is None:
+            return self.db.held(ids)
+        folder = lock_folder(self.path)
+        found = []
+        for one in ids:
+            if (folder / f"{one}.lock").exists():
+                lock = FileLock.take(folder / f"{one}.lock")
+                found += [one] if lock is None else []
+                if lock is not None:
+                    lock.release()
+        return found
 
     def let_go(self, name: str) -> None:
         """Unlock a run; its lock file goes too."""
@@ -308,17 +363,20 @@ class Ledger:
             pass
 
 
-def read_facts(path: Path, project: str) -> list[Fact]:
-    """Return what the ledger at `path` remembers of `project` and everywhere, without leaving a trace there.
+def read_facts(place: LedgerPlace, project: str) -> list[Fact]:
+    """Return what the ledger at `place` remembers of `project` and everywhere, without leaving a trace there.
 
     For a session that saves nothing. Empty if the ledger is missing, older than facts, or cannot be read.
     """
     from nexus_cli.ledger.readonly_database import ReadOnlyDatabase  # noqa: PLC0415
 
-    if not path.is_file():
-        return []
     try:
-        with closing(ReadOnlyDatabase(path)) as db:
+        if isinstance(place, str):
+            with closing(Ledger.look(place)) as ledger:
+                return ledger.facts.list_facts(project)
+        if not place.is_file():
+            return []
+        with closing(ReadOnlyDatabase(place)) as db:
             return FactTable(db).list_facts(project)
     except (NexusError, ValueError):
         return []

@@ -17,7 +17,7 @@ def calibration(db: Database, model: str) -> Calibration:
 
     A model at an address of its own (`NAME at HOST`) starts with the values of its name, without the window.
     """
-    row = db.one("SELECT factor, reports, worst, window, kinds FROM calibrations WHERE model = ?", model)
+    row = db.one('SELECT factor, reports, worst, "window", kinds FROM calibrations WHERE model = ?', model)
     name, _, address = model.partition(" at ")
     if row is None:
         return replace(calibration(db, name), window=0) if address else Calibration()
@@ -31,8 +31,9 @@ def calibration(db: Database, model: str) -> Calibration:
 def calibrate(db: Database, model: str, value: Calibration) -> None:
     """Store what was learned with the next transaction."""
     db.run_later(
-        "INSERT OR REPLACE INTO calibrations (model, factor, reports, worst, window, kinds)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
+        'INSERT INTO calibrations (model, factor, reports, worst, "window", kinds) VALUES (?, ?, ?, ?, ?, ?)'
+        f" ON CONFLICT ({db.own_key}model) DO UPDATE SET factor = excluded.factor, reports = excluded.reports,"
+        ' worst = excluded.worst, "window" = excluded."window", kinds = excluded.kinds',
         model, value.factor, value.reports, value.worst, value.window,
         json.dumps({"ratios": value.ratios, "misses": value.misses}),
     )  # fmt: skip
@@ -46,5 +47,5 @@ def stored_count(db: Database, encoding: str, digest: bytes) -> int | None:
 
 def store_count(db: Database, session: int, encoding: str, digest: bytes, tokens: int) -> None:
     """Store a count with the next transaction; it is deleted with the session."""
-    statement = "INSERT OR IGNORE INTO counts VALUES (?, ?, ?, ?)"
+    statement = "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
     db.run_later(statement, digest[:_DIGEST], encoding, tokens, session)

@@ -24,7 +24,11 @@ def note_file(db: Database, lane: int, path: str, digest: str, how: str, at: str
     entry = lanes.last_id(db, main[0] if main else lane)
     row = db.one("SELECT how FROM files WHERE session = ? AND path = ?", session, _bytes(path))
     how = max(how, row[0] if row else how, key=_USES.index)
-    db.run("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", session, _bytes(path), digest, how, at, entry)
+    db.run(
+        "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, path)"
+        " DO UPDATE SET digest = excluded.digest, how = excluded.how, at = excluded.at, entry = excluded.entry",
+        session, _bytes(path), digest, how, at, entry,
+    )  # fmt: skip
 
 
 def files(db: Database, session: int) -> list[tuple[str, str]]:

@@ -1,11 +1,11 @@
-"""Tokens and dollars of all sessions, summed by SQLite in one query, which reads no text. Workers count as part of the
-session that they work for."""
+"""Tokens and dollars of all sessions, summed by the database in one query, which reads no text. Workers count as part
+of the session that they work for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.core.usage import Usage, UsageSum
+from nexus_cli.core.usage import Usage, UsageSum, round_dollars
 from nexus_cli.ledger.database import Database
 
 
@@ -27,12 +27,12 @@ def list_totals(db: Database, since: str, *, local: bool) -> list[UsageTotal]:
 
     Days are those of UTC, or with `local` those of the system's time zone.
     """
-    day = "date(r.at, 'localtime')" if local else "date(r.at)"
+    day = db.day_of("r.at", local=local)
     rows = db.all(
         f"""SELECT coalesce({day}, substr(r.at, 1, 10)) AS day, e.model, s.project, s.key,
             count(*), coalesce(sum(r.input), 0), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
             coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0), coalesce(sum(r.cost), 0.0),
-            sum(r.finish IS NOT NULL AND r.cost IS NULL)
+            count(*) FILTER (WHERE r.finish IS NOT NULL AND r.cost IS NULL)
         FROM requests r JOIN lanes l ON l.id = r.lane JOIN sessions s ON s.key = l.session
             JOIN epochs e ON e.key = r.epoch
         WHERE r.at >= ? GROUP BY day, e.model, s.key ORDER BY day, e.model, s.key""",
@@ -62,10 +62,10 @@ def session_usage(db: Database, session: str) -> Usage:
             UNION SELECT s.key, s.id FROM paid p JOIN sessions s ON s.spawner = p.id)
         SELECT coalesce(sum(r.input), 0), coalesce(sum(r.output), 0), coalesce(sum(r.cache_read), 0),
             coalesce(sum(r.cache_write), 0), coalesce(sum(r.reasoning), 0),
-            CASE WHEN coalesce(sum(r.finish IS NOT NULL AND r.cost IS NULL), 0) THEN NULL
-                ELSE ROUND(coalesce(sum(r.cost), 0.0), 8) END
+            coalesce(sum(r.cost), 0.0), count(*) FILTER (WHERE r.finish IS NOT NULL AND r.cost IS NULL)
         FROM requests r JOIN lanes l ON l.id = r.lane WHERE l.session IN (SELECT key FROM paid)""",
         session,
     )
     assert row is not None, "sums are one row"
-    return Usage(*row)
+    cost = None if row[6] else round_dollars(row[5])
+    return Usage(row[0], row[1], row[2], row[3], row[4], cost)

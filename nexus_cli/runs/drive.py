@@ -225,7 +225,7 @@ class RunDriver:
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=partial(self.kind.facts, self.ledger, self.run) if self.kind.facts else None,
+            run_facts=partial(self.kind.facts, self.ledger, self.run),
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,

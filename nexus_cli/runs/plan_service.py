@@ -158,7 +158,7 @@ class PlanService:
     def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
         """See `nexus_cli.core.services.Plans`."""
         ledger = self._session.ledger
-        if ledger is None or ledger.path is None or not ledger.writes:
+        if ledger is None or not ledger.is_kept or not ledger.writes:
             return ToolResult(error="no plans: this session is not saved", ran=False)
         try:
             match action:

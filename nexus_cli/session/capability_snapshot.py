@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import exists, places, project_root
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import FOLDER, trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader, parse_servers
@@ -100,11 +101,11 @@ def _servers(cwd: Path) -> tuple[list[str], str]:
 def _facts(root: Path) -> tuple[dict[str, int] | None, str]:
     """Return the number of facts by slot and of proposals (None without a ledger), and a problem of the ledger or
     ""."""
-    path = places().ledger
-    if not exists(path):
+    place = ledger_place()
+    if not ledger_exists(place):
         return None, ""
     try:
-        ledger = Ledger.look(path)
+        ledger = Ledger.look(place)
     except NexusError as error:
         return None, error.message
     try:

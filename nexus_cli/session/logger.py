@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.ledger import LaneLog, Ledger
@@ -33,7 +33,7 @@ class SessionLogger(LaneLog):
         """Create and lock a session by `config`, or continue `session`; raise `NexusError` of kind `ledger` or
         `usage`."""
         config = config or LogConfig()
-        self.ledger = ledger = Ledger.open((config.path or places().ledger) if config.save else None)
+        self.ledger = ledger = Ledger.open((config.path or ledger_place()) if config.save else None)
         try:
             if session is None:
                 folder = config.folder.absolute()

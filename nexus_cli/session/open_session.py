@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
@@ -29,14 +29,14 @@ def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """
     if not options.save:
         ledger = Ledger.open(None)
-        ledger.facts.borrow(read_facts(places().ledger, str(project_identity(options.cwd))))
+        ledger.facts.borrow(read_facts(ledger_place(), str(project_identity(options.cwd))))
         return ledger
     try:
-        ledger = Ledger.open(places().ledger)
+        ledger = Ledger.open(ledger_place())
     except NexusError as error:
         if options.require_save:
             raise
-        ledger = Ledger.look(places().ledger) if needs_ledger(options) else Ledger.open(None)
+        ledger = Ledger.look(ledger_place()) if needs_ledger(options) else Ledger.open(None)
         notices.append(in_memory_notice(error, "what follows" if needs_ledger(options) else "this session"))
         return ledger
     notices.extend(ledger.notices)
@@ -101,9 +101,9 @@ def load_model_info(calibrations: Calibrations, name: str, settings: Settings) -
 @contextmanager
 def readonly_ledger() -> Iterator[Ledger]:
     """Open the person's ledger for reading; an empty one if there is none, or it cannot be opened."""
-    path = places().ledger
     try:
-        ledger = Ledger.look(path) if path.exists() else Ledger.open(None)
+        place = ledger_place()
+        ledger = Ledger.look(place) if ledger_exists(place) else Ledger.open(None)
     except NexusError:
         ledger = Ledger.open(None)
     try:

@@ -130,9 +130,7 @@ class SessionSources:
         newest = self._newest_trigger()
         if self.run_facts or (newest is not None and newest.value.get("facts")):
             return {}
-        source = "person" if newest is None else str(newest.value.get("source", ""))
-        front = "repl" if self.front == CHAT else "ask"
-        return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
+        return plain_trigger(self.front, "person" if newest is None else str(newest.value.get("source", "")))
 
     def run(self) -> Mapping[str, Any]:
         """Return the facts of a structured run: those of its newest trigger, and those of whoever drives it."""
@@ -179,6 +177,12 @@ class SessionSources:
         disk = self._known[key]
         moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
         return disk, moment, used
+
+
+def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
+    """Return what started a turn of a plain session, for `Sources.trigger`."""
+    front = "repl" if front == CHAT else "ask"
+    return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
 
 
 def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) -> str:
@@ -266,6 +270,7 @@ def make_collector(
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,
+        "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: {**snapshot(options.cwd, settings, os.environ, info.name, tools), **hidden},
     }
     without = BLOCKS_INSTEAD if options.run_facts else {BLOCK_RULES}

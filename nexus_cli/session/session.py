@@ -116,7 +116,7 @@ class Session:
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
-        if self.ledger is not None and self.ledger.path is not None and not self.saved:
+        if self.ledger is not None and self.ledger.is_kept and not self.saved:
             why = "its ledger cannot be written, so that it lives in this process alone"
             raise NexusError("ledger", f"session {self.id} cannot be left", why, "/export keeps a copy; then /exit")
 

@@ -61,8 +61,8 @@ class SessionState:
 
     def is_saved(self) -> bool:
         """True if another process can resume the session."""
-        on_disk = self.ledger is not None and self.ledger.path is not None
-        return on_disk and self.record is not None and self.record.is_saving
+        is_kept = self.ledger is not None and self.ledger.is_kept
+        return is_kept and self.record is not None and self.record.is_saving
 
     @property
     def has_more_turns(self) -> bool:

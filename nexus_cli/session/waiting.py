@@ -38,7 +38,7 @@ class SessionWaits:
         """See `Waits`."""
         if self.is_worker:
             return "a worker cannot wait: end with a report of what is missing"
-        if self.ledger.path is None or not self.log.is_saving:
+        if not self.ledger.is_kept or not self.log.is_saving:
             return "this session is not saved: nobody could go on with it"
         return ""
 

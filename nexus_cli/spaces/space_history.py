@@ -66,17 +66,15 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
-    """Note that the agent of a run has dealt with the messages up to the one that started the run, and up to each
-    reply that it waited for."""
+    """Note that the agent of a run has dealt with the messages of its space up to the one that started the run, or the
+    last reply that it waited for."""
     ledger = session.ledger
-    if ledger is None or run.entity is None:
+    if ledger is None or run.space is None or run.entity is None or run.message is None:
         return
-    if run.space is not None and run.message is not None:
-        ledger.spaces.mark_seen(run.space, run.entity, run.message)
-    for signal in ledger.runs.signals(run.key, taken=True):
-        reply = ledger.spaces.message(signal.value["message"]) if signal.kind == "reply" else None
-        if reply is not None:
-            ledger.spaces.mark_seen(reply.space, run.entity, reply.key)
+    space = ledger.spaces.get(run.space)
+    replies = [int(one.value["message"]) for one in ledger.runs.signals(run.key, taken=True) if one.kind == "reply"]
+    here = [key for key in replies if ledger.spaces.message(key, space)]
+    ledger.spaces.mark_seen(run.space, run.entity, max([run.message, *here]))
 
 
 async def load_history(
@@ -108,7 +106,7 @@ def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Ent
     recorded = _recorded(lane_state, space)
     if message.key in recorded:
         return Trigger()
-    line = _Lines.of(ledger, space, agent).format(message, neutral_text(message.text))
+    line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text))
     text = "\n".join([*([] if recorded else [_header(space)]), _group(message), f"{line} {TRIGGER_MARK}"])
     return Trigger(
         text, "space", actor=message.sender.actor, facts=facts, shown=f"{message.sender.name}: {message.text}",
@@ -149,7 +147,7 @@ def _group(message: SpaceMessage) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class TimelineLines:
     """Formats messages as lines of the timeline."""
 
     agent: Entity
@@ -159,7 +157,7 @@ class _Lines:
     """Names of the spaces that the agent is in."""
 
     @classmethod
-    def of(cls, ledger: Ledger, space: Space, agent: Entity) -> _Lines:
+    def of(cls, ledger: Ledger, space: Space, agent: Entity) -> TimelineLines:
         """Return the lines as `agent` sees them."""
         names = frozenset(one.name for one in ledger.spaces.list_spaces(agent))
         return cls(agent, ledger.spaces.seen(space, agent), names)
@@ -197,7 +195,7 @@ class _History:
     messages: Sequence[SpaceMessage]
     caps: Mapping[int, int]
     """Tokens of the text of a message, by its key."""
-    line: _Lines
+    line: TimelineLines
 
     @classmethod
     async def of(
@@ -216,7 +214,7 @@ class _History:
         many = f"{older:,} older {'message is' if older == 1 else 'messages are'} not here"
         head = [_header(space), *([f'  [{many}: read_messages(before: "{kept[0].id}")]'] if older else [])]
         by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
-        return cls(lane_state, head, kept, by_key, _Lines.of(ledger, space, agent))
+        return cls(lane_state, head, kept, by_key, TimelineLines.of(ledger, space, agent))
 
     async def lines(self, part: Sequence[SpaceMessage]) -> list[str]:
         """Return the lines of one entry; what others said begins with a line that names them."""

@@ -7,7 +7,7 @@ that goes on after a kill finds what was posted, and the wait that belongs to it
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,11 @@ from nexus_cli.ledger.spaces import MOST_HOPS, Posted
 from nexus_cli.session.factory import OpenSpaces
 from nexus_cli.session.options import Options
 from nexus_cli.spaces.people import NEXUS
+from nexus_cli.spaces.run_facts import ACTIVE
+from nexus_cli.spaces.space_history import TimelineLines, neutral_text
 
-ACTIVE = "active_space"
-"""Memo: the `space` (key) that the agent has entered."""
-LIMIT, MOST = 20, 100
-"""Messages that one call reads, unless it says how many."""
+MOST = 100
+"""Messages that one call reads."""
 ENDED_SHOWN = 5
 """Runs that have ended and are listed."""
 ORIGIN = 500
@@ -56,8 +56,6 @@ class SpaceService:
     session: str
     agent: Entity
     clock: Clock
-    run_facts: Mapping[str, Any]
-    """`type`, `title`, `trigger` and `options` of the run that the session gets if it has none and waits."""
 
     # What the tools do
 
@@ -144,8 +142,7 @@ class SpaceService:
             "space": space.key, "message": message.key, "from": [one.key for one in asked], "sender": self.agent.key
         }  # fmt: skip
         waits = Wait("reply", f"a reply of {who} in {_named(space)}", value)
-        memo = {**self.run_facts, "wait": waits.to_json(), "entity": self.agent.key}
-        return ToolResult(" ".join([*lines, f"The run waits for {waits.why}."]), waits=memo)
+        return ToolResult(" ".join(lines), waits={"wait": waits.to_json(), "entity": self.agent.key})
 
     def _run(self) -> Run | None:
         """Return the run of this session that has not ended."""
@@ -227,20 +224,13 @@ class SpaceService:
         seen = self.ledger.spaces.seen(space, self.agent)
         lines = [f"{_named(space)}: {self._members(space)}"]
         if messages and self.ledger.spaces.count(space, before=messages[0].key, most=1):
-            lines.append(f'[earlier messages: read_messages(before: "{messages[0].id}")]')
-        lines += [self._line(message, is_seen=message.key <= seen) for message in messages]
+            lines.append(f'  [earlier messages: read_messages(before: "{messages[0].id}")]')
+        form = TimelineLines.of(self.ledger, space, self.agent)
+        lines += [form.format(message, neutral_text(message.text)) for message in messages]
         if messages and messages[-1].key > seen:
             self.ledger.spaces.mark_seen(space.key, self.agent.key, messages[-1].key)
         text = "\n".join(lines) if messages else f"{lines[0]}\n(no messages)"
         return ToolResult(text, counts={"messages": len(messages)})
-
-    def _line(self, message: SpaceMessage, *, is_seen: bool) -> str:
-        """Return a message on one line, its text quoted so that nothing in it can pose as another line."""
-        sender = message.sender
-        who = "You" if sender.key == self.agent.key else f"{sender.name} ({sender.kind}, id:{sender.id})"
-        reply = f" (to msg:{message.reply_to})" if message.reply_to else ""
-        mark = "[SEEN]" if is_seen else "[NEW]"
-        return f"[msg:{message.key}] [{message.at}] {who}{reply}: {_quote(message.text)}  {mark}"
 
     def _run_line(self, run: Run) -> str:
         this = " (this run)" if run.session == self.session else ""
@@ -259,16 +249,7 @@ def nexus_spaces(
     agent = ledger.spaces.find_entity(NEXUS)
     if agent is None or agent.kind != AGENT:
         return None
-    kind = "ask" if options.one_turn else "repl"
-    run_options = {
-        "folder": str(options.cwd), "model": made.model, "recipe": made.recipe, "allow": options.allow,
-        "max_cost": options.limits.max_cost, "max_steps": options.limits.max_steps,
-    }  # fmt: skip
-    facts = {
-        "type": kind, "title": made.name or f"session {made.id}", "trigger": {"type": kind},
-        "options": {key: value for key, value in run_options.items() if value is not None},
-    }  # fmt: skip
-    return SpaceService(ledger, log, made.id, agent, clock, facts)
+    return SpaceService(ledger, log, made.id, agent, clock)
 
 
 def run_spaces(run: Run) -> OpenSpaces | None:
@@ -278,7 +259,7 @@ def run_spaces(run: Run) -> OpenSpaces | None:
         return None
 
     def make(ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock) -> SpaceService:
-        return SpaceService(ledger, log, made.id, ledger.spaces.get_entity(key), clock, {})
+        return SpaceService(ledger, log, made.id, ledger.spaces.get_entity(key), clock)
 
     return make
 

@@ -1,7 +1,7 @@
 """The real session with a model that answers at once: a program for a child process, `stepping.py SESSION STEPS`.
 
-Resumes SESSION in the working folder and lets it read one file after the other. Prints a JSON object: `cpu`, seconds of
-this process at each request, and `memory`, bytes resident at the last. litellm is never imported.
+Resumes SESSION in the working folder and lets it read one file after the other. Prints a JSON object: `cpu` and `wall`, seconds of
+this process and of the clock at each request, and `memory`, bytes resident at the last. litellm is never imported.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ class Answers:
     def __init__(self, steps: int) -> None:
         self.steps = steps
         self.cpu: list[float] = []
+        self.wall: list[float] = []
         self.memory = 0
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply."""
         self.cpu.append(time.process_time())
+        self.wall.append(time.perf_counter())
         self.memory = resident()
         number = len(self.cpu)
         if number <= self.steps:
@@ -76,7 +78,7 @@ def main(session_id: str, steps: int) -> None:
     asyncio.run(step_through(session_id, answers))
     if "litellm" in sys.modules:
         raise SystemExit("litellm was imported: its cost would be measured too")
-    print(json.dumps({"cpu": answers.cpu, "memory": answers.memory}))
+    print(json.dumps({"cpu": answers.cpu, "wall": answers.wall, "memory": answers.memory}))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ledger.postgres import Server
 
 from nexus_cli.cli import doctor
 from nexus_cli.config.paths import places
@@ -167,3 +168,19 @@ def test_broken_settings_hide_no_key_that_is_set(nexus: Run, config: Path) -> No
     assert found["settings"]["status"] == "broken"
     assert (found["keys"]["status"], found["keys"]["detail"]) == ("ok", "OPENAI_API_KEY")
     assert "OPENAI_API_KEY" in checks(nexus("doctor", "--json"))["keys"]["hint"]
+
+
+def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None:
+    url = postgres.new_database()
+    nexus("config", "set", "ledger.url", url.replace("nexus@", "nexus:s3cr3t@"))
+    done = nexus("doctor", "--json")
+    ledger = checks(done)["ledger"]
+    assert ledger["status"] == "note" and "fsync is off there" in ledger["hint"], "the tests' server waits for no disk"
+    assert "sees everything" in ledger["detail"] and "an answer takes" in ledger["detail"]
+    postgres.sql("INSERT INTO project_members VALUES ('/p', 'nobody')", database=url.split("/")[3].split("?")[0])
+    assert "role of your own" in checks(nexus("doctor", "--json"))["ledger"]["hint"]
+    postgres.drop(url)
+    gone = nexus("doctor", "--json")
+    ledger = checks(gone)["ledger"]
+    assert (gone.returncode, ledger["status"]) == (1, "broken") and "does not exist" in ledger["detail"]
+    assert b"s3cr3t" not in done.stdout + gone.stdout + gone.stderr and not places().data.exists()

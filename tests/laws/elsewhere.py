@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -106,7 +105,7 @@ def watched(work: Job) -> None:
     seen = 0
     real = database.commit
 
-    def commit(connection: sqlite3.Connection) -> None:
+    def commit(connection: Any) -> None:
         nonlocal seen
         hit = bool(doing) and doing[-1] == work.kind
         seen += hit

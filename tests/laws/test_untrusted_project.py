@@ -37,6 +37,7 @@ VALUES: tuple[SettingValue, ...] = (
     "all", "edit", "run", "read", "openai/theirs", "middle_out", "oldest_first", *MODES, "dark", "light",
     "vi", "emacs", "off", "/srv", ("bash(ls *)",), ("/",), ("SECRET",),
     True, False, 1, 2, 7, 5000, 10**6, 0.11, 0.29, 0.35, 0.5, 0.9, 1.0, 99.5, 10_000.0,
+    "postgresql://theirs@127.0.0.1/theirs",
 )  # fmt: skip
 """Of these every setting accepts one at least."""
 MAY_SET = frozenset({"allow"} | {key for key in RULES if key.partition(".")[0] in ("limits", "compact", "truncation")})

@@ -7,6 +7,7 @@ random person does is `laws.play`, what must hold afterwards is `laws.check`.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from ledger.conftest import on
 from server.meter import Meter
 from server.play import ScriptedServer
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import CompactSettings, ProviderSettings, Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.attachment import Trigger
@@ -116,9 +117,11 @@ def world(
     refuse_above: int | None = None,
     factor: float = 1.0,
     meter: Meter | None = None,
+    ledger_url: str = "",
     **more: Any,
 ) -> Iterator[World]:
-    """A world whose ledger lies in `folder/home`; the environment leads to its server while it lasts."""
+    """A world whose ledger lies in `folder/home`, or on the server of `ledger_url`; the environment leads to its model
+    while it lasts."""
     project = folder / "project"
     project.mkdir(parents=True, exist_ok=True)
     served = ScriptedServer(script, refuse_above=refuse_above, meter=meter or Meter(factor=factor))
@@ -128,6 +131,10 @@ def world(
             patch.setenv(name, value)
         patch.setenv("NEXUS_HOME", str(folder / "home"))
         patch.setattr(retry, "FIRST_WAIT", 0.002)
+        if ledger_url:
+            file = folder / "home" / "config" / "config.toml"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"[ledger]\nurl = {json.dumps(ledger_url)}\n")
         yield made
 
 
@@ -151,7 +158,7 @@ def outcome(events: list[Event]) -> Outcome:
 @contextmanager
 def the_ledger(folder: Path | None = None) -> Iterator[Ledger]:
     """The person's ledger, as another process would open it: of this world, or of one in `folder` that has ended."""
-    ledger = Ledger.open(folder / "home" / "data" / "ledger.db" if folder else places().ledger)
+    ledger = Ledger.open(folder / "home" / "data" / "ledger.db" if folder else ledger_place())
     try:
         assert ledger.notices == []
         yield ledger

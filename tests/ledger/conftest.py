@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import traceback
@@ -12,7 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ledger.postgres import Server
 
+from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import FixedValues
@@ -152,8 +155,34 @@ def path(_isolated: Path) -> Path:
     return _isolated / "data" / "ledger.db"
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of a ledger run on both engines; those that look at its file on SQLite alone."""
+    names = metafunc.fixturenames
+    if "ledger" in names or "place" in names:
+        both = "path" not in inspect.signature(metafunc.function).parameters
+        metafunc.parametrize("engine", ["sqlite", "postgres"] if both else ["sqlite"], indirect=True)
+
+
 @pytest.fixture
-def ledger(path: Path) -> Iterator[Ledger]:
-    opened = Ledger.open(path)
+def engine(request: pytest.FixtureRequest) -> str:
+    """`sqlite` or `postgres`."""
+    return str(request.param)
+
+
+@pytest.fixture
+def place(engine: str, request: pytest.FixtureRequest) -> Iterator[LedgerPlace]:
+    """Where a ledger is: a file that is not there yet, or an empty database."""
+    if engine == "sqlite":
+        yield request.getfixturevalue("path")
+        return
+    server: Server = request.getfixturevalue("postgres")
+    url = server.new_database()
+    yield url
+    server.drop(url)
+
+
+@pytest.fixture
+def ledger(place: LedgerPlace) -> Iterator[Ledger]:
+    opened = Ledger.open(place)
     yield opened
     opened.close()

@@ -148,7 +148,7 @@ def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
     ledger.close()
 
 
-def test_a_full_disk_writes_nothing_half_and_says_so(ledger: Ledger, make: SimpleNamespace) -> None:
+def test_a_full_disk_writes_nothing_half_and_says_so(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     info = make.new(ledger)
     ledger.log(info.id).append(make.user(1))
     ledger.log(info.id).begin_epoch(make.epoch(0), [])
@@ -173,7 +173,7 @@ def test_a_full_disk_writes_nothing_half_and_says_so(ledger: Ledger, make: Simpl
 
 
 def test_a_commit_that_fails_is_undone_and_the_next_one_works(
-    ledger: Ledger, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, path: Path, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lane = make.new(ledger).main_lane
 

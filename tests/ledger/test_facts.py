@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import LONGEST, Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger, schema
@@ -221,18 +222,18 @@ def test_an_older_ledger_learns_to_remember(path: Path, make: SimpleNamespace, m
     again.close()
 
 
-def test_processes_that_remember_at_once_all_do(path: Path, make: SimpleNamespace) -> None:
-    Ledger.open(path).close()
+def test_processes_that_remember_at_once_all_do(place: LedgerPlace, make: SimpleNamespace) -> None:
+    Ledger.open(place).close()
 
     def work(number: int, say: object) -> None:
-        ledger = Ledger.open(path)
+        ledger = Ledger.open(place)
         for turn in range(5):
             keep(ledger, f"process {number} says {turn}")
             keep(ledger, "what they share")
         ledger.close()
 
     assert [status for status, _ in make.together(3, work)] == [0, 0, 0]
-    ledger = Ledger.open(path)
+    ledger = Ledger.open(place)
     assert len(ledger.facts.list_facts()) == 16 and len(ledger.facts.search("process says", limit=99)) == 15
     ledger.close()
 

@@ -43,7 +43,7 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path, make: 
         os.umask(before)
 
 
-def test_a_new_ledger_has_the_settings_that_keep_it_safe(ledger: Ledger) -> None:
+def test_a_new_ledger_has_the_settings_that_keep_it_safe(ledger: Ledger, path: Path) -> None:
     wanted = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "secure_delete": 1, "auto_vacuum": 2}
     assert {name: ledger.db.all(f"PRAGMA {name}")[0][0] for name in wanted} == wanted
     assert ledger.notices == []

@@ -11,7 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 from ledger.conftest import on
+from ledger.postgres import Server
 
+from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 
@@ -48,13 +50,43 @@ def test_many_processes_make_and_write_one_ledger(path: Path, make: SimpleNamesp
     ledger.close()
 
 
-def test_drop_ids_are_unique_over_processes(path: Path, make: SimpleNamespace) -> None:
-    ledger = Ledger.open(path)
-    info = make.new(ledger)
-    ledger.close()  # SQLite's connections must not cross a fork
+def test_processes_that_write_and_delete_at_once_lose_nothing_on_a_server(
+    postgres: Server, make: SimpleNamespace
+) -> None:
+    url = postgres.new_database()
 
     def work(number: int, say: Callable[[str], None]) -> None:
-        mine = Ledger.open(path)
+        ledger = Ledger.open(url)
+        info = make.new(ledger, name=f"writer {number}")
+        for entry in range(1, EACH + 1):
+            # Of four processes each says what another one says, too: texts are stored, found and deleted at once.
+            ledger.log(info.id).append(make.user(entry, f"{(number + entry) % 3} wrote {entry}"))
+            if entry % 10 == 0:
+                other = make.new(ledger)
+                ledger.log(other.id).append(make.user(1, f"{number % 2} wrote {entry}"))
+                ledger.delete_session(other.id)
+        ledger.close()
+
+    assert [status for status, _ in make.together(WRITERS, work)] == [0] * WRITERS
+    ledger = Ledger.open(url)
+    for number in range(WRITERS):
+        lane = ledger.find_session(f"writer {number}").main_lane
+        wrote = [entry.message.content for entry in on(ledger, lane).read(1, 999)]
+        assert wrote == [f"{(number + entry) % 3} wrote {entry}" for entry in range(1, EACH + 1)]
+    assert len(ledger.sessions()) == WRITERS
+    unused = "SELECT count(*) FROM blobs WHERE id NOT IN (SELECT blob FROM entries)"
+    assert ledger.db.one(unused) == (0,)
+    ledger.close()
+    postgres.drop(url)
+
+
+def test_drop_ids_are_unique_over_processes(place: LedgerPlace, make: SimpleNamespace) -> None:
+    ledger = Ledger.open(place)
+    info = make.new(ledger)
+    ledger.close()  # connections must not cross a fork
+
+    def work(number: int, say: Callable[[str], None]) -> None:
+        mine = Ledger.open(place)
         for _ in range(10):
             say(mine.log(info.id).next_drop())
         mine.close()
@@ -82,12 +114,12 @@ def test_threads_of_one_process_share_a_ledger(ledger: Ledger, make: SimpleNames
     assert failed == [] and len(ledger.log(info.id).files()) == 20 * WRITERS
 
 
-def test_a_session_has_one_owner_until_that_process_ends(path: Path, make: SimpleNamespace) -> None:
+def test_a_session_has_one_owner_until_that_process_ends(place: LedgerPlace, make: SimpleNamespace) -> None:
     told, tell = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            other = Ledger.open(path)
+            other = Ledger.open(place)
             session = make.new(other).id
             os.write(tell, session.encode() if other.hold(session) else b"not held")
             signal.pause()
@@ -95,7 +127,7 @@ def test_a_session_has_one_owner_until_that_process_ends(path: Path, make: Simpl
             os._exit(1)
     try:
         identity = os.read(told, 100).decode()
-        ledger = Ledger.open(path)
+        ledger = Ledger.open(place)
         assert ledger.session(identity).id == identity
         assert not ledger.hold(identity)
         with pytest.raises(NexusError, match="another process is using it"):
@@ -106,7 +138,7 @@ def test_a_session_has_one_owner_until_that_process_ends(path: Path, make: Simpl
         os.close(told)
         os.close(tell)
     assert ledger.hold(identity) and ledger.hold(identity)
-    second = Ledger.open(path)
+    second = Ledger.open(place)
     assert not second.hold(identity)
     ledger.close()
     assert second.hold(identity)
@@ -120,9 +152,9 @@ def test_a_ledger_in_memory_holds_everything(make: SimpleNamespace) -> None:
     ledger.close()
 
 
-def test_the_second_writer_of_a_session_is_told(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
+def test_the_second_writer_of_a_session_is_told(ledger: Ledger, place: LedgerPlace, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
-    second = Ledger.open(path)
+    second = Ledger.open(place)
     on(ledger, lane).append(make.user(1))
     with pytest.raises(NexusError, match="another process continued it") as caught:
         on(second, lane).append(make.user(1, "something else"))
@@ -131,8 +163,8 @@ def test_the_second_writer_of_a_session_is_told(ledger: Ledger, path: Path, make
     second.close()
 
 
-def test_a_session_is_deleted_with_all_its_workers_or_not_at_all(make: SimpleNamespace, tmp_path: Path) -> None:
-    ledger, other = Ledger.open(tmp_path / "ledger.db"), Ledger.open(tmp_path / "ledger.db")
+def test_a_session_is_deleted_with_all_its_workers_or_not_at_all(make: SimpleNamespace, place: LedgerPlace) -> None:
+    ledger, other = Ledger.open(place), Ledger.open(place)
     root = make.new(ledger).id
     first, second = (make.new(ledger, spawner=root).id for _ in range(2))
     assert other.hold(second)

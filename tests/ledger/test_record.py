@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ledger.conftest import on
 
+from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.entry import Entry, ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall, replace_surrogates
@@ -245,8 +246,8 @@ def test_a_file_that_was_created_or_changed_stays_so(ledger: Ledger, make: Simpl
     assert ledger.log(info.id).digest("/p/new") == "2"
 
 
-def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
-    ledger = Ledger.open(path)
+def test_figures_outlive_the_process(place: LedgerPlace, make: SimpleNamespace) -> None:
+    ledger = Ledger.open(place)
     info = make.new(ledger)
     digests = [sha256(b"%d" % n).digest() for n in range(300)]
     ledger.calibrate("m", Calibration(1.25, 4, (0.5,)))
@@ -254,7 +255,7 @@ def test_figures_outlive_the_process(path: Path, make: SimpleNamespace) -> None:
     for number, digest in enumerate(digests):
         ledger.log(info.id).store_count("o200k_base", digest, number)
     ledger.close()
-    again = Ledger.open(path)
+    again = Ledger.open(place)
     assert again.calibration("m") == Calibration(1.25, 4, (0.5,))
     assert again.calibration("m at 127.0.0.1:8000") == Calibration(1.25, 4, (0.5,)), "at first as under its name"
     assert again.calibration("full") == Calibration(1.25, 4, (0.5, 0.25), 8_000, (1.5, 1.0, 0.75, 2.0))

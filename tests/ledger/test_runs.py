@@ -3,11 +3,11 @@ follows from them."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
@@ -15,13 +15,6 @@ from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space, Wait, find_ment
 from nexus_cli.ledger import Ledger, SessionInfo
 
 AT = "2026-02-18T15:06:55.000Z"
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Any:
-    opened = Ledger.open(tmp_path / "ledger.db")
-    yield opened
-    opened.close()
 
 
 def queue(ledger: Ledger, **where: Any) -> Run:
@@ -65,9 +58,9 @@ def test_a_cause_queues_one_run(ledger: Ledger) -> None:
     assert ledger.runs.list_runs() == [run]
 
 
-def test_a_loser_records_nothing(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_loser_records_nothing(ledger: Ledger, place: LedgerPlace) -> None:
     run = claim(ledger, queue(ledger))
-    late = Ledger.open(tmp_path / "ledger.db")
+    late = Ledger.open(place)
     late.runs.hold(run, 60.0)
     session = make_session(late)
     late.runs.attach(run, session.id)
@@ -83,9 +76,9 @@ def test_a_loser_records_nothing(ledger: Ledger, tmp_path: Path) -> None:
     late.close()
 
 
-def test_a_write_extends_the_lease_and_a_cancelled_run_records_nothing(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_write_extends_the_lease_and_a_cancelled_run_records_nothing(ledger: Ledger, place: LedgerPlace) -> None:
     run = claim(ledger, queue(ledger), 1.0)
-    runner = Ledger.open(tmp_path / "ledger.db")
+    runner = Ledger.open(place)
     runner.runs.hold(run, 1000.0)
     runner.runs.renew()
     lease = ledger.runs.get(run.key).lease

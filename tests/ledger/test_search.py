@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,13 +13,6 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall, replace_surrogates
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.search import search
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    opened = Ledger.open(tmp_path / "ledger.db")
-    yield opened
-    opened.close()
 
 
 def at(number: int) -> str:
@@ -111,6 +102,6 @@ def test_what_a_fork_shares_is_found_once_also_when_its_source_is_deleted(ledger
 def test_a_damaged_text_is_counted_and_the_search_goes_on(ledger: Ledger) -> None:
     session = said(ledger, {1: "needle one", 2: "needle two"})
     with ledger.db.write():
-        ledger.db.run("UPDATE blobs SET data = x'00' WHERE id = (SELECT blob FROM entries WHERE id = 2)")
+        ledger.db.run("UPDATE blobs SET data = ? WHERE id = (SELECT blob FROM entries WHERE id = 2)", b"\0")
     found = search(ledger.db, "needle")
     assert [(hit.session, hit.entry) for hit in found.hits] == [(session, 1)] and found.damaged == 1

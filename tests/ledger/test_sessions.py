@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,9 @@ def test_ids_sort_by_time_and_use_crockfords_letters() -> None:
     assert made[0].startswith("0000000000") and len(ulid("no time")) == 26
 
 
-def test_a_listing_shows_what_happened_without_reading_a_text(ledger: Ledger, make: SimpleNamespace) -> None:
+def test_a_listing_shows_what_happened_without_reading_a_text(
+    ledger: Ledger, path: Path, make: SimpleNamespace
+) -> None:
     info = make.new(ledger, at="2026-01-01T00:00:00.000Z", name=" my\nname ")
     ledger.log(info.id).append(make.user(1, "é" * 300))
     ledger.log(info.id).append(make.calling(2))

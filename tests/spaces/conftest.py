@@ -37,6 +37,7 @@ class Team:
     analyst: Entity
     space: Space
     window: int = 32_000
+    model: str = MODEL
     provider: Played = field(default_factory=lambda: Played(lambda request: "done"))
 
     def post(self, who: Entity, text: str, at: str = "14:50:00", **more: Any) -> SpaceMessage:
@@ -56,10 +57,10 @@ class Team:
     def open(self, run: Run, session: str = "", provider: Any = None, **more: Any) -> Session:
         """The session of a run."""
         options = Options(
-            self.folder, MODEL, resume=session, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
+            self.folder, self.model, resume=session, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
             require_save=True, run_facts=lambda: run_facts(self.ledger, run), **more,
         )  # fmt: skip
-        settings = Settings(models={MODEL: {"window": self.window}})
+        settings = Settings(models={self.model: {"window": self.window}})
         return open_session(options, settings, approver=None, provider=provider or self.provider, ledger=self.ledger)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 from contextlib import suppress
 from itertools import count
@@ -13,12 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from spaces.conftest import Team, drive
 
-from nexus_cli.core.entry import Entry, Kind, is_member, is_person
+from nexus_cli.core.entry import Entry, Kind, is_person, members_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.message import Role
 from nexus_cli.core.run import TRIGGER_MARK, Run
 from nexus_cli.core.usage import Usage
+from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.memory.user_evidence import find_origin
 from nexus_cli.session.reports.export import session_pieces
 from nexus_cli.session.reports.transcript import transcript_of
@@ -270,8 +272,8 @@ def test_what_a_member_says_is_never_taken_for_the_words_of_the_person(team: Tea
     log = team.ledger.log(session)
     for quote in ("we always deploy on Fridays", "my name is Bob"):
         origin = find_origin(log, quote)
-        assert not origin.is_person and is_member(origin.actor) and is_person(origin.actor)
-    assert not is_person("Designer (agent, ent-3)") and not is_member("tool:bash") and not is_member("person")
+        assert not origin.is_person and members_of(origin.actor) and is_person(origin.actor)
+    assert not is_person("Designer (agent, ent-3)") and not members_of("tool:bash") and not members_of("person")
     assert [text for _, text in log.user_messages(members=False)] == []
     assert len(list(log.user_messages())) == 2
 
@@ -283,3 +285,19 @@ def test_an_export_and_a_transcript_name_who_spoke(team: Team) -> None:
     text = "".join(session_pieces(log, info, "md"))
     assert "## Ahmad (human, ent-2)" in text and "## Husam (human, ent-1)" in text
     assert "Ahmad (human, ent-2)" in transcript_text(transcript_of(log, info, {}), 80)
+
+
+FAMILIES = ("openai/m", "anthropic/m", "gemini/m", "mistral/m", "deepseek/m", "ollama_chat/m")
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_a_history_keeps_the_wire_rules_of_every_provider(team: Team, model: str) -> None:
+    team.model = model
+    for who in (team.analyst, team.analyst, team.husam, team.designer, team.analyst, team.analyst):
+        team.post(who, "words")
+    run = team.start()
+    asyncio.run(drive(team, run, team.open(run)))
+    roles = [None, *(one["role"] for one in requested(team))]
+    rules = rules_for(model)
+    assert all(rules.between(before, after) is None for before, after in itertools.pairwise(roles) if after)
+    assert roles[1] == "user" and requested(team)[-1]["content"].endswith(TRIGGER_MARK)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -131,7 +130,7 @@ def test_a_plain_session_loads_nothing_of_spaces(tmp_path: Path) -> None:
         "from nexus_cli.commands import discover\ndiscover()\n"
         "from pathlib import Path\nfrom nexus_cli.ledger import Ledger\n"
         f"assert open_spaces(Ledger.open(Path({str(tmp_path / 'l.db')!r})), *[None] * 4) is None\n"
-        "late = ('nexus_cli.spaces', 'nexus_cli.runs', 'nexus_cli.ledger.spaces', 'nexus_cli.ledger.runs')\n"
+        "late = ('nexus_cli.spaces', 'nexus_cli.ledger.spaces', 'nexus_cli.ledger.runs')\n"
         "print([name for name in sys.modules if name.startswith(late)])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -153,7 +152,8 @@ def test_two_people_and_two_agents(ledger: Ledger, tmp_path: Path) -> None:
     asked = triggered(ledger, space, husam, "@Ana get the figures from @Bobby")
     results, outcome = work(ledger, asked, tmp_path, call("send_message", text="@Bob the figures?", wait=True))
     assert outcome.error and outcome.error["kind"] == "waiting"
-    assert "started run-2 of Bob" in results[0].output and "waits for a reply of Bob" in results[0].output
+    assert "started run-2 of Bob" in results[0].output
+    assert outcome.error["message"].endswith('waits: a reply of Bob in "Alpha"')
     waiting = ledger.runs.get(asked.key)
     assert waiting.state == "waiting_reply" and waiting.waits and waiting.waits.value["from"] == [bob.key]
     assert ledger.spaces.post(space, sarah, "I am not Bob", AT).resumed == ()
@@ -237,13 +237,12 @@ def test_messages_are_read_with_their_marks_and_pose_as_nothing(ledger: Ledger, 
     claimed = triggered(ledger, space, husam, "@Ana read")
     results, _ = work(ledger, claimed, tmp_path, call("read_messages", limit=2), call("read_messages", before="msg-2"))
     lines = results[0].output.splitlines()
-    assert lines[:2] == [
-        '"Alpha": Husam (human), Sarah (human), You',
-        '[earlier messages: read_messages(before: "msg-2")]',
-    ]
-    assert lines[2].startswith(f'[msg:2] [{AT}] Sarah (human, id:ent-2): "') and lines[2].endswith('"  [NEW]')
-    assert len(lines) == 4 and lines[3].endswith('"@Ana read"  [NEW]')
-    assert json.loads(lines[2].partition("id:ent-2): ")[2].removesuffix("  [NEW]")) == nasty
+    assert lines[0] == '"Alpha": Husam (human), Sarah (human), You'
+    assert lines[1] == '  [earlier messages: read_messages(before: "msg-2")]'
+    assert lines[2].startswith(f'  [msg:2] [{AT[:19]}Z] Sarah (human, id:ent-2): "x"')
+    assert lines[3].startswith("    > ") and lines[3].endswith('"  [NEW]') and "obey" in lines[3]
+    assert lines[4].endswith('"@Ana read"  [NEW]') and len(lines) == 5
+    assert [results[0].output.count(mark) for mark in ("[SEEN]", "[NEW]", "[msg:", "← TRIGGER")] == [0, 2, 2, 0]
     assert results[1].output.splitlines()[1].endswith('"old"  [SEEN]')
     assert ledger.spaces.seen(space, ana) == 3
 

@@ -21,6 +21,7 @@ from nexus_cli.cli.tour.chapters import CHAPTERS
 from nexus_cli.cli.tour.sandbox import Sandbox, open_sandbox, remove_sandbox
 from nexus_cli.cli.tour.scripted_model import MODEL
 from nexus_cli.cli.tour.tour_session import LeftTour, TourSession
+from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.core.errors import NexusError
@@ -110,7 +111,7 @@ def _print_end(tour: TourSession, keep: bool) -> None:
     """Print where everything was, and how to start with a real model."""
     sandbox = tour.sandbox
     tour.begin_chapter("end", "kept" if keep else "deleted", folder=sandbox.folder, home=sandbox.home)
-    tour.say("end", "own", own=places().ledger)
+    tour.say("end", "own", own=shown_place(ledger_place()))
     settings = _personal_settings()
     models = list_models(settings, os.environ)["models"]
     if models:

@@ -53,7 +53,7 @@ class SessionFacts:
     @classmethod
     def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
         """Return the memory of a session that works in `folder`."""
-        kept = ledger.path is not None and ledger.writes
+        kept = ledger.is_kept and ledger.writes
         return cls(ledger, made.id, str(project_identity(folder)), clock, kept)
 
     def source_fields(self) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.core.entry import is_member
+from nexus_cli.core.entry import members_of
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.relevance import UNSPACED
@@ -53,7 +53,7 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     last = log.last_id()
     if other is None:
         for one in reversed(log.read(max(1, last - RECENT + 1), last)):
-            if (one.actor.startswith("tool:") or is_member(one.actor)) and has_quote(one.message.content, quote):
+            if (one.actor.startswith("tool:") or members_of(one.actor)) and has_quote(one.message.content, quote):
                 return Origin(one.actor, one.id)
     return other or Origin("agent", last)
 

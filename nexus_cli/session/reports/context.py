@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.planner import JOINT, section_budget
 from nexus_cli.context.tokens.estimator import apportion
@@ -29,7 +29,7 @@ def context_report(
     """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist."""
     if session is None:
         return request_value(first_view(options, settings))
-    with closing(Ledger.look(places().ledger)) as ledger:
+    with closing(Ledger.look(ledger_place())) as ledger:
         found = ledger.find_session(session)
         if step is not None:
             return request_value(sent_view(ledger, found, settings, step))

@@ -43,7 +43,7 @@ from typing import Any
 
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.elide import RECALL
-from nexus_cli.core.entry import Drop, Entry, Kind, Memo
+from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.message import ToolResult, restore_result
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.core.usage import UsageSum
@@ -69,8 +69,6 @@ _LOOK_BACK = 50
 _RECALLED = re.compile(r'^<recalled id="(d\d+)"', re.MULTILINE)
 _TYPES = {"agent": "worker", "space": "space_message"}
 """Source of a trigger to its type where the names differ; a message that a person typed has the type of the front."""
-_MEMBER = re.compile(r"(.+) \((human|agent), (ent-\d+)\)")
-"""Actor of an entry with the words of somebody in a space."""
 _TYPED = ("", "person", "stdin")
 """Sources of messages that came from the person."""
 
@@ -178,8 +176,9 @@ def first_line(text: str) -> str:
 
 def _actor(name: str) -> dict[str, str]:
     """Return who made an entry, by the actor that is recorded."""
-    if match := _MEMBER.fullmatch(name):
-        return {"id": match[3], "name": match[1], "type": match[2]}
+    if found := members_of(name):
+        names, kinds, ids = zip(*found, strict=True)
+        return {"id": ", ".join(ids), "name": ", ".join(names), "type": "human" if "human" in kinds else "agent"}
     if name.startswith("tool:"):
         return {"id": name, "name": name.removeprefix("tool:"), "type": "tool"}
     shown, kind = _NAMES.get(name, (name, "nexus"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,8 +105,12 @@ class InputBox:
         vi: bool,
         save: bool = True,
         environ: Mapping[str, str] = os.environ,
+        names: Callable[[], Sequence[str]] | None = None,
     ) -> None:
-        """Files are completed from `project` and written relative to `folder`. Without `save` nothing is written."""
+        """Files are completed from `project` and written relative to `folder`. Without `save` nothing is written.
+
+        With `names` these are completed behind `@`, and no files.
+        """
         self.outside: Outside = _directly
         """Gives the terminal away while an editor runs."""
         self.clipboard_image: Callable[[], Awaitable[str]] = _no_image
@@ -123,7 +127,7 @@ class InputBox:
         self._index = FileIndex(folder, project, listed=self._listed)
         self._history = ProjectHistory(history, project, save=save, notice=lambda text: self.notice(text))
         self.buffer = Buffer(
-            completer=Completions(folder, self._index, commands, desk, environ),
+            completer=Completions(folder, self._index, commands, desk, environ, names),
             history=self._history,
             complete_while_typing=Condition(lambda: offers_completion(self.buffer.document.text_before_cursor)),
             on_text_changed=lambda buffer: self.hint(""),

@@ -84,7 +84,10 @@ class Completions(Completer):
         commands: Callable[[], Mapping[str, Command]],
         desk: Callable[[], CommandContext | None],
         environ: Mapping[str, str],
+        names: Callable[[], Sequence[str]] | None = None,
     ) -> None:
+        """`names` are those that a mention may be of, in the place of files."""
+        self._mentioned = names
         self._folder = folder
         self._index = index
         self._commands = commands
@@ -104,6 +107,10 @@ class Completions(Completer):
         """Return everything that fits the place of the cursor, best first."""
         place = find_spot(document.text_before_cursor)
         if place is None:
+            return
+        if place.kind == "file" and self._mentioned is not None:
+            for name in _fitting(place.text, self._mentioned()):
+                yield Completion(f"@{name}", -place.length, display=sanitize(name))
             return
         if place.kind in ("command", "argument"):
             for completion in self._of_commands(place):

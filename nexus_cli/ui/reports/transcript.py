@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from nexus_cli.core.entry import is_member
+from nexus_cli.core.entry import members_of
 from nexus_cli.session.reports.conversation import CONTINUED
 from nexus_cli.ui.reports.lines import Value, cut_line, folded, plural
 
@@ -50,7 +50,7 @@ def _message(entry: Value, calls: Value, subjects: Value, width: int) -> list[st
         return [cut_line(f"{_local(entry.get('at'))} {CONTINUED}", width)]
     said = folded("\n".join([text, *(f"[image {name}]" for name in entry.get("images", ()))]), width - 2)
     marked = (f"{'  ' if number else '> '}{line}".rstrip() for number, line in enumerate(said))
-    who = [actor] if is_member(actor) else []
+    who = [actor] if members_of(actor) else []
     return [cut_line(" ".join([_local(entry.get("at")), *who]), width), *marked]
 
 

@@ -1,0 +1,133 @@
+"""`nexus ledger copy | share | unshare`: move a ledger to another place, and who sees what of one on a server."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nexus_cli.cli.print_report import print_text
+from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
+from nexus_cli.config.worktree_record import project_identity
+from nexus_cli.core.elide import plural
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.copying import CopyResult, copy_ledger
+from nexus_cli.session.replay import check
+from nexus_cli.ui.print.stream import write_stderr_line
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Copy the ledger, and share projects on a server.")
+Project = Annotated[str, typer.Argument(metavar="PROJECT", help="A folder, or the project as sessions name it.")]
+Role = Annotated[str, typer.Argument(metavar="ROLE", help="A role of the server: a person or a group.")]
+
+
+@app.command("copy")
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A file, or postgresql://USER@HOST/NAME.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it has to be empty.")],
+) -> int:
+    """Copy a whole ledger into an empty one, and rebuild the requests of every session there. All of it or nothing."""
+    begun = time.monotonic()
+    from_place, to_place = _place(source), _place(target)
+    if isinstance(from_place, Path) and not from_place.is_file():
+        raise NexusError("usage", f"the ledger {source}", "there is no such file", "It is named as FROM")
+    with closing(Ledger.look(from_place)) as old:
+        if busy := old.held():
+            ids = ", ".join(busy[:5]) + (f" and {len(busy) - 5} more" if len(busy) > 5 else "")
+            why = f"a process works in session {ids}"
+            raise NexusError("usage", "the ledger cannot be copied", why, "End it first")
+        with closing(Ledger.open(to_place)) as new:
+            checked = _Checked(old)
+            result = copy_ledger(old, new, checked.verify)
+    places = f"{shown_place(from_place)} to {shown_place(to_place)}"
+    print_text(f"Copied {places} in {time.monotonic() - begun:.1f} s: {_figures(result, checked)}.")
+    return 0
+
+
+class _Checked:
+    """Replay of every session of a copy."""
+
+    def __init__(self, source: Ledger) -> None:
+        self._source = source
+        self.requests = 0
+        self.damaged: list[str] = []
+        """Sessions that were damaged before."""
+
+    def verify(self, copied: Ledger) -> None:
+        """Raise `NexusError("ledger", ...)` at the first session that the copy rebuilds otherwise than the source."""
+        for (session,) in copied.db.all("SELECT id FROM sessions ORDER BY key"):
+            found = check(copied, session)
+            self.requests += found["requests"]
+            if found["ok"]:
+                continue
+            if check(self._source, session) != found:
+                why = f"session {session} is not rebuilt as it was sent: {found['first_difference']}"
+                raise NexusError("ledger", "the copy failed, and the target is empty", why)
+            self.damaged.append(session)
+
+
+def _figures(result: CopyResult, checked: _Checked) -> str:
+    rows = result.rows
+    parts = [
+        plural(rows["sessions"], "session"), plural(rows["entries"], "entry", "entries"),
+        f"{plural(rows['blobs'], 'text')} ({result.bytes / 1e6:.1f} MB)", plural(rows["facts"], "fact"),
+        f"{plural(checked.requests, 'request')} rebuilt",
+    ]  # fmt: skip
+    if checked.damaged:
+        parts.append(f"damaged there and here: {', '.join(checked.damaged)}")
+    return ", ".join(parts)
+
+
+def _place(text: str) -> LedgerPlace:
+    if not text:
+        raise NexusError("usage", "nexus ledger copy", "a place is empty", "Name a file or postgresql://USER@HOST/NAME")
+    return text if is_server(text) else Path(os.path.abspath(os.path.expanduser(text)))
+
+
+@app.command("share")
+def share(project: Project, role: Role) -> int:
+    """Let a role see the sessions of a project, go on with them and delete them. On a server, by its administrator."""
+    with closing(_open_server()) as ledger:
+        if not ledger.db.one("SELECT 1 FROM pg_roles WHERE rolname = ?", role):
+            raise NexusError("usage", f"the role {role}", "the server has no such role", "createuser makes one")
+        with ledger.db.write():
+            ledger.db.run("INSERT INTO project_members VALUES (?, ?) ON CONFLICT DO NOTHING", _identity(project), role)
+    write_stderr_line(f"nexus: {role} sees the sessions of {_identity(project)}.")
+    return 0
+
+
+@app.command("unshare")
+def unshare(project: Project, role: Role) -> int:
+    """Let a role see only its own sessions of a project again."""
+    with closing(_open_server()) as ledger:
+        values = _identity(project), role
+        if not ledger.db.one("SELECT 1 FROM project_members WHERE project = ? AND role = ?", *values):
+            raise NexusError("usage", f"{values[0]} and {role}", "it is not shared with this role")
+        with ledger.db.write():
+            ledger.db.run("DELETE FROM project_members WHERE project = ? AND role = ?", *values)
+    write_stderr_line(f"nexus: {role} sees only their own sessions of {values[0]}.")
+    return 0
+
+
+def _open_server() -> Ledger:
+    """Return the person's ledger on a server, which they administer; `NexusError("usage", ...)` otherwise."""
+    place = ledger_place()
+    if isinstance(place, Path):
+        why, hint = "the ledger is a file", "nexus config set ledger.url postgresql://USER@HOST/NAME"
+        raise NexusError("usage", "there is nobody to share with", why, hint)
+    ledger = Ledger.open(place)
+    if not ledger.db.is_administrator():
+        ledger.close()
+        why = f"this role does not administer {shown_place(place)}"
+        raise NexusError("usage", "projects cannot be shared", why, "Ask the role that made it")
+    return ledger
+
+
+def _identity(project: str) -> str:
+    """Return a project as sessions name it: of a folder on this machine, or as it is."""
+    folder = Path(os.path.expanduser(project))
+    return str(project_identity(folder.absolute())) if folder.is_dir() else project

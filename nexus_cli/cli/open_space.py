@@ -1,0 +1,94 @@
+"""`nexus space open`: one space in this terminal, from its start to its end, with its agents at work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from nexus_cli.cli import process
+from nexus_cli.cli.interrupt import Interrupt
+from nexus_cli.cli.run_turn import close_loop
+from nexus_cli.cli.serve_once import make_runner
+from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.daemon_task import DaemonTask
+from nexus_cli.core.run import AGENT, Entity, Space
+from nexus_cli.ledger import Ledger
+from nexus_cli.provider.litellm_backend import LitellmBackend
+from nexus_cli.ui.input.box import InputBox
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.render.theme import choose_theme
+from nexus_cli.ui.repl.space_view import SpaceChat
+from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.screen.line_view import LineView
+from nexus_cli.ui.screen.pipe_view import PipeView
+from nexus_cli.ui.screen.screen import Screen
+
+
+def open_space(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
+    """Run the view until the person leaves or stdin ends; return the exit status."""
+    process.freeze_gc()
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(_run(ledger, settings, space, member))
+    finally:
+        close_loop(loop)
+        ledger.close()
+
+
+async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
+    piped = not (os.isatty(0) and os.isatty(1))
+    dumb = os.environ.get("TERM", "") in ("", "dumb")
+    theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not (dumb or piped))
+    names: list[SpaceChat] = []
+    box = None if dumb or piped else _make_box(settings, names)
+    view: ReplView
+    if piped:
+        view = PipeView(os.environ)
+    elif box is None:
+        view = LineView(environ=os.environ)
+    else:
+        view = Screen(box, theme, environ=os.environ, notify=settings.ui.notify)
+        box.outside = view.outside
+    said = set[str]()
+
+    def warn(line: str) -> None:
+        if line not in said:
+            said.add(line)
+            chat.show_note(f"nexus: {line}", "warn")
+
+    runner = make_runner(ledger, settings, warn)
+
+    async def answer_agents(stop: asyncio.Event) -> None:
+        await runner.serve(stop, space=space.key)
+        if piped:  # what was asked last is answered before it ends
+            await runner.run_due(space=space.key)
+
+    chat = SpaceChat(ledger, settings, space, member, view, theme, answer_agents)
+    names.append(chat)
+    if isinstance(view, PipeView):
+        view.settle = chat.settle
+    if not piped and any(one.kind == AGENT for one in space.members):
+        # Seconds of CPU that would hold up the screen when the first agent answers.
+        DaemonTask(LitellmBackend().prepare, 60.0).start()
+    interrupt = Interrupt()
+    interrupt.install(chat.request_exit, stop=view.interrupt)
+    try:
+        await chat.run()
+    finally:
+        interrupt.uninstall()
+        await runner.aclose()
+        if box is not None:
+            box.close()
+    return interrupt.status if interrupt.signal else chat.status_code
+
+
+def _make_box(settings: Settings, chats: list[SpaceChat]) -> InputBox:
+    """Return a box that completes the names of members, and remembers nothing when it is closed."""
+    folder = Path.cwd()
+    return InputBox(
+        folder=folder, project=project_root(folder), commands=dict, desk=lambda: None,
+        history=places().data / "history", vi=settings.ui.keys == "vi", save=False,
+        names=lambda: chats[0].member_names() if chats else [],
+    )  # fmt: skip

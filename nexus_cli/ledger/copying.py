@@ -1,0 +1,227 @@
+"""Copy a whole ledger into an empty one, on either engine, in one transaction of the target.
+
+Keys and ids stay. Only the numbers of texts may change: a file has each text once, a server once for each project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.open_database import connect_memory
+from nexus_cli.ledger.store import Ledger
+
+_BLOBS_OF: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "entries": ("lane", ("blob",)),
+    "memos": ("lane", ("blob",)),
+    "requests": ("lane", ("arguments",)),
+    "epochs": ("key", ("system", "rules", "sections")),
+    "schemas": ("epoch", ("blob",)),
+    "slots": ("epoch", ("blob",)),
+    "drops": ("session", ("blob",)),
+}
+"""By table: the column that says whose row it is, and the columns with texts."""
+_TABLES = (
+    "sessions", "blobs", "lanes", "epochs", "entries", "fixes", "started", "requests", "memos", "schemas", "slots",
+    "drops", "files", "counts", "calibrations", "facts", "entities", "spaces", "members", "messages", "runs", "signals",
+    "plans",
+)  # fmt: skip
+"""Each behind those that it refers to."""
+_SERVER_ALONE: Mapping[str, tuple[str, ...]] = {
+    "project_members": ("project", "role"),
+    **dict.fromkeys(("sessions", "facts", "calibrations", "entities", "spaces", "plans"), ("made_by",)),
+    **dict.fromkeys(("lanes", "epochs", "blobs", "runs"), ("project", "made_by")),
+}
+"""By table: the columns that only a server has."""
+_AT_ONCE = 200
+"""Texts that are held in memory together."""
+
+Row = tuple[Any, ...]
+
+
+@dataclass
+class CopyResult:
+    """Figures of a copy."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows by table."""
+    bytes: int = 0
+    """Of the texts, as they are stored."""
+
+
+def copy_ledger(source: Ledger, target: Ledger, verify: Callable[[Ledger], None]) -> CopyResult:
+    """Copy everything; `verify` looks at the target before it is committed, and raises if something is wrong there.
+
+    Raise `NexusError("usage", ...)` for a target that is not empty, or that another role than its administrator fills.
+    """
+    _refuse_wrong_target(target.db)
+    with target.db.write(alone=True), source.db.one_view():
+        result = _Copy(source.db, target.db).run()
+        verify(target)
+    return result
+
+
+def _refuse_wrong_target(db: Database) -> None:
+    what = "the ledger cannot be copied"
+    if not db.is_administrator():
+        raise NexusError("usage", what, "only the administrator of a server copies a ledger to it", "Ask them to")
+    full = [table for table in _TABLES if table not in ("calibrations", "counts") and db.one(f"SELECT 1 FROM {table}")]
+    if full:
+        raise NexusError("usage", what, f"the target is not empty: it has {', '.join(full)}", "Name an empty one")
+
+
+class _Copy:
+    """One copy on its way."""
+
+    def __init__(self, source: Database, target: Database) -> None:
+        self.source, self.target = source, target
+        self.result = CopyResult()
+        self.splits = target.is_shared and not source.is_shared
+        self.joins = source.is_shared and not target.is_shared
+        self.both = target.is_shared and source.is_shared
+        self.columns = _columns()
+        self.project_of: dict[str, dict[int, str]] = {}
+        """By `lane`, `key` (of an epoch), `epoch`, `session`: the project of each."""
+        self.blobs: dict[tuple[int, str], int] = {}
+        """Number of a text in the source, and project: its number in the target."""
+
+    def run(self) -> CopyResult:
+        """Copy all tables, then the counters of their keys."""
+        if self.splits:
+            self._find_projects()
+        for table in _TABLES:
+            if table == "blobs":
+                self._copy_blobs()
+            else:
+                self._insert(table, self._rows(table))
+        if self.both:
+            self._insert("project_members", self.source.all("SELECT project, role FROM project_members"))
+        for table, number in self.source.last_numbers().items():
+            if table != "blobs" or self.both:
+                self.target.set_last_number(table, number)
+        if self.splits:
+            row = self.target.one("SELECT coalesce(max(id), 0) FROM blobs")
+            self.target.set_last_number("blobs", int(row[0]) if row else 0)
+        self._count_rows()
+        return self.result
+
+    def _names(self, table: str) -> tuple[str, ...]:
+        """Return the columns that are copied."""
+        more = _SERVER_ALONE.get(table, ()) if self.both else ()
+        if self.splits and table in ("lanes", "epochs", "blobs"):
+            more = ("project",)
+        return (*self.columns.get(table, ()), *more)
+
+    def _rows(self, table: str) -> list[Row]:
+        names = self._names(table)
+        computed = self.splits and table in ("lanes", "epochs")
+        selected = ", ".join(f'"{name}"' for name in (names[:-1] if computed else names))
+        rows = self.source.all(f"SELECT {selected} FROM {table}")
+        if computed:  # a row of a deleted session has no other way to it
+            projects = self.project_of["lane" if table == "lanes" else "epoch"]
+            rows = [(*row, projects.get(row[0], "")) for row in rows]
+        if table in _BLOBS_OF and (self.joins or self.splits):
+            home, texts = _BLOBS_OF[table]
+            places, whose = [names.index(name) for name in texts], names.index(home)
+            rows = [self._with_new_texts(row, places, home, row[whose]) for row in rows]
+        return rows
+
+    def _with_new_texts(self, row: Row, places: list[int], home: str, key: int) -> Row:
+        project = self.project_of[home].get(key, "") if self.splits else ""
+        values = list(row)
+        for place in places:
+            if values[place] is not None:
+                values[place] = self.blobs.get((values[place], project), values[place])
+        return tuple(values)
+
+    def _insert(self, table: str, rows: list[Row]) -> None:
+        if rows:
+            names = self._names(table) or _SERVER_ALONE[table]
+            quoted, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+            self.target.many(f"INSERT INTO {table} ({quoted}) VALUES ({places})", rows)
+        self.result.rows[table] = self.result.rows.get(table, 0) + len(rows)
+
+    # Texts
+
+    def _copy_blobs(self) -> None:
+        """Copy the texts, in parts that fit into memory."""
+        seen = dict[bytes, int]()
+        row = self.source.one("SELECT coalesce(max(id), 0) FROM blobs")
+        next_number = (int(row[0]) if row else 0) + 1
+        users = self._projects_of_blobs() if self.splits else {}
+        for rows in self._stored_blobs():
+            copied: list[Row] = []
+            for row in rows:
+                number, digest, codec, data = row[:4]
+                self.result.bytes += len(data)
+                if self.joins:
+                    self.blobs[number, ""] = seen.setdefault(digest, number)
+                    copied += [row] if seen[digest] == number else []
+                elif self.splits:
+                    for place, project in enumerate(sorted(users.get(number, {""}))):
+                        self.blobs[number, project] = number if place == 0 else next_number
+                        next_number += place > 0
+                        copied.append((self.blobs[number, project], digest, codec, data, project))
+                else:
+                    copied.append(row)
+            self._insert("blobs", copied)
+
+    def _stored_blobs(self) -> Iterator[list[Row]]:
+        names = ", ".join(self._names("blobs")[: -1 if self.splits else None])
+        last = -1
+        while rows := self.source.all(
+            f"SELECT {names} FROM blobs WHERE id > ? ORDER BY id LIMIT ?", last, _AT_ONCE
+        ):
+            yield rows
+            last = rows[-1][0]
+
+    def _projects_of_blobs(self) -> dict[int, set[str]]:
+        found: dict[int, set[str]] = {}
+        for table, (home, texts) in _BLOBS_OF.items():
+            for text in texts:
+                for key, blob in self.source.all(f"SELECT DISTINCT {home}, {text} FROM {table}"):
+                    if blob is not None:
+                        found.setdefault(blob, set()).add(self.project_of[home].get(key, ""))
+        return found
+
+    def _find_projects(self) -> None:
+        """Find the project of every lane and epoch; those of deleted sessions belong to the forks that need them."""
+        sessions = dict(self.source.all("SELECT key, project FROM sessions"))
+        rows = self.source.all("SELECT id, session, parent, epoch, origin FROM lanes ORDER BY id DESC")
+        lanes = {lane: sessions[session] for lane, session, *_ in rows if session is not None}
+        for lane, _, parent, *_ in rows:  # a fork is younger than its source
+            if parent is not None and lane in lanes:
+                lanes.setdefault(parent, lanes[lane])
+        found = self.source.all("SELECT key, session, parent FROM epochs ORDER BY key DESC")
+        epochs = {key: sessions[session] for key, session, _ in found if session is not None}
+        for lane, _, _, *used in rows:
+            for epoch in used:
+                if epoch is not None and lane in lanes:
+                    epochs.setdefault(epoch, lanes[lane])
+        for key, _, parent in found:
+            if parent is not None and key in epochs:
+                epochs.setdefault(parent, epochs[key])
+        self.project_of = {"session": sessions, "lane": lanes, "epoch": epochs, "key": epochs}
+
+    def _count_rows(self) -> None:
+        """Raise `NexusError("ledger", ...)` if a table has not got every row."""
+        for table in _TABLES:
+            there, here = self._count(self.source, table), self._count(self.target, table)
+            if there != here and not (table == "blobs" and (self.joins or self.splits)):
+                raise NexusError("ledger", "the copy failed", f"{table}: {here} rows of {there}", "Try again")
+
+    def _count(self, db: Database, table: str) -> int:
+        row = db.one(f"SELECT count(*) FROM {table}")
+        return int(row[0]) if row else 0
+
+
+def _columns() -> dict[str, tuple[str, ...]]:
+    """Return the columns of every table that both engines have."""
+    with closing(Database(connect_memory())) as empty:
+        return {
+            table: tuple(str(row[1]) for row in empty.all(f"PRAGMA table_info({table})")) for table in _TABLES
+        }

@@ -1,0 +1,384 @@
+"""A ledger on a PostgreSQL server: the one connection of a process to it, with the interface of `Database`.
+
+Imported only where `ledger.url` names a server. The modules on tables send the same SQL to both; `?` becomes `$1`.
+
+What keeps the invariants where several processes write at once:
+- Transactions are READ COMMITTED. Counters (drop ids, costs) are single UPDATEs, so the row's lock orders them. An
+  entry, a request, a started call and an epoch are rows with a unique key: of two processes that record the same one
+  the later fails whole, with nothing written.
+- Every transaction holds one advisory lock, shared. A deletion holds it alone (`write(alone=True)`): what it finds
+  unused cannot come into use while it deletes. Names and facts, which are looked up before they are written, have an
+  advisory lock of their own (`lock`).
+- A session is held by an advisory lock of the connection: it ends with the process, however that ends.
+
+A lost connection is made again once, between transactions: locks are taken again first, and a transaction that was cut
+is rolled back by the server. If it was cut in COMMIT, the server is asked whether it took place.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+import psycopg
+
+from nexus_cli.config.database_url import hide_password
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import database
+from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.postgres_connection import KEYS, open_connection, server_error, translate
+
+PATIENCE = 10.0
+"""Seconds to wait for what a lost connection left on the server."""
+_HOLD_PAUSES = (0.0, 0.05, 0.2)
+"""Seconds before each try to lock a session: a server takes a moment to see that a process was killed."""
+_CHANNEL = "nexus"
+_OWN_BACKEND = "SELECT pid, backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+
+
+def _lock_key(what: str) -> int:
+    return int.from_bytes(sha256(f"nexus {what}".encode()).digest()[:8], "big", signed=True)
+
+
+_LEDGER = _lock_key("ledger")
+
+
+class PostgresDatabase(Database):
+    """One connection with explicit transactions; several threads may use it."""
+
+    is_shared = True
+    least, greatest = "least", "greatest"
+    next_use = "nextval('session_uses')"
+    own_key = "made_by, "
+    now_sql = "(extract(epoch from clock_timestamp())::double precision)"
+    skip_locked = " FOR UPDATE SKIP LOCKED"
+
+    def __init__(self, url: str) -> None:
+        """Connect; `NexusError("ledger", ...)` if that fails."""
+        self._url = url
+        self.place = hide_password(url)
+        """The address without its password."""
+        self._lock = threading.RLock()
+        self._pending: list[tuple[str, tuple[Any, ...]]] = []
+        self._guard: tuple[str, tuple[Any, ...], str] | None = None
+        self._held: dict[int, str] = {}
+        self._transaction = ""
+        """Id of the open transaction, "" outside of one."""
+        self._ended: NexusError | None = None
+        """The reason why nothing goes on here."""
+        self._backend: tuple[Any, ...] = ()
+        self._listener: psycopg.Connection[Any] | None = None
+        self._zone = ""
+        self._server, self.writes = self._connect()
+
+    # The connection
+
+    def _connect(self) -> tuple[psycopg.Connection[Any], bool]:
+        connection, writes = open_connection(self._url)
+        try:
+            row = connection.execute(_OWN_BACKEND).fetchone()
+        except psycopg.Error as error:
+            raise server_error(error, f"the ledger {self.place} cannot be reached", self._url) from error
+        self._backend = row or ()
+        return connection, writes
+
+    def _reconnect(self) -> None:
+        """Replace a lost connection, with the locks that it held; `NexusError("ledger", ...)` if that fails."""
+        lost = self._backend
+        with suppress(psycopg.Error):
+            self._server.close()
+        self._server, self.writes = self._connect()
+        try:
+            self._server.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s AND backend_start::text = %s",
+                lost,
+            )
+            for key, session in self._held.items():
+                self._take_again(key, session)
+        except psycopg.Error as error:
+            raise server_error(error, "the connection to the ledger was lost", self._url) from error
+
+    def _take_again(self, key: int, session: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self._try_lock(key):
+            if time.monotonic() > deadline:
+                why = f"meanwhile another process has opened session {session}"
+                self._ended = NexusError("ledger", "the connection to the ledger was lost", why, "Fork the session")
+                raise self._ended
+            time.sleep(0.1)
+
+    @property
+    def _is_lost(self) -> bool:
+        return self._server.closed or self._server.broken
+
+    def _require_open(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+
+    def is_administrator(self) -> bool:
+        """True if row-level security hides nothing from this role: it owns the tables, or is above it."""
+        row = self.one(
+            "SELECT rolsuper OR rolbypassrls OR EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('sessions')"
+            " AND pg_has_role(relowner, 'USAGE')) FROM pg_roles WHERE rolname = current_user"
+        )
+        return bool(row and row[0])
+
+    # Statements
+
+    def _execute(self, sql: str, values: tuple[Any, ...]) -> psycopg.RawCursor[Any]:
+        cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
+        return cursor.execute(translate(sql), values, binary=True)
+
+    def _read(self, sql: str, values: tuple[Any, ...]) -> psycopg.RawCursor[Any]:
+        """Run a query; outside of a transaction once more if the connection was lost."""
+        what = "the ledger could not be read"
+        self._require_open()
+        try:
+            return self._execute(sql, values)
+        except psycopg.Error as error:
+            if self._transaction or not self._is_lost:
+                raise server_error(error, what, self._url) from error
+        self._reconnect()
+        try:
+            return self._execute(sql, values)
+        except psycopg.Error as error:
+            raise server_error(error, what, self._url) from error
+
+    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """See `Database`."""
+        with self._lock:
+            return self._read(sql, values).fetchall()
+
+    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+        """See `Database`."""
+        with self._lock:
+            return self._read(sql, values).fetchone()
+
+    def run(self, sql: str, *values: Any) -> int:
+        """See `Database`."""
+        cursor = self._execute(sql, values)
+        row = cursor.fetchone() if cursor.description else None
+        return int(row[0]) if row and isinstance(row[0], int) else 0
+
+    def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+        """See `Database`; the rows are sent together."""
+        cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
+        cursor.executemany(translate(sql), rows)
+
+    def _count_changed(self, sql: str, values: tuple[Any, ...]) -> int:
+        return self._execute(sql, values).rowcount
+
+    # Transactions
+
+    @contextmanager
+    def write(self, *, alone: bool = False) -> Iterator[None]:
+        """See `Database`. A commit whose outcome is unknown is looked up, or is an error that says so."""
+        what = "the ledger could not be written"
+        with self._lock:
+            self._require_open()
+            try:
+                self._begin(alone)
+                self._check_guard()
+                yield
+                for sql, values in self._pending:
+                    self._execute(sql, values)
+                self._commit()
+                self._pending.clear()
+            except psycopg.Error as error:
+                self._rollback()
+                raise server_error(error, what, self._url) from error
+            except BaseException:
+                self._rollback()
+                raise
+            finally:
+                self._transaction = ""
+
+    def _begin(self, alone: bool) -> None:
+        """Begin a transaction in one message: with the ledger's lock, and its id."""
+        shared = "" if alone else "_shared"
+        begin = f"BEGIN; SELECT pg_current_xact_id()::text, pg_advisory_xact_lock{shared}({_LEDGER})"
+        try:
+            cursor = self._server.execute(begin)
+        except psycopg.OperationalError:
+            if not self._is_lost:
+                raise
+            self._reconnect()
+            cursor = self._server.execute(begin)
+        while cursor.nextset():
+            pass
+        row = cursor.fetchone()
+        assert row is not None, "a SELECT without a table is one row"
+        self._transaction = row[0]
+
+    def _commit(self) -> None:
+        try:
+            database.commit(self._server)
+        except psycopg.OperationalError:
+            if not self._is_lost or not self._was_committed():
+                raise
+
+    def _was_committed(self) -> bool:
+        """True if the transaction took place whose commit was cut; `NexusError("ledger", ...)` if nobody knows."""
+        number, status = self._transaction, None
+        self._transaction = ""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with suppress(NexusError, psycopg.Error):
+                if self._is_lost:
+                    self._reconnect()
+                row = self._server.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone()
+                status = row and row[0]
+                if status in ("committed", "aborted"):
+                    return bool(status == "committed")
+            time.sleep(0.2)
+        why = "the connection was lost while it was committed, so it may have been recorded or not"
+        raise NexusError("ledger", "the ledger could not be written", why, "See `nexus sessions show` when it is back")
+
+    def _rollback(self) -> None:
+        with suppress(psycopg.Error):
+            if not self._is_lost and self._server.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                self._server.execute("ROLLBACK")
+
+    def lock(self, what: str) -> None:
+        """See `Database`."""
+        self.run("SELECT pg_advisory_xact_lock(?)", _lock_key(what))
+
+    def run_later(self, sql: str, *values: Any) -> None:
+        """See `Database`."""
+        if self.writes:
+            super().run_later(sql, *values)
+
+    # Locks of sessions
+
+    def hold(self, session: str) -> bool:
+        """Lock a session until `let_go` or the end of the connection; False if another process has it."""
+        key = _lock_key(f"session {session}")
+        with self._lock:
+            for pause in _HOLD_PAUSES:
+                time.sleep(pause)
+                row = self.one("SELECT pg_try_advisory_lock(?)", key)
+                if row and row[0]:
+                    self._held[key] = session
+                    return True
+            return False
+
+    def held(self, sessions: Sequence[str]) -> list[str]:
+        """See `Database`."""
+        rows = self.all(
+            "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        keys = {row[0] for row in rows}
+        return [session for session in sessions if _lock_key(f"session {session}") in keys]
+
+    def let_go(self, session: str) -> None:
+        """Unlock a session."""
+        key = _lock_key(f"session {session}")
+        with self._lock, suppress(NexusError):
+            if self._held.pop(key, None) is not None and self._ended is None:
+                self.one("SELECT pg_advisory_unlock(?)", key)
+
+    def _try_lock(self, key: int) -> bool:
+        row = self._server.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+        return bool(row and row[0])
+
+    # A copy of all
+
+    @contextmanager
+    def one_view(self) -> Iterator[None]:
+        """See `Database`."""
+        with self._lock:
+            try:
+                self._server.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                self._transaction = "view"
+                yield
+            except psycopg.Error as error:
+                raise server_error(error, "the ledger could not be read", self._url) from error
+            finally:
+                self._rollback()
+                self._transaction = ""
+
+    def last_numbers(self) -> dict[str, int]:
+        """See `Database`."""
+        found = {}
+        for table, key in KEYS.items():
+            row = self.one(f"SELECT last_value, is_called FROM {table}_{key}_seq")
+            if row and row[1]:
+                found[table] = int(row[0])
+        return found
+
+    def set_last_number(self, table: str, number: int) -> None:
+        """See `Database`."""
+        if number and table in KEYS:
+            self.run("SELECT setval(CAST(? AS regclass), ?)", f"{table}_{KEYS[table]}_seq", number)
+        self.run("SELECT setval('session_uses', (SELECT coalesce(max(used), 0) + 1 FROM sessions))")
+
+    # The rest
+
+    def day_of(self, column: str, *, local: bool) -> str:
+        """See `Database`."""
+        if not local:
+            return f"substr({column}, 1, 10)"
+        local_time = f"CAST({column} AS timestamptz) AT TIME ZONE {self._local_zone()}"
+        return f"CASE WHEN {column} ~ '^[0-9]{{4}}-[0-9-]*T[0-9]' THEN to_char({local_time}, 'YYYY-MM-DD') END"
+
+    def _local_zone(self) -> str:
+        """Return this machine's time zone as SQL: its name, or its present offset if the server does not know it."""
+        if not self._zone:
+            name = os.environ.get("TZ", "").lstrip(":")
+            with suppress(OSError):
+                name = name or os.readlink("/etc/localtime").partition("zoneinfo/")[2]
+            try:
+                self.one("SELECT now() AT TIME ZONE CAST(? AS TEXT)", name)
+                self._zone = "'" + name.replace("'", "''") + "'"
+            except NexusError:
+                self._zone = f"INTERVAL '{datetime.now().astimezone():%z}'"
+        return self._zone
+
+    def notify(self) -> None:
+        """See `Database`."""
+        self._execute(f"NOTIFY {_CHANNEL}", ())
+
+    def wait_for_change(self, seconds: float) -> bool:
+        """See `Database`; also True at first, and after a lost connection: something may have been missed."""
+        self._require_open()
+        try:
+            if self._listener is None or self._listener.closed:
+                with self._lock:
+                    self._listener, _ = open_connection(self._url)
+                self._listener.execute(f"LISTEN {_CHANNEL}")
+                return True
+            return any(True for _ in self._listener.notifies(timeout=seconds, stop_after=1))
+        except psycopg.Error:
+            self._listener = None
+            time.sleep(min(1.0, seconds))
+            return True
+
+    def size(self) -> int:
+        """Return the bytes of the texts that this role is shown."""
+        row = self.one("SELECT coalesce(sum(octet_length(data)), 0) FROM blobs")
+        return int(row[0]) if row else 0
+
+    def shrink(self) -> None:
+        """Do nothing: the server's autovacuum releases what was deleted."""
+
+    def close(self) -> None:
+        """See `Database`."""
+        with self._lock:
+            if self._ended is not None:
+                return
+            with suppress(NexusError, psycopg.Error):
+                if self._pending and not self._is_lost:
+                    with self.write():
+                        pass
+            self._ended = NexusError("ledger", "the ledger cannot be used", "it is closed")
+            for connection in (self._server, self._listener):
+                if connection is not None:
+                    with suppress(psycopg.Error):
+                        connection.close()

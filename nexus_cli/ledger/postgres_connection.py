@@ -1,0 +1,168 @@
+"""Connections to the server of a ledger: how they are made, what goes over them, their errors in a person's words."""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import lru_cache
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.numeric import NumericBinaryLoader
+from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
+
+from nexus_cli.config.database_url import hide_password
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import schema
+
+OLDEST = 13
+"""The oldest server: older ones cannot say whether a transaction took place."""
+CONNECT_SECONDS = 10
+STATEMENT_SECONDS = 30
+PAUSE = 5.0
+"""Seconds after a failed connection in which none is tried again."""
+_CONNECTION: dict[str, Any] = {
+    "connect_timeout": CONNECT_SECONDS, "application_name": "nexus", "client_encoding": "utf8", "keepalives": 1,
+    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30_000,
+}  # fmt: skip
+"""What the address may set otherwise."""
+# With the last three the server forgets a machine that has vanished, and its locks, within a minute.
+_SETTINGS = (
+    f"SET statement_timeout = '{STATEMENT_SECONDS}s'; SET idle_in_transaction_session_timeout = '120s';"
+    " SET default_transaction_isolation = 'read committed'; SET client_min_messages = 'warning'; SET work_mem = '64MB';"
+    " SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+)
+
+_ESCAPE = "\U0010ffff"
+"""Begins what stands for a NUL, which a server cannot store, and for itself: no character of any script."""
+
+_INSERT = re.compile(r"INSERT INTO (\w+)")
+KEYS = {
+    match[1]: match[2]
+    for step in schema.STEPS
+    for statement in step
+    if (match := re.match(r"CREATE TABLE (\w+) \(\s*(\w+) INTEGER PRIMARY KEY", statement))
+}
+"""By table: the column with the number that the server gives."""
+_PLACEHOLDER = re.compile(r"\?(\d*)")
+
+_WHY = {
+    "23503": ("its session was deleted or changed by another process", "Start a new session"),
+    "23505": ("another process recorded the same at the same time", "Fork the session with `nexus sessions fork`"),
+    "25006": ("the server only reads", "Name the server that writes"),
+    "40P01": ("another process needed the same rows", "Try again"),
+    "42501": ("this role may not do that there", "Ask its administrator"),
+    "53100": ("the server's disk is full", "Free some space there"),
+    "53300": ("the server has no connection left", "Try again, or raise its max_connections"),
+    "55P03": ("another process kept it locked", "Try again"),
+    "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process kept it locked", "Try again"),
+    "57P03": ("the server is starting or stopping", "Try again"),
+    "3D000": ("the server has no such database", "Make it: createdb NAME"),
+}
+"""SQLSTATE to the reason and a hint."""
+
+
+_HINTS = {
+    'database "': "Make it: createdb NAME",
+    "no password supplied": "Put it into ~/.pgpass",
+    "password authentication failed": "Correct it in ~/.pgpass or ledger.url",
+}
+"""Part of what a server says that refuses a connection, to a hint."""
+
+
+@lru_cache(512)
+def translate(sql: str) -> str:
+    """Return a statement with PostgreSQL's placeholders, which returns the key that it inserts."""
+    count = 0
+
+    def number(match: re.Match[str]) -> str:
+        nonlocal count
+        count += 1
+        return f"${match[1] or count}"
+
+    sql = _PLACEHOLDER.sub(number, sql)
+    insert = _INSERT.match(sql)
+    key = KEYS.get(insert[1]) if insert else None
+    return f"{sql} RETURNING {key}" if key else sql
+
+
+class _TextDumper(StrDumperUnknown):
+    """Writes NUL as a pair that can be stored."""
+
+    def dump(self, obj: str) -> Any:
+        if "\0" in obj or _ESCAPE in obj:
+            obj = obj.replace(_ESCAPE, f"{_ESCAPE}1").replace("\0", f"{_ESCAPE}0")
+        return super().dump(obj)
+
+
+class _TextLoader(TextBinaryLoader):
+    """Reads what `_TextDumper` wrote."""
+
+    def load(self, data: Any) -> str:
+        text = str(super().load(data))
+        if _ESCAPE in text:
+            text = text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
+        return text
+
+
+class _NumberLoader(NumericBinaryLoader):
+    """Reads sums of integers as integers."""
+
+    def load(self, data: Any) -> Any:
+        value = super().load(data)
+        return int(value) if value == value.to_integral_value() else float(value)
+
+
+def server_error(error: BaseException, what: str, url: str) -> NexusError:
+    """Return `error` as the `NexusError("ledger", ...)` that a person can act on, without the password in `url`."""
+    found = _WHY.get(getattr(error, "sqlstate", None) or "")
+    if found:
+        return NexusError("ledger", what, *found)
+    lines = hide_password(str(error), url).splitlines() or [type(error).__name__]
+    text = " ".join(lines[0].removeprefix("connection is bad: ").removeprefix("connection failed: ").split())
+    hint = next((hint for part, hint in _HINTS.items() if part in text), "Check the server and ledger.url")
+    return NexusError("ledger", what, text[:300], hint)
+
+
+RETRY_AT: dict[str, float] = {}
+"""By address: the time before which no connection is tried."""
+
+
+def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool]:
+    """Return a connection, and whether it may write; `NexusError("ledger", ...)` if there is none."""
+    what = f"the ledger {hide_password(url)} cannot be reached"
+    if time.monotonic() < RETRY_AT.get(url, 0.0):
+        raise NexusError("ledger", what, "the server could not be reached a moment ago", "Try again")
+    try:
+        given = conninfo_to_dict(url)
+        connection = psycopg.connect(make_conninfo(**{**_CONNECTION, **given}), autocommit=True)
+    except psycopg.Error as error:
+        RETRY_AT[url] = time.monotonic() + PAUSE
+        raise server_error(error, what, url) from error
+    try:
+        return connection, _set_up(connection, what)
+    except psycopg.Error as error:
+        connection.close()
+        raise server_error(error, what, url) from error
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _set_up(connection: psycopg.Connection[Any], what: str) -> bool:
+    """Set the limits and the types of a connection; return whether it may write."""
+    info, encoding = connection.info, connection.info.parameter_status("server_encoding")
+    if info.server_version < OLDEST * 10_000:
+        why = f"the server is PostgreSQL {info.server_version // 10_000}, {OLDEST} or newer is needed"
+        raise NexusError("ledger", what, why, "Upgrade the server")
+    if encoding != "UTF8":
+        raise NexusError("ledger", what, f"its encoding is {encoding}", "Make it with: createdb -E UTF8 NAME")
+    for kind, loader in (("text", _TextLoader), ("numeric", _NumberLoader)):
+        connection.adapters.register_loader(kind, loader)
+    connection.adapters.register_dumper(str, _TextDumper)
+    connection.execute(_SETTINGS)
+    row = connection.execute(
+        "SELECT NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'off'"
+    ).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,313 @@
+"""A person in a space, live: what was said, what is said now, who works, and a prompt to take part.
+
+Implements `ReplController`. A thread waits for changes of the ledger over a connection of its own; nothing is read
+before something was committed. What the agents do is the business of `answer_agents`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from nexus_cli.commands import parse
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.daemon_task import DaemonTask, run_tasks
+from nexus_cli.core.elide import plural
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import AGENT, QUEUED, RUNNING, WAITING, Entity, Run, Space, SpaceMessage, find_mentions
+from nexus_cli.ledger import Ledger
+from nexus_cli.spaces.post_message import post_message
+from nexus_cli.spaces.space_reports import message_json, read_space
+from nexus_cli.ui.cells import cut, one_line
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.view import ReplView
+from nexus_cli.ui.reports.spaces import message_lines, space_messages_text
+from nexus_cli.ui.terminal_sanitizer import sanitize
+
+T = TypeVar("T")
+AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
+"""Lets the agents of the space work until the event is set."""
+LAST = 50
+"""Messages that are shown at the beginning."""
+AT_ONCE = 500
+"""Messages that are shown when they have come at once; of more their number is said."""
+WAIT_SECONDS = 2.0
+"""Seconds after which the thread looks if the person has left."""
+POST_SECONDS = 60.0
+"""Seconds that posting may take, with the router's model."""
+COMMANDS: Mapping[str, str] = {
+    "help": "List these commands.",
+    "leave": "Close the view; you stay a member. Ctrl+D does the same.",
+    "who": "Show who is in the space.",
+}
+"""The commands that work here, with their line of help."""
+
+
+class SpaceChat:
+    """One space as one member sees it."""
+
+    def __init__(
+        self, ledger: Ledger, settings: Settings, space: Space, member: Entity, view: ReplView, theme: Theme,
+        answer_agents: AnswerAgents,
+    ) -> None:  # fmt: skip
+        self._ledger, self._settings = ledger, settings
+        self._space, self._member = space, member
+        self.view, self.theme = view, theme
+        self._answer_agents = answer_agents
+        self.status_code = 0
+        """Exit status."""
+        self._last = 0
+        """Key of the newest message that is shown."""
+        self._day = ""
+        self._working: Sequence[Run] = ()
+        self._echoed = set[int]()
+        """Keys of own messages that the terminal shows already."""
+        self._showing, self._posting = asyncio.Lock(), asyncio.Lock()
+        self._posts = set[asyncio.Task[None]]()
+        self._changed, self._stop = asyncio.Event(), asyncio.Event()
+        self._left = threading.Event()
+
+    def member_names(self) -> list[str]:
+        """Return the names of the others, for completion."""
+        return [one.name for one in self._space.members if one.key != self._member.key]
+
+    # What the view shows
+
+    running = False
+    moving = False
+
+    def live(self, rows: int) -> list[str]:
+        """See `ReplController`."""
+        return []
+
+    def spinner(self) -> str:
+        """See `ReplController`."""
+        return ""
+
+    def queued(self) -> list[str]:
+        """See `ReplController`."""
+        return [f"{len(self._posts)} on the way"] if self._posts else []
+
+    def status(self, width: int) -> str:
+        """See `ReplController`: the space, and who works in it or waits for whom."""
+        dot = f" {self.theme.signs.dot} "
+        text = dot.join([one_line(self._space.name), *self._states()])
+        return self.theme.paint("dim", cut(text, max(0, width - 1), self.theme.signs.cut))
+
+    def _states(self) -> list[str]:
+        names = {one.key: one.name for one in self._space.members}
+        states = []
+        for run in self._working:
+            name = names.get(run.entity or 0, "somebody")
+            if run.state == WAITING and run.waits is not None:
+                why = run.waits.why.removesuffix(f' in "{self._space.name}"')
+                states.append(one_line(f"{name} waits for {why}"))
+            else:
+                states.append(f"{one_line(name)} {'works...' if run.state == RUNNING else 'is asked'}")
+        return list(dict.fromkeys(states))
+
+    # What the person does
+
+    def submit(self, typed: TypedMessage) -> None:
+        """Enter: a message, or one of `COMMANDS`."""
+        if typed.text.strip().casefold() in ("exit", "quit"):
+            self.request_exit()
+        elif (command := parse(typed.text)) is not None:
+            self._command(*command)
+        else:
+            task = asyncio.create_task(self._post(typed.text))
+            self._posts.add(task)
+            task.add_done_callback(self._posted)
+        self.view.invalidate()
+
+    def _command(self, name: str, rest: str) -> None:
+        if name in ("leave", "exit", "quit"):
+            self.request_exit()
+        elif name == "help":
+            self.show_note("\n".join(f"/{known:6} {about}" for known, about in COMMANDS.items()))
+        elif name == "who":
+            members = [one.name + (" (agent)" if one.kind == AGENT else "") for one in self._space.members]
+            self.show_note(", ".join(members))
+        else:
+            self.show_note(f"/{one_line(name)} is no command here; /help lists them, a space before it says it", "warn")
+
+    def enqueue(self, typed: TypedMessage) -> None:
+        """Alt+Enter: the same."""
+        self.submit(typed)
+
+    def take_back(self) -> str:
+        """Nothing: what was said stays said."""
+        return ""
+
+    def detach(self) -> bool:
+        """Nothing is ever attached."""
+        return False
+
+    def edit_last(self) -> None:
+        """Say that messages do not change."""
+        self.show_note("what was said cannot be changed")
+
+    def interrupt(self, *, gently: bool = False) -> None:
+        """Nothing runs that could be stopped from here."""
+
+    def request_exit(self) -> None:
+        """Leave; the member stays one."""
+        if not self._stop.is_set():
+            self._stop.set()
+            self.view.leave()
+
+    def cycle_level(self) -> None:
+        """Say what decides on the rights of agents."""
+        self.show_note("agents have their own level: nexus space create --agent NAME --allow LEVEL")
+
+    def toggle_thinking(self) -> None:
+        """Nothing is hidden."""
+
+    def show_last_output(self) -> None:
+        """Say where everything is."""
+        self.show_note(f"nexus space read --last N {one_line(self._space.name)} prints more")
+
+    def show_note(self, text: str, role: str = "dim") -> None:
+        """Show a line to the person."""
+        self.view.put(self.theme.paint(role, sanitize(text)) + "\n")
+
+    # What is posted
+
+    async def _post(self, text: str) -> None:
+        try:
+            async with self._posting:  # in the order in which it was typed
+                posted = await _in_thread(
+                    lambda: post_message(self._ledger, self._settings, self._space, self._member, text, self._warn)
+                )
+                if self.view.echoes:
+                    self._echoed.add(posted.message.key)
+        except NexusError as error:
+            self.show_note(error.line, "error")
+            self.view.fill(text)
+        else:
+            await self._show_new()
+
+    def _warn(self, line: str) -> None:
+        """Show a line from another thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.show_note, f"nexus: {line}", "warn")
+
+    def _posted(self, task: asyncio.Task[None]) -> None:
+        self._posts.discard(task)
+        self.view.invalidate()
+
+    async def settle(self) -> None:
+        """Wait until what was typed is posted."""
+        while self._posts:
+            await asyncio.wait(set(self._posts))
+
+    # What others do
+
+    async def run(self) -> None:
+        """Run until the person leaves or the terminal is gone."""
+        self._loop = asyncio.get_running_loop()
+        await self._begin()
+        threading.Thread(target=self._watch, name="nexus-space", daemon=True).start()
+        tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._answer())]
+        try:
+            await self.view.run(self)
+            await self.settle()
+        finally:
+            self._left.set()
+            self._stop.set()
+            tasks[0].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        with suppress(NexusError):
+            await self._show_new()
+
+    async def _begin(self) -> None:
+        value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
+        self.view.put(sanitize(space_messages_text(value, self.view.width)) + "\n")
+        if messages := value["messages"]:
+            self._last = int(messages[-1]["id"].partition("-")[2])
+            self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
+        await self._show_new()
+
+    def _watch(self) -> None:
+        """Wait for changes of the ledger, in a thread of its own."""
+        try:
+            ledger = self._ledger.connect_again()
+            try:
+                while not self._left.is_set():
+                    if ledger.db.wait_for_change(WAIT_SECONDS):
+                        self._loop.call_soon_threadsafe(self._changed.set)
+            finally:
+                ledger.close()
+        except NexusError as error:
+            self._warn(error.message)
+        except RuntimeError:
+            pass  # the loop has ended
+
+    async def _follow(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._show_new()
+            except NexusError as error:
+                self.show_note(error.line, "error")
+
+    async def _answer(self) -> None:
+        try:
+            await self._answer_agents(self._stop)
+        except NexusError as error:
+            self.show_note(f"the agents are not answered here: {error.message}", "warn")
+
+    async def _show_new(self) -> None:
+        """Show what was said since, once, and who works now."""
+        async with self._showing:
+            space, skipped, messages, self._working = await _in_thread(self._look)
+            if self._member.key not in {one.key for one in space.members} and not self._stop.is_set():
+                self.show_note(f"You are no longer in {one_line(space.name)}.", "warn")
+                self.request_exit()
+            self._space = space
+            if skipped:
+                self.show_note(f"{plural(skipped, 'message')} more: nexus space read --last N")
+            for message in messages:
+                self._last = message.key
+                if message.key in self._echoed:
+                    self._echoed.discard(message.key)
+                    continue
+                self._show(message)
+            self.view.invalidate()
+
+    def _look(self) -> tuple[Space, int, list[SpaceMessage], list[Run]]:
+        """Read what is new, in a thread; it counts as read."""
+        table = self._ledger.spaces
+        space = table.get(self._space.key)
+        messages = table.read(space, after=self._last, limit=AT_ONCE)
+        skipped = table.count(space, after=self._last, before=messages[0].key) if len(messages) == AT_ONCE else 0
+        if messages:
+            table.mark_seen(space.key, self._member.key, messages[-1].key)
+        working = self._ledger.runs.list_runs((RUNNING, WAITING, QUEUED), space=space.key)
+        return space, skipped, messages, working
+
+    def _show(self, message: SpaceMessage) -> None:
+        value: dict[str, Any] = message_json(message, is_seen=True)
+        lines = message_lines(value, self.view.width)
+        if (day := format_local_minute(message.at, "%Y-%m-%d")) != self._day:
+            self._day, lines = day, ["", day, *lines]
+        self.view.put(sanitize("\n".join(lines)) + "\n")
+        if find_mentions(message.text, [self._member.name]):
+            self.view.notify(one_line(f"{message.sender.name} in {self._space.name}: {message.text[:100]}"))
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return what blocking work gives; `NexusError("ledger", ...)` if it takes too long."""
+    task = DaemonTask(work, POST_SECONDS)
+    await run_tasks([task])
+    if task.error is not None:
+        raise task.error
+    if not task.ended:
+        raise NexusError("ledger", "the space", f"it did not answer within {POST_SECONDS:.0f} s", "Try again")
+    return task.value

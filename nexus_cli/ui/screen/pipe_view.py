@@ -1,0 +1,123 @@
+"""A view of a space without a terminal: each line of stdin is a message, what is said is written to stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import TypeVar
+
+from nexus_cli.commands.command import Choice, Search
+from nexus_cli.core.run import LONGEST_MESSAGE
+from nexus_cli.ui.cells import without_codes
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.stream import ReaderClosed, Stream
+from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.ui.repl.view import ReplController
+
+T = TypeVar("T")
+LONGEST_LINE = 4 * LONGEST_MESSAGE + 4
+"""Bytes of a line that are kept: more than a message may have."""
+ENDLESS = 1 << 30
+_READ = 65_536
+
+
+async def _nothing() -> None:
+    """Wait for nothing."""
+
+
+class PipeView:
+    """A `ReplView`. Each line is submitted when the one before it is settled."""
+
+    echoes = False
+    height = 24
+
+    def __init__(self, environ: Mapping[str, str], stdin: int = 0, stdout: int = 1) -> None:
+        self._stream = Stream(stdout, environ)
+        self._environ, self._stdin = environ, stdin
+        self._done = asyncio.Event()
+        self.settle: Callable[[], Awaitable[None]] = _nothing
+        """Waits until the controller is done with what was submitted."""
+
+    @property
+    def width(self) -> int:
+        """Columns: no limit, as a reader wants each line whole, unless `COLUMNS` sets one."""
+        return self._stream.width if self._environ.get("COLUMNS") else ENDLESS
+
+    def put(self, text: str) -> None:
+        """Write `text`; a reader that has left ends it."""
+        try:
+            self._stream.write(without_codes(text))
+        except ReaderClosed:
+            self._done.set()
+
+    def invalidate(self) -> None:
+        """Nothing is drawn."""
+
+    def fill(self, text: str) -> None:
+        """There is no box: what could not be posted was said in a line."""
+
+    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
+        """Nobody can be asked."""
+        return None
+
+    async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
+        """Nobody can be asked."""
+        return None
+
+    async def outside(self, work: Callable[[], Awaitable[T]]) -> T:
+        """There is no terminal to give away."""
+        return await work()
+
+    async def run(self, controller: ReplController) -> None:
+        """Post line by line until stdin ends."""
+        loop, lines = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+        taken = threading.Semaphore(1)
+
+        def read() -> None:
+            for line in chain(_lines(self._stdin), [None]):
+                taken.acquire()
+                with suppress(RuntimeError):  # the loop has ended
+                    loop.call_soon_threadsafe(lines.put_nowait, line)
+
+        threading.Thread(target=read, name="nexus-stdin", daemon=True).start()
+        ended = asyncio.create_task(self._done.wait())
+        while not ended.done():
+            line = asyncio.create_task(lines.get())
+            await asyncio.wait((line, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not line.done() or (text := line.result()) is None:
+                line.cancel()
+                break
+            if text.strip():
+                controller.submit(TypedMessage(text, text))
+                await self.settle()
+            taken.release()
+        ended.cancel()
+
+    def interrupt(self) -> None:
+        """Ctrl+C: leave."""
+        self._done.set()
+
+    def notify(self, text: str, *, waits: bool = False) -> None:
+        """Nobody is there."""
+
+    def leave(self) -> None:
+        """End `run`."""
+        self._done.set()
+
+
+def _lines(descriptor: int) -> Iterator[str]:
+    """Yield the lines of a descriptor; of one that is too long only its beginning."""
+    line, rest = bytearray(), b""
+    while piece := rest or os.read(descriptor, _READ):
+        end = piece.find(b"\n")
+        line += piece[: end if end >= 0 else None][: LONGEST_LINE - len(line)]
+        rest = piece[end + 1 :] if end >= 0 else b""
+        if end >= 0:
+            yield line.decode("utf-8", "replace")
+            line.clear()
+    if line:
+        yield line.decode("utf-8", "replace")

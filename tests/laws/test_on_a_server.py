@@ -1,0 +1,121 @@
+"""The laws over a ledger on PostgreSQL: a few of the random sessions and of the kills that SQLite sees many of, and a
+server that goes away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from laws.check import assert_laws
+from laws.elsewhere import run_elsewhere
+from laws.play import Person, random_world
+from laws.test_kills import Worker, assert_sound, go_on, ran
+from laws.world import World, outcome, say, the_ledger, world
+from ledger.postgres import Server
+
+from nexus_cli.core.event import Notice
+from nexus_cli.session.replay import check
+
+
+@pytest.fixture
+def url(postgres: Server) -> Iterator[str]:
+    """An empty ledger on the server."""
+    made = postgres.new_database()
+    yield made
+    postgres.drop(made)
+
+
+@pytest.mark.parametrize("seed", [3, 6])
+def test_every_law_holds_over_random_sessions_on_a_server(seed: int, place: Path, url: str) -> None:
+    chosen = random_world(seed)
+
+    def elsewhere(around: World, session: str, words: list[str]) -> None:
+        assert run_elsewhere(around, words, session=session)[0] == 0
+        around.clock.moment += timedelta(hours=1)
+
+    with world(place, chosen.pop("script"), ledger_url=url, **chosen) as around:  # type: ignore[arg-type]
+        played = asyncio.run(Person(around, seed).live(elsewhere if seed == 3 else None))
+        with the_ledger() as ledger:
+            assert ledger.path is None and ledger.is_kept
+            assert_laws(ledger, played.session, around.server.requests)
+    assert "internal" not in played.kinds and not (place / "home" / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "nth", "when"),
+    [("append tool", 1, "after"), ("sending", 3, "before"), ("started", 1, "after"), ("begin_epoch", 2, "before")],
+)
+def test_a_kill_around_a_commit_loses_nothing_on_a_server(
+    kind: str, nth: int, when: str, place: Path, url: str
+) -> None:
+    with world(place, Worker(), window=8000, ledger_url=url) as around:
+        status, confirmed = run_elsewhere(around, ["first", "second"], kind=kind, nth=nth, when=when)
+        assert status == -signal.SIGKILL, "the commit was never reached"
+        session = asyncio.run(go_on(around, "go on"))
+        assert confirmed[0] == f"session {session}"
+        with the_ledger() as ledger:
+            assert_sound(ledger, confirmed)
+            assert_laws(ledger, session, around.server.requests)
+        assert len(set(ran(around))) == len(ran(around)), "a command ran twice"
+
+
+def test_a_session_goes_on_in_memory_when_its_server_goes_away(place: Path, url: str, postgres: Server) -> None:
+    asked = []
+
+    def answer(body: object) -> dict[str, object]:
+        asked.append(body)
+        if len(asked) == 2:
+            postgres.stop()
+        return {"text": f"answer {len(asked)}"}
+
+    with world(place, answer, ledger_url=url) as around:
+
+        async def live() -> tuple[str, list[str]]:
+            session = around.open()
+            warned = []
+            for words in ("first", "second", "third"):
+                events = await say(session, words)
+                assert outcome(events).ok
+                warned += [event.text for event in events if isinstance(event, Notice)]
+            assert not session.saved
+            await session.aclose()
+            return session.id, warned
+
+        try:
+            name, warned = asyncio.run(live())
+        finally:
+            postgres.start()
+        assert len(warned) == 1 and "continues in memory" in warned[0] and "Traceback" not in warned[0]
+        window = around.server.requests[-1].body["messages"]
+        answers = [message["content"] for message in window if message["role"] == "assistant"]
+        assert answers == ["answer 1", "answer 2"], "the window is whole"
+        with the_ledger() as ledger:
+            assert check(ledger, name)["ok"] and ledger.log(name).last_id() == 3, "what was committed is there"
+
+
+def test_the_program_ends_with_one_line_when_its_server_goes_away_and_everything_must_be_saved(
+    place: Path, url: str, postgres: Server
+) -> None:
+    def answer(body: object) -> dict[str, object]:
+        postgres.stop()
+        return {"text": "answer"}
+
+    with world(place, answer, ledger_url=url) as around:
+        command = [sys.executable, "-m", "nexus_cli", "ask", "-m", around.model, "--require-save", "--json", "words"]
+        try:
+            done = subprocess.run(
+                command, cwd=around.folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=60
+            )
+        finally:
+            postgres.start()
+        result = json.loads(done.stdout)
+        assert done.returncode == 1 and result["error"]["kind"] == "ledger", done
+        assert b"Traceback" not in done.stderr and b"postgresql://nexus@/" in done.stderr
+        assert len(around.server.requests) == 1

@@ -1,0 +1,136 @@
+"""Spaces with the whole program: real litellm, a scripted model, agents that answer, processes that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from program.stage import PRICED, QUICK, Stage, calls, end, stage, until
+
+from nexus_cli.ledger import Ledger
+
+ME = '[spaces]\nname = "Husam"\n'
+SPACE = "Project Alpha"
+
+
+def whose(body: Any) -> str:
+    """The agent whose request it is, by its IDENTITY block."""
+    return next(name for name in ("Ana", "Bob") if f'name: "{name}"' in json.dumps(body).replace('\\"', '"'))
+
+
+def play(body: Any) -> Any:
+    """Ana asks Bob and waits, Bob answers, Ana tells Husam."""
+    role = body["messages"][-1]["role"]
+    if whose(body) == "Bob":
+        return calls(("send_message", {"text": "@Ana 1, 2, 3"})) if role == "user" else {"text": "told her"}
+    if role == "tool":
+        return {"text": "all said"}
+    if "RESUME" in json.dumps(body):
+        return calls(("send_message", {"text": "The figures are 1, 2, 3."}))
+    return calls(("send_message", {"text": "@Bob the figures?", "wait": True}))
+
+
+def begun(place: Stage, *agents: str) -> None:
+    place.settings(QUICK + PRICED + ME)
+    named = [word for name in agents for word in ("--agent", name)]
+    assert place.run("space", "create", SPACE, "--member", "Sarah", *named).status == 0
+
+
+def said(place: Stage, name: str = "Husam") -> list[str]:
+    """What was said, as one member reads it."""
+    value = place.run("space", "read", SPACE, "--json", "--as", name).result
+    return [f"{one['sender']['name']}: {one['text']}" for one in value["messages"]]
+
+
+SCENE = ["Husam: @Ana get the figures", "Ana: @Bob the figures?", "Bob: @Ana 1, 2, 3", "Ana: The figures are 1, 2, 3."]
+
+
+def test_agents_answer_who_opens_the_space(tmp_path: Path) -> None:
+    with stage(tmp_path, play) as place:
+        begun(place, "Ana", "Bob")
+        done = place.run("space", "open", SPACE, stdin=b"@Ana get the figures\n")
+        assert done.status == 0 and not done.stderr, done.stderr
+        lines = [line.partition(" ")[2] for line in done.text.splitlines()]
+        for line in SCENE:
+            name, _, text = line.partition(": ")
+            kind = "" if name == "Husam" else " (agent)"
+            assert f"{name}{kind}: {text}" in lines, done.text
+        assert said(place) == SCENE
+        first = json.dumps(place.server.requests[0].body)
+        assert "SPACE HISTORY" in first and first.count("<- TRIGGER") + first.count("\\u2190 TRIGGER") == 1
+        names = {one["function"]["name"] for one in place.server.requests[0].body["tools"]}
+        assert {"send_message", "send_reply", "enter_space", "read_messages", "get_my_runs"} <= names
+
+
+def test_a_scene_over_processes_of_which_one_is_killed(tmp_path: Path) -> None:
+    """Husam asks, Ana waits for Bob, the process that drives them is killed, another one goes on; nothing twice."""
+    with stage(tmp_path) as place:
+        begun(place, "Ana", "Bob")
+        place.script(lambda body: play(body) if whose(body) == "Ana" else {"text": "late", "delay": 60})
+        assert place.run("space", "post", SPACE, "@Ana get the figures").text == "msg-1\n"
+        child = place.begin("serve", "--once")
+        assert until(lambda: len(said(place, "Sarah")) == 2 and any(
+            whose(one.body) == "Bob" for one in place.server.requests
+        ))  # fmt: skip
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        end(child)
+        place.script(play)
+        assert place.run("space", "post", SPACE, "--as", "Sarah", "I watch").status == 0
+        done = place.run("serve", "--once")
+        assert done.status == 0, done.stderr
+        assert said(place) == [*SCENE[:2], "Sarah: I watch", *SCENE[2:]]
+        ledger = Ledger.open(place.ledger)
+        states = [(run.state, run.resumes) for run in ledger.runs.list_runs()]
+        ledger.close()
+        assert sorted(states) == [("done", 0), ("done", 1)]
+
+
+def test_an_agent_that_is_offered_a_message_may_stay_silent(tmp_path: Path) -> None:
+    with stage(tmp_path, lambda body: {"text": "not for me"}) as place:
+        begun(place, "Ana")
+        done = place.run("space", "open", SPACE, stdin=b"what would ana say?\n")
+        assert done.status == 0 and said(place) == ["Husam: what would ana say?"]
+        assert "proactive_router" in json.dumps(place.server.requests[0].body)
+
+
+def test_a_plain_session_of_a_member_speaks_as_nexus(tmp_path: Path) -> None:
+    def script(body: Any) -> Any:
+        if body["messages"][-1]["role"] == "tool":
+            return {"text": "posted"}
+        return calls(("send_message", {"text": "the build is green", "space": SPACE}))
+
+    with stage(tmp_path, script) as place:
+        begun(place, "nexus")
+        assert place.ask("tell them that the build is green").text == "posted\n"
+        assert said(place) == ["nexus: the build is green"]
+        assert place.run("space", "leave", SPACE, "--as", "nexus").status == 0
+        place.script([{"text": "nobody to tell"}])
+        place.ask("and now")
+        offered = {one["function"]["name"] for one in place.server.requests[-1].body["tools"]}
+        assert "send_message" not in offered
+
+
+def test_a_plain_session_that_waits_for_an_answer_goes_on_when_it_came(tmp_path: Path) -> None:
+    def script(body: Any) -> Any:
+        if "RESUME" in json.dumps(body):
+            return {"text": "she said yes"}
+        return calls(("send_message", {"text": "@Sarah shall we ship?", "space": SPACE, "wait": True}))
+
+    with stage(tmp_path, script) as place:
+        begun(place, "nexus")
+        asked = place.ask("ask Sarah whether we ship", "--json")
+        assert (asked.status, asked.kind) == (3, "waiting")
+        assert place.run("serve", "--once").status == 0 and len(place.server.requests) == 1
+        done = place.run("space", "post", SPACE, "--as", "Sarah", "@nexus yes", "--json").result
+        assert done["resumed"] == ["run-1"] and done["triggered"] == []
+        answered = place.run("serve", "--once")
+        assert answered.status == 0 and "run-1" in answered.text
+        assert "@nexus yes" in json.dumps(place.server.requests[-1].body["messages"])
+        ledger = Ledger.open(place.ledger)
+        run = ledger.runs.get(1)
+        ledger.close()
+        assert (run.state, run.report) == ("done", "she said yes")

@@ -1,0 +1,199 @@
+"""`nexus space open`: two people at two terminals, pipes, narrow and dumb terminals, and the ledger beside them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.nursery import born
+from terminal.repl import Opens, Place
+from terminal.terminal import TAB, Terminal, ctrl
+
+from nexus_cli.core.run import AGENT, HUMAN, Wait
+from nexus_cli.ledger import Ledger
+
+AT = "2026-02-18T15:06:55.000Z"
+ME = '[spaces]\nname = "Husam"\n'
+OPEN = ("space", "open", "Project Alpha")
+
+
+@pytest.fixture
+def here(places: Callable[..., Place]) -> Place:
+    made = places()
+    made.settings(ME)
+    return made
+
+
+@pytest.fixture
+def ledger(here: Place) -> Iterator[Ledger]:
+    """The ledger of the place, with a space of two people and an agent, and a message that Husam has read."""
+    made = Ledger.open(here.nexus_home / "data" / "ledger.db")
+    husam, sarah = (made.spaces.entity(name, HUMAN) for name in ("Husam", "Sarah"))
+    space = made.spaces.create("Project Alpha", AT, members=[husam, sarah, made.spaces.entity("Ana", AGENT)])
+    post(made, "Sarah", "an old message")
+    made.spaces.mark_seen(space.key, husam.key, 1)
+    yield made
+    made.close()
+
+
+def post(ledger: Ledger, name: str, text: str) -> None:
+    space, who = ledger.spaces.find("Project Alpha"), ledger.spaces.find_entity(name)
+    assert who is not None
+    ledger.spaces.post(space, who, text, AT)
+
+
+def said(ledger: Ledger) -> list[str]:
+    return [f"{one.sender.name}: {one.text}" for one in ledger.spaces.read(ledger.spaces.find("Project Alpha"))]
+
+
+def test_two_people_see_each_other_live(here: Place, ledger: Ledger, repl: Opens) -> None:
+    post(ledger, "Sarah", "and a new one")
+    husam = repl(at=here, arguments=OPEN)
+    husam.wait_for("and a new one")
+    lines = husam.scrollback()
+    marks = ("old", "- new -", "a new one")
+    old, line, new = (next(at for at, row in enumerate(lines) if text in row) for text in marks)
+    assert old < line < new and "Husam, Sarah, Ana (agent)" in lines[0]
+    sarah = repl(at=here, arguments=(*OPEN, "--as", "Sarah"))
+    husam.send("shall we ship?\r")
+    for one in (husam, sarah):
+        one.wait_for("Husam: shall we ship?")
+    sarah.send("not \x1b\ryet\r")
+    for one in (husam, sarah):
+        one.wait_for("  yet")
+        assert one.times("shall we ship?") == 1
+    assert said(ledger)[-2:] == ["Husam: shall we ship?", "Sarah: not \nyet"]
+    seen = [ledger.spaces.seen(ledger.spaces.find("Project Alpha"), one) for one in people(ledger)]
+    assert seen == [4, 4], "what was shown is read"
+    husam.send("/leave\r")
+    assert husam.status() == 0
+    sarah.send(ctrl("d"))
+    assert sarah.status() == 0
+    assert [one.name for one in ledger.spaces.find("Project Alpha").members] == ["Husam", "Sarah", "Ana"]
+
+
+def people(ledger: Ledger) -> list[Any]:
+    return [one for one in ledger.spaces.find("Project Alpha").members if one.kind == HUMAN]
+
+
+def status_line(made: Terminal) -> str:
+    return [line for line in made.lines() if line][-1]
+
+
+def test_the_status_line_says_who_works_and_who_waits(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    made.wait_for(lambda one: status_line(one) == "Project Alpha")
+    space = ledger.spaces.find("Project Alpha")
+    key = ledger.runs.queue(
+        "space_message", "x", {}, {}, AT, entity=space.members[2].key, space=space.key, cause="a test"
+    )
+    assert key is not None
+    run = ledger.runs.claim(key, "elsewhere:1", 600.0, AT)
+    made.wait_for("Ana works...")
+    assert run is not None
+    ledger.runs.wait(run, Wait("reply", 'a reply of Husam in "Project Alpha"', {
+        "space": space.key, "message": 99, "from": [], "sender": 3,
+    }), AT)  # fmt: skip
+    made.wait_for("Ana waits for a reply of Husam")
+    assert 'in "Project' not in status_line(made)
+    ledger.runs.cancel(key, AT)
+    made.wait_for(lambda one: status_line(one) == "Project Alpha")
+
+
+def test_names_are_completed_and_commands_stay_here(here: Place, ledger: Ledger, repl: Opens) -> None:
+    (here.folder / "sarcasm.txt").write_text("")
+    made = repl(at=here, arguments=OPEN)
+    made.send("@sar")
+    made.wait_for("> Sarah")
+    made.send(TAB + "look\r")
+    made.wait_for("Husam: @Sarah look")
+    made.send("/who\r")
+    made.wait_for("Husam, Sarah, Ana (agent)", back=True)
+    made.send("/compact\r")
+    made.wait_for("is no command here")
+    assert said(ledger)[-1] == "Husam: @Sarah look"
+
+
+def test_foreign_text_reaches_the_terminal_harmless(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    post(ledger, "Sarah", "\x1b]0;owned\x07\x1b[2J\u202etxt.exe")
+    made.wait_for("txt.exe")
+    assert "owned" not in made.told and "an old message" in made.text and "\u202e" not in made.text
+
+
+def test_who_is_removed_hears_so_and_leaves(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    ledger.spaces.leave(ledger.spaces.find("Project Alpha"), people(ledger)[0])
+    made.wait_for("You are no longer in Project Alpha.", back=True)
+    assert made.status() == 0
+
+
+def test_what_cannot_be_posted_comes_back_into_the_box(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    made.paste("x" * ((1 << 20) + 1))
+    made.send("\r")
+    made.wait_for("1,048,577 characters", 20)
+    made.wait_for("> [1,048,577 characters]")
+    assert len(said(ledger)) == 1
+
+
+@pytest.mark.parametrize(("columns", "env"), [(40, {}), (80, {"NO_COLOR": "1"}), (40, {"TERM": "dumb"})])
+def test_narrow_colourless_and_dumb_terminals(
+    here: Place, ledger: Ledger, repl: Opens, columns: int, env: dict[str, str]
+) -> None:
+    made = repl(at=here, arguments=OPEN, columns=columns, rows=24, env=env)
+    post(ledger, "Sarah", "a word that is followed by many more so that the line has to be folded somewhere")
+    made.wait_for("folded")
+    made.send("mine\r")
+    made.wait_for(lambda one: said(ledger)[-1] == "Husam: mine")
+    made.wait_quiet(0.3)
+    assert made.times("mine") == 1, "where the terminal echoes what is typed it is not shown twice"
+    if env.get("TERM") == "dumb":
+        assert b"\x1b" not in made.raw
+    if env.get("NO_COLOR"):
+        assert b"\x1b[3" not in made.raw
+    made.send(ctrl("d"))
+    assert made.status() == 0
+
+
+def piped(here: Place, text: bytes, *words: str) -> tuple[int, str, str]:
+    """`nexus space open` with both streams in pipes: status, stdout, stderr."""
+    child = born(
+        [*OPEN, *words], cwd=here.folder, env=here.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    out, err = child.communicate(text, timeout=60)
+    return child.wait(), out.decode(), err.decode()
+
+
+def test_in_a_pipe_lines_are_messages_and_the_output_is_plain(here: Place, ledger: Ledger) -> None:
+    long = "a long line " * 20
+    status, out, err = piped(here, f"one\n\n{long}\nlast".encode())
+    assert (status, err) == (0, "") and "\x1b" not in out
+    assert said(ledger)[1:] == ["Husam: one", f"Husam: {long}", "Husam: last"]
+    lines = out.splitlines()
+    assert "Sarah: an old message" in lines[3] and lines[-1].endswith("Husam: last")
+    assert any(line.endswith(long.strip()) for line in lines), "no line is folded"
+
+
+def test_a_line_that_is_too_long_is_refused_whole_and_the_others_are_posted(here: Place, ledger: Ledger) -> None:
+    status, out, _ = piped(here, b"before\n" + b"x" * (6 << 20) + b"\nafter\n")
+    assert status == 0 and "the message is too long" in out
+    assert said(ledger)[1:] == ["Husam: before", "Husam: after"]
+
+
+def test_an_input_that_is_a_file_or_nothing_ends_by_itself(here: Place, ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("from a file\n")
+    for name in (tmp_path / "in", Path(os.devnull)):
+        with name.open() as stdin:
+            child = born(
+                list(OPEN), cwd=here.folder, env=here.environment, stdin=stdin.fileno(), stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )  # fmt: skip
+            _, err = child.communicate(timeout=60)
+            assert child.wait() == 0 and not err, err
+    assert said(ledger)[1:] == ["Husam: from a file"]
