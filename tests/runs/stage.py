@@ -102,7 +102,7 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
 
     async def once() -> list[Run]:
         ledger = Ledger.open(places().ledger)
-        runner = Runner(ledger, provider=provider, settings=SETTINGS, **{"show": show, **more})
+        runner = Runner(ledger, provider=provider, settings=SETTINGS, **{"show": show, "kinds": {}, **more})
         try:
             return await runner.run_due()
         finally:
@@ -115,7 +115,7 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
 def queue(title: str, folder: Path, **options: Any) -> Run:
     """A queued run of a service."""
     ledger = Ledger.open(places().ledger)
-    facts = {"type": "service", "service": "ci", "instruction": title, "payload": {}}
+    facts = {"type": "service", "instruction": title}
     said = {"folder": str(folder), "model": MODEL, "allow": "all", **options}
     key = ledger.runs.queue("service", title, facts, said, AT)
     assert key is not None
