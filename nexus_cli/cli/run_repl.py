@@ -246,6 +246,8 @@ class _ReplRun:
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
+        for line in _take_away_lines(session):
+            repl.show_note(f"nexus: {line}")
         if self._options.resume or self._options.newest:
             repl.show_conversation()
 
@@ -259,6 +261,17 @@ class _ReplRun:
             with suppress(termios.error, OSError):  # the window may be closed
                 termios.tcsetattr(0, termios.TCSANOW, self._terminal)
                 os.write(1, b"" if self._dumb else RESET_TERMINAL)
+
+
+def _take_away_lines(session: Session) -> list[str]:
+    """Return what unattended runs of the project did since the person was last here."""
+    ledger = session.ledger
+    with suppress(NexusError):  # the session itself says that the ledger fails
+        if ledger is not None and ledger.path is not None and ledger.has_runs():
+            from nexus_cli.runs.away_report import take_away_lines  # noqa: PLC0415  (few projects have runs)
+
+            return take_away_lines(ledger, session.folder)
+    return []
 
 
 def _has_entries(session: Session) -> bool:

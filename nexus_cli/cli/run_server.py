@@ -21,6 +21,7 @@ from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.request import Provider
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc.http_server import LOOPBACK, RpcServer
@@ -43,10 +44,11 @@ def run_server(
     folder: Path, settings: Settings, model: str, allow: str, address: tuple[str, int] | Path, *, json: bool
 ) -> int:
     """Serve at `address`, a host and a port or a socket file, until a signal or `shutdown`; return the exit status."""
-    pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=make_provider(settings))
+    provider = make_provider(settings)
+    pool = AgentPool(SharedComponents(model=model, allow=allow or None, cwd=folder), provider=provider)
     listening = bind_file(address) if isinstance(address, Path) else bind_address(*address)
     leave = partial(remove_file, address, os.lstat(address)) if isinstance(address, Path) else _leave_nothing
-    run = _Run(pool, folder, settings, listening, "" if isinstance(address, Path) else address[0], leave)
+    run = _Run(pool, provider, folder, settings, listening, "" if isinstance(address, Path) else address[0], leave)
     _raise_file_limit()
     process.freeze_gc()
     loop = asyncio.new_event_loop()
@@ -75,16 +77,21 @@ class _Work:
     """What is done beside the agents: plans, services, spaces, runs whose wait is over."""
 
     def __init__(
-        self, ledger: Ledger, settings: Settings, services: Mapping[str, Service], warn: Callable[[str], None]
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        services: Mapping[str, Service],
+        warn: Callable[[str], None],
+        provider: Provider,
     ) -> None:
         self.services = services
         self.door = TriggerDoor(ledger, services)
         self._ledger, self._warn = ledger, warn
-        self._runner, self._stop = make_runner(ledger, settings, warn), asyncio.Event()
+        self._runner, self._stop = make_runner(ledger, settings, warn, provider), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
-    def open(cls, settings: Settings, folder: Path, warn: Callable[[str], None]) -> _Work | None:
+    def open(cls, settings: Settings, folder: Path, warn: Callable[[str], None], provider: Provider) -> _Work | None:
         """Return it; None where the ledger cannot be written, which `warn` is told."""
         try:
             ledger = Ledger.open(ledger_place())
@@ -94,7 +101,7 @@ class _Work:
             return None
         for line in problems:
             warn(line)
-        return cls(ledger, settings, services, warn)
+        return cls(ledger, settings, services, warn, provider)
 
     def start(self) -> None:
         """Begin to do what is due."""
@@ -124,6 +131,7 @@ class _Run:
     def __init__(
         self,
         pool: AgentPool,
+        provider: Provider,
         folder: Path,
         settings: Settings,
         listening: socket.socket,
@@ -135,7 +143,7 @@ class _Run:
         self._end = asyncio.Event()
         self._methods = PoolMethods(pool, folder, self._end.set)
         self._interrupt = Interrupt()
-        self._settings = settings
+        self._settings, self._provider = settings, provider
         self._warned = set[str]()
 
     async def serve(self, json: bool) -> int:
@@ -143,7 +151,7 @@ class _Run:
         url = server_url(self._listening, self._host)
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
-        work = _Work.open(self._settings, self._folder, self._warn)
+        work = _Work.open(self._settings, self._folder, self._warn, self._provider)
         server = RpcServer(self._methods, token, self._host, work.door if work else None)
 
         def remove_files() -> None:

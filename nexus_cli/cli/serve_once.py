@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.run import DONE, FAILED, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
+
+if TYPE_CHECKING:
+    from nexus_cli.core.request import Provider
+    from nexus_cli.runs.runner import Runner
+
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -54,8 +59,7 @@ def _drive(ledger: Ledger, *, json: bool, **where: Any) -> int:
         work = asyncio.ensure_future(runner.run_due(**where))
         interrupt.install(work.cancel)
         try:
-            done: list[Run] = await work
-            return done
+            return await work
         except asyncio.CancelledError:
             return []
         finally:
@@ -72,7 +76,9 @@ def _drive(ledger: Ledger, *, json: bool, **where: Any) -> int:
     return interrupt.status if interrupt.signal else status
 
 
-def make_runner(ledger: Ledger, settings: Settings, warn: Callable[[str], None]) -> Any:
+def make_runner(
+    ledger: Ledger, settings: Settings, warn: Callable[[str], None], provider: Provider | None = None
+) -> Runner:
     """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
     from nexus_cli.runs.fire_plans import PlanDuty  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
@@ -90,6 +96,7 @@ def make_runner(ledger: Ledger, settings: Settings, warn: Callable[[str], None])
         ledger,
         duties=[PlanDuty(warn)],
         holds_back=holds_back,
+        provider=provider,
     )
 
 

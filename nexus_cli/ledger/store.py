@@ -112,6 +112,10 @@ class Ledger:
                 raise
         return cls(open_readonly(path), path, [])
 
+    def has_runs(self) -> bool:
+        """True if there ever was a run, a plan or a message that started one: the cheapest look."""
+        return self.db.one("SELECT 1 FROM runs LIMIT 1") is not None
+
     @cached_property
     def runs(self) -> RunTable:
         """Runs that outlive processes."""

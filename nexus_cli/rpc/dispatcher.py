@@ -14,6 +14,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import (
     AgentEvent,
     ApprovalAnswer,
@@ -28,12 +29,14 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
+from nexus_cli.runs.live_wait import claim_resumed, end_turn, wait_until_over
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
 from nexus_cli.session.next_request.current import next_request
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.reports.live import live_report
 from nexus_cli.session.session import Session
+from nexus_cli.session.waiting import WAITING
 
 MOST_WAITING = 16
 """Messages of one agent that may wait for their turn."""
@@ -61,14 +64,18 @@ class AgentDispatcher:
         """The events of the questions that were not answered yet, by the id of the question."""
         session.state.lane_state.control.listener = self.publish
         self._works: set[asyncio.Task[Any]] = set()
+        self._sleep: asyncio.Task[None] | None = None
+        """Looks at what the run of the session waits for, and goes on when it has come."""
         self._ending = False
 
     @property
     def state(self) -> str:
-        """`idle`, `running` or `asking`."""
+        """`idle`, `running`, `asking` or `waiting`."""
         if self.approver.is_asking:
             return "asking"
-        return "running" if self._works else "idle"
+        if self._works:
+            return "running"
+        return "waiting" if self._sleep is not None and not self._sleep.done() else "idle"
 
     @property
     def used(self) -> int:
@@ -94,7 +101,8 @@ class AgentDispatcher:
         whoever listens. Raise `RpcError` if too many wait, or none may begin.
         """
         self._check_room()
-        return self._begin(self._turn(content, _Numbered(listener) if listener else None, len(self._works)))
+        trigger = Trigger(content, source="client")
+        return self._begin(self._turn(trigger, _Numbered(listener) if listener else None, len(self._works)))
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
@@ -113,20 +121,20 @@ class AgentDispatcher:
         if len(self._works) > MOST_WAITING:
             raise RpcError(BUSY, f"{MOST_WAITING} messages wait for this agent already")
 
-    async def _turn(self, content: str, own: _Numbered | None, ahead: int) -> dict[str, Any]:
+    async def _turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> dict[str, Any]:
         try:
-            return await self._run_turn(content, own, ahead)
+            return (await self._run_turn(trigger, own, ahead))[1]
         finally:
             if own is not None:
                 own.listener.end()
 
-    async def _run_turn(self, content: str, own: _Numbered | None, ahead: int) -> dict[str, Any]:
+    async def _run_turn(self, trigger: Trigger, own: _Numbered | None, ahead: int) -> tuple[Outcome, dict[str, Any]]:
         while self.unheard:
             self._publish(self.unheard.pop(0), own)
         if ahead:
             self._publish(Notice(f"queued behind {plural(ahead, 'message')}", warning=False), own)
         ended: Outcome | None = None
-        async for event in self.session.run(Trigger(content, source="client")):
+        async for event in self.session.run(trigger):
             if isinstance(event, TurnEnd):
                 ended = _complete_text(event.outcome)
                 event = TurnEnd(ended)
@@ -138,7 +146,29 @@ class AgentDispatcher:
         self.feed.add("result", result)
         if own is not None:
             own.add("result", result)
-        return result
+        if ended.error and ended.error["kind"] == WAITING and (self._sleep is None or self._sleep.done()):
+            self._sleep = asyncio.create_task(self._sleep_until_over())
+        return ended, result
+
+    async def _sleep_until_over(self) -> None:
+        """Go on with the run of the session when what it waits for has come."""
+        try:
+            if await wait_until_over(self.session) and not self._ending:
+                self._begin(self._resume())
+        except NexusError as error:
+            self.publish(Notice(f"{error.message}; nexus runs list shows the run"))
+
+    async def _resume(self) -> None:
+        claimed = await claim_resumed(self.session)
+        if claimed is None:
+            return
+        run, trigger = claimed
+        ended: Outcome | None = None
+        try:
+            ended, _ = await self._run_turn(trigger, None, 0)
+        finally:
+            assert self.session.ledger is not None, "its run is in one"
+            end_turn(self.session.ledger, run, ended, self.session.state.costs()[0])
 
     def publish(self, event: Event) -> None:
         """Hand an event to everybody who listens."""
@@ -227,6 +257,8 @@ class AgentDispatcher:
     async def finish_step(self, seconds: float) -> None:
         """Let the running turn finish its step and no other begin; stop it after so many seconds."""
         self._ending = True
+        if self._sleep is not None:
+            self._sleep.cancel()
         workers = self.session.end_after_step()
         self.approver.end()
         for tasks, limit in (({*self._works, *workers}, seconds), (self._works, STOP_SECONDS)):
@@ -238,6 +270,8 @@ class AgentDispatcher:
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""
         self._ending = True
+        if self._sleep is not None:
+            self._sleep.cancel()
         await asyncio.sleep(0)  # a turn that was asked for in this moment gets to where it can be stopped
         await self.session.aclose()
         if self._works:

@@ -33,13 +33,14 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import DONE, FAILED, Run, Wait
 from nexus_cli.ledger import RUN, TAKEN, Ledger
+from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.runs.run_kind import RunKind
-from nexus_cli.runs.unattended import make_rules
+from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
@@ -56,7 +57,6 @@ RENEWED = 20.0
 UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
 APPROVAL = "approval"
 ANSWERS = ("yes", "no")
-_LIMITS = ("max_cost", "max_steps", "max_total_tokens", "timeout")
 
 
 def now() -> str:
@@ -212,37 +212,36 @@ class RunDriver:
         return {call: one.value for one in signals if one.kind == APPROVAL for call in one.value.get("calls", ())}
 
     def _open(self, approver: RunApprover) -> Session:
-        said = self.run.options
-        folder = Path(said.get("folder") or Path.home())
+        folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
             raise NexusError("usage", f"folder {folder}", "there is no such folder any more", "See nexus runs show")
         settings = self.settings(folder)
+        said = make_rules(settings).bind_options(self.ledger, self.run)
         model = self.choose_model(str(said.get("model") or ""), settings)
         provider = self.provider(settings)
         session_id = self._session(folder, model)
-        limits = self._limits(settings, session_id)
+        limits = self._limits(said, settings, model, session_id)
         options = Options(
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=partial(self.kind.facts, self.ledger, self.run),
+            run_facts=partial(self.kind.facts, self.ledger, self.run) if self.kind.facts else None,
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
             plans=PlanService, spaces=self.kind.spaces(self.run),
         )  # fmt: skip
 
-    def _limits(self, settings: Settings, session: str) -> Limits:
-        """Return what binds the run: its options, and for one that nobody watches the rules of the settings. Dollars
-        are those of the whole run, however often it waits."""
-        said = self.run.options
-        known = {name: value for name, value in said.items() if name in _LIMITS and value is not None}
-        limits = Limits(**{**known, "allow": said.get("allow") if said.get("allow") in LEVELS else LEVELS[0]})
-        limits = limits & make_rules(settings).limits(self.ledger, self.run)
+    def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
+        """Return what binds the run. Dollars are those of the whole run, however often it waits."""
+        level = said.get("allow")
+        limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_cost is None:
             return limits
-        spent = self.ledger.session(session).known_usd
-        return replace(limits, max_cost=max(LEAST_COST, limits.max_cost - spent))
+        if "max_cost" not in self.run.options and model_info(model, settings.models).input_price is None:
+            return replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
+        left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
+        return replace(limits, max_cost=max(LEAST_COST, left))
 
     def _session(self, folder: Path, model: str) -> str:
         """Return the id of the run's session, which is made if there is none yet."""

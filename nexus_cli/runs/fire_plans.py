@@ -40,7 +40,8 @@ def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
 def decide_firing(plan: Plan, now: float) -> Firing:
     """Return what becomes of a plan whose time, or several of whose times, have come by `now`.
 
-    A time is missed if it is more than some minutes past, or another one came after it.
+    A time is missed if it is more than some minutes past, or another one came after it. With `skip` there is no run
+    once the first of them is so late, not even for the last.
     """
     first = plan.next_at
     assert first is not None and first <= now, "it is due"
@@ -50,7 +51,7 @@ def decide_firing(plan: Plan, now: float) -> Firing:
         (count, latest), next_at = times.count(first, now), times.next_after(now)
     count = max(count, 1)
     missed = count - 1 if now - latest <= PUNCTUAL else count
-    if missed == count and plan.missed == "skip":
+    if plan.missed == "skip" and now - first > PUNCTUAL:
         return Firing(None, next_at)
     facts = instruction_facts(plan, latest)
     if missed and plan.missed == "once":

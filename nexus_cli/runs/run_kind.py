@@ -16,7 +16,6 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.session.factory import OpenSpaces
 from nexus_cli.session.session import Session
-from nexus_cli.spaces.run_facts import run_facts
 from nexus_cli.spaces.space_service import run_spaces
 
 
@@ -51,8 +50,8 @@ class RunKind:
     kill it is called again: then it finds what it recorded before, and goes on there."""
     resume: Callable[[Session, Run, Sequence[Signal]], Awaitable[Trigger]] = resume_trigger
     """Returns the trigger of a run that waited, with what came: `resume_trigger`, or one that adds to it."""
-    facts: Callable[[Ledger, Run], Mapping[str, Any]] = run_facts
-    """The facts of the structured request, see `Sources.run`; read for each request."""
+    facts: Callable[[Ledger, Run], Mapping[str, Any]] | None = None
+    """Returns the facts of the structured request, see `Sources.run`, read for each request; None: a plain one."""
     end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing
     """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""
     spaces: Callable[[Run], OpenSpaces | None] = run_spaces

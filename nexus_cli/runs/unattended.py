@@ -16,10 +16,12 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts.memory import reflection
 from nexus_cli.session.session import Session
 
+LEFT = "left"
+"""Among the options of a run that is taken up: dollars that are left for it, whatever it has cost by now."""
 NEWEST = 50
 """Facts that are looked at."""
-LEAST_COST = 0.0001
-"""Dollars below which a run is not begun."""
+LEAST_SHARE = 0.25
+"""Of the dollars of a day: a run is begun with as much, or what it may cost, and not to fail for the rest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +36,19 @@ class UnattendedRules:
         if run.type not in UNATTENDED:
             return ""
         for left, cap, whose in self._left(ledger, run):
-            if left < LEAST_COST:
-                return f"the {cap:g} USD of today for {whose} are spent; its runs go on tomorrow"
+            if left < min(self._cap(run.options), cap * LEAST_SHARE):
+                return f"the {cap:g} USD of today for {whose} are spent: what is queued goes on tomorrow"
         return ""
 
-    def limits(self, ledger: Ledger, run: Run) -> Limits:
-        """Return what binds a run that is taken up: never more than the settings and what is left of the day."""
+    def bind_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
+        """Return the options of a run that is taken up: never more than the settings and what is left of the day."""
         if run.type not in UNATTENDED:
-            return Limits()
+            return run.options
+        rights = read_limits(run.options.get("limits") or {})
         level = min(str(run.options.get("allow") or "read"), self.settings.allow, key=LEVELS.index)
-        left = [left for left, _, _ in self._left(ledger, run)]
-        own = read_limits(run.options.get("limits") or {})
-        return own & Limits(allow=level, max_cost=max(LEAST_COST, min([self._cap(run.options), *left])))
+        bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
+        named = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
+        return {**run.options, **named, LEFT: min(left for left, _, _ in self._left(ledger, run))}
 
     def _cap(self, options: Mapping[str, Any]) -> float:
         return float(options.get("max_cost") or self.settings.max_cost)
@@ -66,6 +69,11 @@ class UnattendedRules:
             left = float(own) - spent - sum(self._cap(one.options) for one in theirs)
             found.append((left, float(own), f'"{run.title}"'))
         return found
+
+
+def make_rules(settings: Settings) -> UnattendedRules:
+    """Return the rules that the settings make."""
+    return UnattendedRules(settings.runs)
 
 
 def read_limits(value: Mapping[str, Any]) -> Limits:
@@ -104,6 +112,3 @@ def _say_nothing(words: str) -> None:
     """Say nothing: what was learned waits in memory."""
 
 
-def make_rules(settings: Settings) -> UnattendedRules:
-    """Return the rules that the settings make."""
-    return UnattendedRules(settings.runs)

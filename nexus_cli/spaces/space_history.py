@@ -66,15 +66,17 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
-    """Note that the agent of a run has dealt with the messages of its space up to the one that started the run, or the
-    last reply that it waited for."""
+    """Note that the agent of a run has dealt with the messages up to the one that started the run, and up to each
+    reply that it waited for."""
     ledger = session.ledger
-    if ledger is None or run.space is None or run.entity is None or run.message is None:
+    if ledger is None or run.entity is None:
         return
-    space = ledger.spaces.get(run.space)
-    replies = [int(one.value["message"]) for one in ledger.runs.signals(run.key, taken=True) if one.kind == "reply"]
-    here = [key for key in replies if ledger.spaces.message(key, space)]
-    ledger.spaces.mark_seen(run.space, run.entity, max([run.message, *here]))
+    if run.space is not None and run.message is not None:
+        ledger.spaces.mark_seen(run.space, run.entity, run.message)
+    for signal in ledger.runs.signals(run.key, taken=True):
+        reply = ledger.spaces.message(signal.value["message"]) if signal.kind == "reply" else None
+        if reply is not None:
+            ledger.spaces.mark_seen(reply.space, run.entity, reply.key)
 
 
 async def load_history(

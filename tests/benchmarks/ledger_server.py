@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def step(place: Scene, where: LedgerPlace, clock: str) -> float:
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(f"[ledger]\nurl = {json.dumps(where if isinstance(where, str) else '')}\n")
     printed = json.loads(place.child((sys.executable, PROGRAM, fork, str(STEPS))).printed.splitlines()[-1])
-    return statistics.median(b - a for a, b in pairwise(printed[clock]))
+    times: list[float] = printed[clock]
+    return statistics.median(b - a for a, b in pairwise(times))
 
 
 def opening(where: LedgerPlace) -> float:
@@ -58,8 +60,10 @@ def rows(times: int) -> Iterator[Row]:
                 write(ledger, here.scene.folder, MODEL, HIDDEN)
         for clock, most in (("wall", 3.0), ("cpu", 2.0)):
             value, base = in_turns(
-                times, lambda clock=clock: step(here.scene, url, clock), lambda clock=clock: step(here.scene, file, clock)
-            )  # type: ignore[misc]
+                times,
+                partial(step, here.scene, url, clock),
+                partial(step, here.scene, file, clock),
+            )
             what = f"a step on PostgreSQL, {'wall time' if clock == 'wall' else 'CPU of nexus'}"
             yield Row(what, milliseconds(value), "ms", milliseconds(base), "SQLite", most)
         value, base = in_turns(times, lambda: opening(url), lambda: opening(file))

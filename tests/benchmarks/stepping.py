@@ -1,7 +1,8 @@
 """The real session with a model that answers at once: a program for a child process, `stepping.py SESSION STEPS`.
 
-Resumes SESSION in the working folder and lets it read one file after the other. Prints a JSON object: `cpu` and `wall`, seconds of
-this process and of the clock at each request, and `memory`, bytes resident at the last. litellm is never imported.
+Resumes SESSION in the working folder and lets it read one file after the other. Prints a JSON object: `cpu` and `wall`,
+seconds of this process and of the clock at each request, and `memory`, bytes resident at the last. litellm is never
+imported.
 """
 
 from __future__ import annotations

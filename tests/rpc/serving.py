@@ -20,6 +20,7 @@ from nexus_cli.rpc.http_server import RpcServer
 from nexus_cli.rpc.listening import bind_address, bind_file, server_url
 from nexus_cli.rpc.methods import PoolMethods
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
+from nexus_cli.rpc.trigger_door import TriggerDoor
 
 MODEL = "openai/played"
 TOKEN = "a-token-of-a-test"
@@ -98,7 +99,13 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, provider: Any = None, *, file: Path | None = None, host: str = "127.0.0.1", **shared: Any
+    folder: Path,
+    provider: Any = None,
+    *,
+    file: Path | None = None,
+    host: str = "127.0.0.1",
+    triggers: TriggerDoor | None = None,
+    **shared: Any,
 ) -> AsyncIterator[Served]:
     """A server whose agents work in `folder`; on a socket file with `file`. `host` is what it takes its address for."""
     more = {"config": SETTINGS, "cwd": folder, **shared}
@@ -106,7 +113,7 @@ async def serving(
     listening = bind_file(file) if file else bind_address("127.0.0.1", 0)
     ended = asyncio.Event()
     methods = PoolMethods(pool, folder, ended.set)
-    server = RpcServer(methods, TOKEN, "" if file else host)
+    server = RpcServer(methods, TOKEN, "" if file else host, triggers)
     await server.start(listening)
     url = server_url(listening, "127.0.0.1")
     try:

@@ -15,6 +15,7 @@ from rpc.serving import MODEL, TOKEN, Answering, Reply, Served, serving, until, 
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
+from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import client_approver, dispatcher, event_feed
 from nexus_cli.rpc.client_approver import NOBODY
 
@@ -533,3 +534,28 @@ async def test_at_the_end_a_worker_in_the_background_finishes_its_step(tmp_path:
         provider.gates["make it"].set()
         await ending
         assert (tmp_path / "made").exists() and provider.asked.count("make it") == 1
+
+
+async def test_an_agent_that_waits_says_so_and_goes_on_by_itself(tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        text = str(request.messages[-1]["content"])
+        return "the build has passed" if "RESUME" in text else [("wait_for", {"file": "ci.log", "event": "appears"})]
+
+    async with serving(tmp_path, Answering(script)) as served:
+        made = await served.client.create_agent(agent_id="w", allow="read")
+        with pytest.raises(CallError, match="waits"):
+            await served.client.send("w", "wait for CI")
+
+        async def state() -> str:
+            return str((await served.client.list_agents())[0]["state"])
+
+        assert await state() == "waiting"
+        run = Ledger.look(places().ledger).runs.of_session(made["session"])
+        assert run is not None and run.state == "waiting_reply"
+        (tmp_path / "ci.log").write_text("passed")
+        while await state() != "idle":  # noqa: ASYNC110  (asked over the socket)
+            await asyncio.sleep(0.02)
+        messages = (await served.client.get_messages("w"))["messages"]
+        assert messages[-1]["content"] == "the build has passed"
+        run = Ledger.look(places().ledger).runs.of_session(made["session"])
+        assert run is not None and (run.state, run.report) == ("done", "the build has passed")

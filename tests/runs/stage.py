@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import RunSettings, Settings
+from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, Notice, Outcome, TurnEnd
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.run import Run
@@ -22,10 +22,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 MODEL = "openai/played"
-SETTINGS = Settings(
-    models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}},
-    runs=RunSettings(allow="all", max_cost=100.0, max_cost_day=10_000.0),
-)  # fmt: skip
+SETTINGS = Settings(models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}})
 AT = "2026-02-18T15:06:55.000Z"
 Reply = str | list[tuple[str, dict[str, Any]]]
 """Text, or calls by name and arguments."""
@@ -102,7 +99,7 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
 
     async def once() -> list[Run]:
         ledger = Ledger.open(places().ledger)
-        runner = Runner(ledger, provider=provider, settings=SETTINGS, **{"show": show, "kinds": {}, **more})
+        runner = Runner(ledger, provider=provider, **{"settings": SETTINGS, "show": show, **more})
         try:
             return await runner.run_due()
         finally:
@@ -115,7 +112,7 @@ def run_due(provider: Any, **more: Any) -> list[Run]:
 def queue(title: str, folder: Path, **options: Any) -> Run:
     """A queued run of a service."""
     ledger = Ledger.open(places().ledger)
-    facts = {"type": "service", "instruction": title}
+    facts = {"type": "service", "service": "ci", "instruction": title, "payload": {}}
     said = {"folder": str(folder), "model": MODEL, "allow": "all", **options}
     key = ledger.runs.queue("service", title, facts, said, AT)
     assert key is not None

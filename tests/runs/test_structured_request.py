@@ -11,9 +11,6 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, RESUME_MARK, TRIGGER_MARK
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.space_runs import SPACE_MESSAGE, SPACE_RUN
-
-SPACES = {SPACE_MESSAGE: SPACE_RUN}
 
 
 @pytest.fixture
@@ -44,13 +41,13 @@ def test_a_run_in_a_space_begins_with_its_history_and_moves_the_cursor_when_it_h
     asked = spaces.post(space, husam, "@Ana wait for ci.log", AT).message
     (folder / "ci.log").write_text("running\n")
     provider = Played(waiting(("wait_for", {"file": "ci.log"})))
-    (run,) = run_due(provider, kinds=SPACES)
+    (run,) = run_due(provider)
     assert run.state == "waiting_reply" and spaces.seen(space, agent) < asked.key
     first = [str(message.get("content")) for message in provider.seen[0].messages[-2:]]
     assert first[0].startswith('SPACE HISTORY ("Project Alpha"):') and first[1].endswith(TRIGGER_MARK)
     assert "YOUR SPACES:" in first[1] and "triggerSource: mention" in first[1]
     (folder / "ci.log").write_text("passed\n")
-    (run,) = run_due(provider, kinds=SPACES)
+    (run,) = run_due(provider)
     resumed = sent(provider.seen[-1])
     assert run.state == "done" and spaces.seen(space, agent) == asked.key
     assert "TRIGGER:\n  type: resume" in resumed and "YOUR SPACES:" in resumed and "IDENTITY:" in resumed
@@ -73,9 +70,9 @@ def test_a_reply_that_a_run_waited_for_is_seen_when_it_has_ended(folder: Path) -
         asked.append(1)
         return [("send_message", {"text": "@Sarah which?", "wait": True})]
 
-    (run,) = run_due(Played(reply), kinds=SPACES)
+    (run,) = run_due(Played(reply))
     assert run.state == "waiting_reply" and len(asked) == 1
     answer = spaces.post(space, sarah, "the second one", AT).message
-    (run,) = run_due(Played(reply), kinds=SPACES)
+    (run,) = run_due(Played(reply))
     assert run.state == "done" and spaces.seen(space, agent) == answer.key and len(asked) == 1
     ledger.close()

@@ -1,0 +1,191 @@
+"""Plans as scripts use them: `nexus plan`, `nexus serve --once`, and what a run that nobody watches may do."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import MODEL, PRICED, QUICK, Stage, stage
+
+from nexus_cli.ledger import Ledger
+
+LINE = {"calls": [{"name": "bash", "arguments": {"command": "echo once >> ran.txt"}}]}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path) as made:
+        made.settings(QUICK + PRICED)
+        yield made
+
+
+def make_due(place: Stage, plan: int = 1, seconds: float = 1.0) -> None:
+    """Let the time of a plan have come so many seconds ago."""
+    with closing(Ledger.open(place.ledger)) as ledger:
+        ledger.plans.change(plan, next_at=time.time() - seconds)
+
+
+def once(place: Stage, **more: Any) -> dict[str, Any]:
+    done = place.run("serve", "--once", "--json", **more)
+    assert done.status == done.result["exit"], done
+    return done.result
+
+
+def sent(place: Stage) -> str:
+    return json.dumps([request.body for request in place.server.requests])
+
+
+def test_a_plan_is_made_fires_once_and_reports(place: Stage) -> None:
+    place.script(["All quiet."])
+    made = place.run("plan", "add", "Look after the build", "--cron", "0 9 * * *", "--zone", "Europe/Berlin",
+                     "--name", "Daily Report", "--json").result  # fmt: skip
+    (plan,) = made["plans"]
+    assert (made["done"], plan["id"], plan["state"], plan["by"]) == ("added", "plan-1", "active", "person")
+    assert (plan["recipe"], plan["allow"], plan["zone"]) == ("tick_autonomous", "read", "Europe/Berlin")
+    assert once(place) == {"version": 1, "ok": True, "exit": 0, "runs": [], "held_back": None}
+    make_due(place)
+    (run,) = once(place)["runs"]
+    assert (run["state"], run["type"], run["title"]) == ("done", "plan", "Daily Report") and run["cost_usd"] > 0
+    assert once(place)["runs"] == []
+    (listed,) = place.run("plan", "list", "--json").result["plans"]
+    assert listed["last_run"]["id"] == run["id"] and listed["next_at"] > listed["last_at"]
+    assert "Look after the build" in sent(place) and len(place.server.requests) == 1
+    assert 'TRIGGER:\\n  type: plan\\n  plan: \\"Daily Report\\" (id: plan-1)\\n  instruction: ' in sent(place)
+    shown = place.run("plan", "list").text
+    assert "Daily Report" in shown and "0 9 * * * Europe/Berlin" in shown
+
+
+def test_several_processes_fire_a_plan_once(place: Stage) -> None:
+    place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
+    assert place.run("plan", "add", "Append a line", "--in", "1 hour", "--allow", "all").status == 2
+    place.settings(QUICK + PRICED + '[runs]\nallow = "all"\n')
+    assert place.run("plan", "add", "Append a line", "--in", "1 hour", "--allow", "all").status == 0
+    make_due(place)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: once(place), range(4)))
+    assert sum(len(one["runs"]) for one in results) == 1 and all(one["ok"] for one in results)
+    assert (place.folder / "ran.txt").read_text() == "once\n"
+    (plan,) = place.run("plan", "list", "--json").result["plans"]
+    assert plan["state"] == "done" and plan["next_at"] is None
+
+
+def test_missed_times_are_one_run_or_none_as_the_plan_says(place: Stage) -> None:
+    place.script(["well", "well"])
+    for missed in ("once", "skip"):
+        done = place.run("plan", "add", f"work {missed}", "--cron", "*/5 * * * *", "--missed", missed, "--name", missed)
+        assert done.status == 0, done
+    for plan in (1, 2):
+        make_due(place, plan, 10_000 * 300.0)
+    runs = {run["title"]: run for run in once(place)["runs"]}
+    assert runs["once"]["state"] == "done"
+    body = sent(place)
+    assert re.search(r"(9,999|10,000) times of this plan were missed, since 2", body) and "work skip" not in body
+    for plan in place.run("plan", "list", "--json").result["plans"]:
+        assert plan["next_at"] > plan["last_at"] and plan["state"] == "active"
+
+
+def test_a_paused_plan_rests_and_does_not_make_up_for_it(place: Stage) -> None:
+    place.script(["well"])
+    place.run("plan", "add", "work", "--cron", "* * * * *", "--name", "often")
+    assert place.run("plan", "pause", "often").status == 0
+    make_due(place, seconds=3600.0)
+    assert once(place)["runs"] == []
+    assert place.run("plan", "resume", "plan-1").status == 0
+    assert once(place)["runs"] == [] and not place.server.requests
+    ran = place.run("plan", "run", "often", "--json")
+    assert ran.status == 0 and [run["state"] for run in ran.result["runs"]] == ["done"]
+    assert place.run("plan", "remove", "often").status == 0
+    assert place.run("plan", "list", "--json").result["plans"] == []
+
+
+@pytest.mark.parametrize("words", [
+    ["x", "--cron", "0 0 31 2 *"], ["x", "--cron", "* * * *"], ["x", "--at", "2027-02-30"], ["x", "--at", "1999-01-01"],
+    ["x", "--at", "9999-01-01"], ["x", "--in", "1 fortnight"], ["x", "--cron", "0 9 * * *", "--zone", "Mars/Olympus"],
+    ["x"], ["x", "--in", "1h", "--at", "18:00"], ["x", "--in", "1h", "--missed", "twice"], ["x", "--in", ""],
+    ["x", "--in", "1h", "--name", "a\x1b[31m"], ["x", "--in", "1h", "--name", "plan-7"],
+    ["x", "--in", "1h", "--recipe", "nope"], ["x", "--in", "1h", "-C", "/nowhere"],
+    ["x", "--in", "1h", "--allow", "god"], ["x", "--in", "1h", "--max-cost", "-1"],
+    ["  ", "--in", "1h"], ["y" * 100_001, "--in", "1h"],
+])  # fmt: skip
+def test_bad_input_is_one_line_and_exit_2(place: Stage, words: list[str]) -> None:
+    done = place.run("plan", "add", *words)
+    assert done.status == 2 and len(done.told) == 1 and done.told[0].startswith("nexus: ") and not done.stdout, done
+    assert "\x1b" not in done.told[0] and len(done.told[0]) < 500
+
+
+def test_unknown_plans_and_names_that_are_taken_are_one_line(place: Stage) -> None:
+    assert place.run("plan", "add", "x", "--in", "1h", "--name", "a").status == 0
+    for words in (["add", "x", "--in", "1h", "--name", "a"], ["remove", "nope"], ["pause", "plan-99"], ["run", "99"],
+                  ["resume", ""]):  # fmt: skip
+        done = place.run("plan", *words)
+        assert done.status == 2 and len(done.told) == 1, done
+
+
+def test_what_cannot_run_is_a_failed_run_and_status_1(place: Stage) -> None:
+    gone = place.folder / "gone"
+    gone.mkdir()
+    assert place.run("plan", "add", "x", "--in", "1h", "-C", str(gone), "--name", "folder").status == 0
+    assert place.run("plan", "add", "x", "--in", "1h", "-m", "anthropic/claude-sonnet-5", "--name", "key").status == 0
+    gone.rmdir()
+    for plan in (1, 2):
+        make_due(place, plan)
+    done = place.run("serve", "--once", "--json")
+    runs = {run["title"]: run for run in done.result["runs"]}
+    assert done.status == 1 and not done.result["ok"] and {run["state"] for run in runs.values()} == {"failed"}
+    assert str(gone) in runs["folder"]["error"] and "ANTHROPIC_API_KEY" in runs["key"]["error"]
+    assert once(place)["runs"] == []
+
+
+def test_nothing_due_is_fast_and_loads_no_engine(place: Stage) -> None:
+    place.run("plan", "add", "x", "--in", "1h")
+    program = (
+        "import sys; from nexus_cli.cli.app import run; status = run(['serve', '--once']);"
+        "print(status, [name for name in sys.modules if name in"
+        " ('litellm', 'aiohttp', 'nexus_cli.session.factory', 'nexus_cli.runs.runner', 'cronsim')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=place.env(), cwd=place.folder, capture_output=True)
+    assert done.stdout == b"0 []\n", done
+
+
+def test_the_dollars_of_a_day_hold_runs_back_until_the_next(place: Stage) -> None:
+    place.settings(QUICK + PRICED + "[runs]\nmax_cost_day = 0.05\n")
+    place.script({"default": {"text": "x" * 4000}})
+    for name in ("a", "b", "c", "d", "e"):
+        place.run("plan", "add", "x", "--in", "1h", "--name", name)
+    for plan in range(1, 6):
+        make_due(place, plan)
+        held = once(place)
+    with closing(Ledger.open(place.ledger)) as ledger:
+        runs = ledger.runs.list_runs()
+        spent = sum(run.cost_usd or 0.0 for run in runs)
+    queued = [run for run in runs if run.state == "queued"]
+    assert queued and 0 < spent <= 0.05 and "USD of today" in str(held["held_back"])
+    assert held["ok"] and held["runs"] == []
+
+
+def test_nothing_asks_into_the_void(place: Stage) -> None:
+    place.script({"rules": [{"when": {"last_role": "tool"}, "then": {"text": "done"}}], "default": LINE})
+    place.run("plan", "add", "Append a line", "--in", "1 hour")
+    make_due(place)
+    (run,) = once(place)["runs"]
+    assert run["state"] == "waiting_reply" and "echo once" in run["waits_for"]
+    assert not (place.folder / "ran.txt").exists() and once(place)["runs"] == []
+
+
+def test_what_ran_while_you_were_away_is_told_once(place: Stage) -> None:
+    place.script({"default": {"text": "All quiet on every front."}})
+    place.run("plan", "add", "x", "--cron", "* * * * *", "--name", "Daily Report")
+    for _ in range(3):
+        make_due(place)
+        assert len(once(place)["runs"]) == 1
+    with closing(Ledger.open(place.ledger)) as ledger:
+        assert MODEL and ledger.runs.list_runs()

@@ -1,0 +1,214 @@
+"""Plans over the ledger: fired once by whoever looks, missed times, the tool, and who may do what."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs.stage import MODEL, SETTINGS, Played, Reply, opened, say
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import RunSettings
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import Plan
+from nexus_cli.ledger import Ledger, database
+from nexus_cli.runs.fire_plans import PUNCTUAL, decide_firing, fire_due
+from nexus_cli.runs.plan_service import MOST_OF_AGENTS, NewPlan, PlanService, add_plan, plans_report, resume_plan
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import Options
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    made = Ledger.open(places().ledger)
+    yield made
+    made.close()
+
+
+def planned(ledger: Ledger, folder: Path, **more: Any) -> Plan:
+    return add_plan(ledger, NewPlan("work", options={"folder": str(folder), "model": MODEL}, **more), RunSettings())
+
+
+def plan(next_at: float, cron: str = "*/10 * * * *", missed: str = "once") -> Plan:
+    return Plan(1, "work", {}, "", cron, "UTC", missed, next_at)
+
+
+def ignore(line: str) -> None:
+    raise AssertionError(line)
+
+
+def fire_in_a_process(path: str, start: Any, keys: Any) -> None:
+    ledger = Ledger.open(Path(path))
+    start.wait()
+    keys.put(fire_due(ledger, print))
+    ledger.close()
+
+
+@given(st.integers(0, 30_000), st.sampled_from(["once", "skip"]))
+def test_missed_times_are_one_run_or_none_and_the_plan_goes_on(minutes: int, missed: str) -> None:
+    """Against the definition, for a plan of every ten minutes that was due so long ago."""
+    due = NOW // 600 * 600 - minutes * 60 // 600 * 600
+    firing = decide_firing(plan(due, missed=missed), NOW)
+    assert firing.next_at == NOW // 600 * 600 + 600
+    count = int((NOW - due) // 600) + 1
+    if missed == "skip" and NOW - due > PUNCTUAL:
+        assert firing.facts is None
+        return
+    assert firing.facts is not None and firing.facts["type"] == "plan"
+    if missed == "once" and count > 1:  # the newest is on time
+        assert firing.facts["missed"] == count - 1 and f"{count - 1:,} time" in firing.facts["instruction"].replace(
+            "one time", "1 time"
+        )
+    else:
+        assert "missed" not in firing.facts
+
+
+def test_a_plan_of_one_time_is_done_after_it() -> None:
+    for missed, late, runs in (("once", 10.0, True), ("skip", 10.0, True), ("once", 9e5, True), ("skip", 9e5, False)):
+        firing = decide_firing(plan(NOW - late, cron="", missed=missed), NOW)
+        assert firing.next_at is None and (firing.facts is not None) == runs
+        assert not firing.facts or ("missed" in firing.facts) == (late > PUNCTUAL)
+
+
+def test_the_trigger_has_the_keys_of_the_seed(ledger: Ledger, tmp_path: Path) -> None:
+    made = planned(ledger, tmp_path, cron="0 9 * * *", zone="UTC", name="Daily Report")
+    assert made.next_at is not None
+    facts = decide_firing(made, made.next_at).facts
+    assert facts is not None and facts == {
+        "type": "plan", "plan": {"name": "Daily Report", "id": "plan-1"}, "instruction": "work",
+        "scheduledAt": facts["scheduledAt"],
+    }  # fmt: skip
+    assert facts["scheduledAt"].endswith("T09:00:00.000Z")
+
+
+def test_processes_that_look_at_the_same_moment_fire_once(ledger: Ledger, tmp_path: Path) -> None:
+    for _ in range(20):
+        ledger.plans.change(planned(ledger, tmp_path, within="1h").key, next_at=ledger.runs.now() - 1)
+    context = multiprocessing.get_context("fork")
+    start, keys = context.Event(), context.Queue()
+    made = [
+        context.Process(target=fire_in_a_process, args=(str(places().ledger), start, keys), daemon=True)
+        for _ in range(4)
+    ]
+    for one in made:
+        one.start()
+    start.set()
+    queued = sorted(key for _ in made for key in keys.get(timeout=60))
+    for one in made:
+        one.join()
+    assert len(queued) == len(set(queued)) == 20 == len(ledger.runs.list_runs(limit=100))
+    assert fire_due(ledger, ignore) == []
+
+
+def test_a_full_disk_fires_nothing_and_the_plan_stays_due(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = planned(ledger, tmp_path, within="1h")
+    ledger.plans.change(made.key, next_at=ledger.runs.now() - 1)
+
+    def full(connection: Any) -> None:
+        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "commit", full)
+        with pytest.raises(NexusError, match="full"):
+            fire_due(ledger, ignore)
+    assert ledger.runs.list_runs() == [] and len(fire_due(ledger, ignore)) == 1
+
+
+def test_a_zone_that_is_gone_pauses_the_plan_and_fires_the_others(ledger: Ledger, tmp_path: Path) -> None:
+    keys = [planned(ledger, tmp_path, cron="* * * * *", zone="UTC").key for _ in range(2)]
+    for key in keys:
+        ledger.plans.change(key, next_at=ledger.runs.now() - 1)
+    with ledger.db.write():
+        ledger.db.run("UPDATE plans SET zone = 'Mars/Olympus' WHERE key = ?", keys[0])
+    said: list[str] = []
+    assert len(fire_due(ledger, said.append)) == 1
+    assert ledger.plans.get(keys[0]).paused and len(said) == 1 and "Mars/Olympus" in said[0]
+
+
+def test_a_pause_is_no_absence(ledger: Ledger, tmp_path: Path) -> None:
+    made = planned(ledger, tmp_path, cron="* * * * *", zone="UTC")
+    ledger.plans.change(made.key, paused=True, next_at=ledger.runs.now() - 1e6)
+    assert fire_due(ledger, ignore) == []
+    resumed = resume_plan(ledger, ledger.plans.get(made.key))
+    assert not resumed.paused and resumed.next_at is not None and 0 < resumed.next_at - ledger.runs.now() <= 60
+    assert resume_plan(ledger, resumed).next_at == resumed.next_at
+
+
+# The tool
+
+
+def plans_of(calls: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[list[str], Ledger]:
+    """What a session's calls of `plan` gave, and the ledger."""
+    replies: Iterator[Reply] = iter([*([("plan", call)] for call in calls), "done"])
+    provider = Played(lambda request: next(replies))
+    options = Options(folder, MODEL, **{"allow": "edit", **more})
+    session = open_session(options, SETTINGS, approver=None, provider=provider, plans=PlanService)
+    say(session, "plan something")
+    results = [str(one["content"]) for one in provider.seen[-1].messages if one["role"] == "tool"]
+    return results, Ledger.open(places().ledger)
+
+
+def test_an_agents_plan_has_no_more_rights_than_its_session_and_the_person_sees_it(tmp_path: Path) -> None:
+    results, ledger = plans_of([
+        {"action": "add", "prompt": "look again", "in": "2 hours"},
+        {"action": "add", "prompt": "each morning", "cron": "0 9 * * *"},
+        {"action": "list"}, {"action": "remove", "id": "plan-1"}, {"action": "list"},
+    ], tmp_path)  # fmt: skip
+    assert "plan-1" in results[0] and "each morning" in results[2] and "look again" not in results[4]
+    (value,) = plans_report(ledger)["plans"]
+    assert (value["by"], value["allow"], value["folder"]) == ("agent", "edit", str(tmp_path)) and value["session"]
+    assert ledger.plans.get(2).options["limits"]["allow"] == "edit"
+    _, ledger = plans_of([{"action": "add", "prompt": "more", "in": "1h"}], tmp_path, allow="all")
+    assert ledger.plans.get(3).options["allow"] == "run"  # the most that the person's settings let nobody watch
+
+
+def test_what_an_agent_may_not_plan_is_an_error_that_it_can_read(ledger: Ledger, tmp_path: Path) -> None:
+    theirs = planned(ledger, tmp_path, within="1h")
+    results, _ = plans_of([
+        {"action": "add", "prompt": "x", "cron": "* * * * *"}, {"action": "add", "prompt": "x"},
+        {"action": "add", "prompt": "x", "at": "1999-01-01"}, {"action": "add", "in": "1h"},
+        {"action": "remove", "id": theirs.id}, {"action": "remove", "id": "plan-99"},
+    ], tmp_path)  # fmt: skip
+    for result, words in zip(
+        results, ("1 min", "no time", "past", "no prompt", "the person made it", "no such"), strict=True
+    ):
+        assert words in result
+    assert [one.id for one in ledger.plans.list_plans()] == [theirs.id]
+
+
+def test_agents_make_so_many_plans_and_no_more(tmp_path: Path) -> None:
+    results, ledger = plans_of(
+        [{"action": "add", "prompt": f"x{n}", "in": "1h"} for n in range(MOST_OF_AGENTS + 1)], tmp_path
+    )
+    assert "no more plans" in results[-1] and len(ledger.plans.list_plans()) == MOST_OF_AGENTS
+
+
+def test_a_call_that_a_kill_cut_off_says_which_plan_it_made(tmp_path: Path) -> None:
+    _, ledger = plans_of([{"action": "add", "prompt": "x", "in": "1h"}], tmp_path)
+    (made,) = ledger.plans.list_plans()
+    session = opened(Played(lambda request: "x"), tmp_path, made.options["session"])
+    service = PlanService(session)
+    found = service.recover(made.options["call"])
+    assert found is not None and made.id in found.output and service.recover("c99") is None
+
+
+def test_in_a_session_that_is_not_saved_nothing_is_planned(tmp_path: Path) -> None:
+    results, ledger = plans_of([{"action": "add", "prompt": "x", "in": "1h"}], tmp_path, save=False)
+    assert "not saved" in results[0] and ledger.plans.list_plans() == []
+
+
+def test_no_plan_goes_beyond_the_persons_settings(ledger: Ledger, tmp_path: Path) -> None:
+    new = NewPlan("x", within="1h", options={"folder": str(tmp_path), "allow": "all"})
+    with pytest.raises(NexusError, match="run at most"):
+        add_plan(ledger, new, RunSettings())
+    assert add_plan(ledger, new, replace(RunSettings(), allow="all")).options["allow"] == "all"

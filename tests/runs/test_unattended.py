@@ -1,0 +1,173 @@
+"""What binds runs that nobody watches: level, dollars, dollars of a day; the look back; what is told afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.settings import RunSettings
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.limits import Limits
+from nexus_cli.core.request import Request
+from nexus_cli.core.run import Run
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.away_report import take_away_lines
+from nexus_cli.runs.run_kind import RunKind
+from nexus_cli.runs.unattended import UnattendedRules, look_back, read_limits
+
+COST = 0.25
+"""Dollars of a request here."""
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    made = Ledger.open(places().ledger)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    return made
+
+
+def queue(ledger: Ledger, folder: Path, title: str = "work", kind: str = "plan", **options: Any) -> Run:
+    said = {"folder": str(folder), "model": MODEL, "allow": "read", **options}
+    key = ledger.runs.queue(kind, title, {"type": kind, "instruction": title}, said, AT)
+    assert key is not None
+    return ledger.runs.get(key)
+
+
+def drive(provider: Any, rules: UnattendedRules, **more: Any) -> list[Run]:
+    settings = replace(SETTINGS, runs=rules.settings)
+    return run_due(provider, holds_back=rules.holds_back, settings=settings, at_once=1, **more)
+
+
+def well(request: Request) -> Reply:
+    return "well"
+
+
+def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger: Ledger, folder: Path) -> None:
+    rules = UnattendedRules(RunSettings(max_cost=0.3, max_cost_day=0.6))
+    for number in range(4):
+        queue(ledger, folder, f"work {number}")
+    assert [run.state for run in drive(Played(well), rules)] == ["done", "done"]
+    assert drive(Played(well), rules) == []
+    (held, _) = ledger.runs.list_runs(["queued"])
+    assert "0.6 USD of today" in rules.holds_back(ledger, held)
+    tomorrow = UnattendedRules(rules.settings, lambda: local_now() + timedelta(days=1))
+    assert tomorrow.holds_back(ledger, held) == ""
+    assert len(drive(Played(well), tomorrow)) == 2
+
+
+def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -> None:
+    rules = UnattendedRules(RunSettings(max_cost=0.3, max_cost_day=9.0))
+    for name in ("dear", "dear", "dear", "cheap"):
+        queue(ledger, folder, name, max_cost_day=0.3 if name == "dear" else None)
+    assert [run.title for run in drive(Played(well), rules)] == ["dear", "cheap"]
+    assert '"dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
+
+
+def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: Path) -> None:
+    rules = UnattendedRules(RunSettings(max_cost=0.4, max_cost_day=1.0))
+    first, second, third = (queue(ledger, folder, str(number)) for number in range(3))
+    for run in (first, second):
+        assert rules.holds_back(ledger, run) == ""
+        ledger.runs.claim(run.key, "here:1", 60.0, AT)
+    assert rules.bind_options(ledger, second)["left"] == pytest.approx(0.6)
+    assert "are spent" in rules.holds_back(ledger, third)
+    assert rules.holds_back(ledger, queue(ledger, folder, "mine", kind="ask")) == ""
+
+
+def test_a_killed_run_has_paid_what_it_paid(ledger: Ledger, folder: Path) -> None:
+    rules = UnattendedRules(RunSettings(max_cost=1.0, max_cost_day=1.0))
+    run = queue(ledger, folder)
+    drive(Played(well), rules)
+    midnight = format_utc(local_now().replace(hour=0, minute=0, second=0, microsecond=0))
+    with ledger.db.write():  # as if it had been killed before its end was recorded
+        ledger.db.run("UPDATE runs SET state = 'running', cost = NULL, lease = 0 WHERE key = ?", run.key)
+    assert ledger.runs.spent_since(midnight) == pytest.approx(COST)
+
+
+def test_no_run_goes_beyond_the_settings_of_the_person_and_the_rights_of_who_planned_it(
+    ledger: Ledger, folder: Path
+) -> None:
+    rules = UnattendedRules(RunSettings(allow="edit", max_cost=2.0))
+    rights = Limits(tools=frozenset({"read_file"}), max_steps=7, allow="run", max_cost=0.9)
+    assert read_limits(rights.to_json()) == rights
+    bound = rules.bind_options(ledger, queue(ledger, folder, allow="all", limits=rights.to_json()))
+    assert (bound["allow"], bound["max_cost"], bound["max_steps"]) == ("edit", 0.9, 7)
+    assert bound["tools"] == frozenset({"read_file"})
+    provider = Played(
+        lambda request: "done" if request.messages[-1]["role"] == "tool" else [("glob", {"pattern": "*"})]
+    )
+    (done,) = drive(provider, rules)
+    assert done.state == "done" and "read_file" in last(provider.seen[-1])
+
+
+def test_after_work_that_changed_something_the_model_looks_back_in_two_forms(ledger: Ledger, folder: Path) -> None:
+    def reply(request: Request) -> Reply:
+        if "look back goes on" in sent(request):
+            return "learned"
+        if "look back at your work" in last(request):
+            return [("search_memory", {"query": "habits", "slot": "agent"})]
+        if "change it" in last(request):
+            return [("write_file", {"path": "a.txt", "content": "new\n"})]
+        return "done"
+
+    provider = Played(reply)
+    kinds = {"plan": RunKind(end=look_back)}
+    rules = UnattendedRules(RunSettings(max_cost=5.0, max_cost_day=50.0))
+    queue(ledger, folder, "change it", allow="edit", recipe="tick_autonomous")
+    queue(ledger, folder, "only look", recipe="tick_autonomous")
+    changed, looked = drive(provider, rules, kinds=kinds)
+    assert (changed.state, changed.report, looked.state) == ("done", "done", "done")
+    assert (folder / "a.txt").read_text() == "new\n" and len(provider.seen) == 2 + 2 + 1
+    words = sent(provider.seen[3])
+    assert -1 < words.find("look back at your work") < words.find("look back goes on")
+    assert "look back" not in sent(provider.seen[4])
+    assert changed.cost_usd == pytest.approx(4 * COST) and looked.cost_usd == pytest.approx(COST)
+
+
+def test_the_look_back_is_paid_from_what_is_left_of_the_run(ledger: Ledger, folder: Path) -> None:
+    def reply(request: Request) -> Reply:
+        if "look back" in sent(request):
+            return [("search_memory", {"query": f"x{len(provider.seen)}", "slot": "agent"})]
+        return "done" if request.messages[-1]["role"] == "tool" else [("write_file", {"path": "a", "content": "x"})]
+
+    provider = Played(reply)
+    rules = UnattendedRules(RunSettings(max_cost=0.9))
+    queue(ledger, folder, allow="edit")
+    (run,) = drive(provider, rules, kinds={"plan": RunKind(end=look_back)})
+    assert run.state == "done" and run.report == "done"
+    assert run.cost_usd is not None and run.cost_usd <= 0.9 + COST and len(provider.seen) <= 4
+
+
+def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_project(
+    ledger: Ledger, folder: Path, tmp_path: Path
+) -> None:
+    rules = UnattendedRules(RunSettings(max_cost_day=50.0))
+    assert take_away_lines(ledger, folder) == []
+    for _ in range(3):
+        queue(ledger, folder, "Daily Report")
+    queue(ledger, folder / "gone", "elsewhere")
+    queue(ledger, folder, "typed", kind="ask")
+    drive(Played(lambda request: "All quiet.\nNothing else \x1b[31m"), rules)
+    (line,) = take_away_lines(ledger, folder)
+    assert line.startswith("while you were away: plan Daily Report ran 3 times; run-3: All quiet. Nothing else")
+    assert take_away_lines(ledger, folder) == []
+    (other,) = take_away_lines(ledger, folder / "gone")
+    assert "plan elsewhere ran 1 time, 1 failed" in other
+    assert datetime.fromisoformat(ledger.runs.get(1).updated)
+    queue(ledger, folder, "Daily Report")
+    drive(Played(well), rules)
+    assert take_away_lines(ledger, folder) == ["while you were away: plan Daily Report ran 1 time; run-6: well"]
