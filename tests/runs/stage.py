@@ -24,8 +24,8 @@ from nexus_cli.session.session import Session
 MODEL = "openai/played"
 SETTINGS = Settings(
     models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}},
-    runs=RunSettings(max_cost=100.0, max_cost_day=10_000.0),
-)  # fmt: skip
+    runs=RunSettings(allow="all", max_cost=1e6, max_cost_day=1e9),
+)
 AT = "2026-02-18T15:06:55.000Z"
 Reply = str | list[tuple[str, dict[str, Any]]]
 """Text, or calls by name and arguments."""
