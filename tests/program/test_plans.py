@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import MODEL, PRICED, QUICK, Stage, stage
+from program.stage import PRICED, QUICK, Stage, end, stage
 
 from nexus_cli.ledger import Ledger
 
@@ -188,4 +190,44 @@ def test_what_ran_while_you_were_away_is_told_once(place: Stage) -> None:
         make_due(place)
         assert len(once(place)["runs"]) == 1
     with closing(Ledger.open(place.ledger)) as ledger:
-        assert MODEL and ledger.runs.list_runs()
+        assert ledger.runs.list_runs()
+
+
+def wait_for(holds: Any) -> None:
+    begin = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begin < 60
+        time.sleep(0.05)
+
+
+def test_serve_runs_plans_and_services_beside_its_agents(place: Stage) -> None:
+    service = '[services.ci]\ninstruction = "Note why it failed."\n[services."a/b"]\ninstruction = "x"\n'
+    place.settings(QUICK + PRICED + service)
+    place.script({"default": {"text": "noted"}})
+    place.run("plan", "add", "Look after the build", "--in", "1 hour")
+    child = place.begin("serve", "--json")
+    try:
+        assert child.stdout is not None
+        printed = json.loads(child.stdout.readline())
+        (listed,) = printed["services"]
+        assert listed["name"] == "ci" and listed["url"] == f"{printed['url']}/trigger/ci"
+        file = Path(listed["token_file"])
+        assert file.stat().st_mode & 0o777 == 0o600
+        headers = {"Authorization": f"Bearer {file.read_text().strip()}", "Content-Type": "application/json"}
+        request = urllib.request.Request(listed["url"], b'{"issue": "PROJ-123"}', headers)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.status == 202 and json.loads(answer.read()) == {"run": "run-1"}
+        make_due(place)
+
+        def states() -> list[str]:
+            with closing(Ledger.open(place.ledger)) as ledger:
+                return sorted(f"{run.type} {run.state} {run.report}" for run in ledger.runs.list_runs())
+
+        wait_for(lambda: states() == ["plan done noted", "service done noted"])
+        assert once(place)["runs"] == []
+        child.send_signal(signal.SIGTERM)
+        _, stderr = child.communicate(timeout=60)
+        assert child.returncode == 143 and b"'a/b'" in stderr and b"Traceback" not in stderr
+    finally:
+        end(child)
+    assert "PROJ-123" in sent(place) and file.exists()
