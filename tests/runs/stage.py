@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import places
-from nexus_cli.config.settings import Settings
+from nexus_cli.config.settings import RunSettings, Settings
 from nexus_cli.core.event import Event, Notice, Outcome, TurnEnd
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.run import Run
@@ -22,7 +22,10 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 
 MODEL = "openai/played"
-SETTINGS = Settings(models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}})
+SETTINGS = Settings(
+    models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}},
+    runs=RunSettings(allow="all", max_cost=1e6, max_cost_day=1e9),
+)
 AT = "2026-02-18T15:06:55.000Z"
 Reply = str | list[tuple[str, dict[str, Any]]]
 """Text, or calls by name and arguments."""

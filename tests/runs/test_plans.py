@@ -152,7 +152,8 @@ def plans_of(calls: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[li
     replies: Iterator[Reply] = iter([*([("plan", call)] for call in calls), "done"])
     provider = Played(lambda request: next(replies))
     options = Options(folder, MODEL, **{"allow": "edit", **more})
-    session = open_session(options, SETTINGS, approver=None, provider=provider, plans=PlanService)
+    settings = replace(SETTINGS, runs=RunSettings())
+    session = open_session(options, settings, approver=None, provider=provider, plans=PlanService)
     say(session, "plan something")
     results = [str(one["content"]) for one in provider.seen[-1].messages if one["role"] == "tool"]
     return results, Ledger.open(places().ledger)
