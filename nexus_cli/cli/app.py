@@ -61,6 +61,7 @@ COMMANDS = {
     "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
     "logout": "Remove a stored key.",
     "plan": "Work at a time, or again and again: add, list, remove, pause, resume and run plans.",
+    "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
     "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
     "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
     "warm": "A preloaded process that lets one-shots start faster: start, status, stop.",

@@ -12,6 +12,7 @@ from nexus_cli.config.settings import Settings, load_settings
 from nexus_cli.core.run import DONE, FAILED, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.reports.runs import describe_run
 
 if TYPE_CHECKING:
     from nexus_cli.core.request import Provider
@@ -107,23 +108,13 @@ def _print(runs: list[Run], note: str, json: bool) -> int:
     out = Stream(1)
     if json:
         value = {
-            "version": 1, "ok": not status, "exit": status, "runs": [run_value(run) for run in runs],
+            "version": 1, "ok": not status, "exit": status, "runs": [describe_run(run) for run in runs],
             "held_back": note or None,
         }  # fmt: skip
         out.write(json_text(value, escaped=True) + "\n")
     else:
         out.write("".join(f"{sanitize(run_line(run))}\n" for run in runs))
     return status
-
-
-def run_value(run: Run) -> dict[str, Any]:
-    """Return a run as JSON has it."""
-    return {
-        "id": run.id, "state": run.state, "type": run.type, "title": run.title, "session": run.session,
-        "waits_for": run.waits.why if run.waits else None, "wake_at": run.waits.until if run.waits else None,
-        "resumes": run.resumes, "created": run.created, "updated": run.updated, "cost_usd": run.cost_usd,
-        "error": run.error or None,
-    }  # fmt: skip
 
 
 def run_line(run: Run) -> str:

@@ -244,10 +244,8 @@ class _Factory:
         context_tool = ContextToolService(log)
         facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
         waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services: dict[type, Any] = {
-            Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts, Waits: waits
-        }  # fmt: skip
-        self._add_services(log, services)
+        services = {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts,
+                    Waits: waits, **self._further_services(log)}  # fmt: skip
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
@@ -290,11 +288,11 @@ class _Factory:
         )  # fmt: skip
         return state
 
-    def _add_services(self, log: FailoverLog, services: dict[type, Any]) -> None:
-        """Add those that only some sessions have."""
+    def _further_services(self, log: FailoverLog) -> dict[type, Any]:
+        """Return the services that only some sessions have."""
         spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
-        for kind, place in ((Workers, self.slot), (Plans, self.planned), (Spaces, spaces)):
-            services |= {kind: place} if place else {}
+        found = ((Workers, self.slot), (Plans, self.planned), (Spaces, spaces))
+        return {kind: service for kind, service in found if service is not None}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

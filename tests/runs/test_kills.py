@@ -29,10 +29,10 @@ def work(request: Request) -> Reply:
     calls = {call["id"]: call for message in request.messages for call in message.get("tool_calls") or ()}
     names = [call["function"]["arguments"] for call in calls.values()]
     if "RESUME" in text:
-        return "done" if any("second" in name for name in names) else [("bash", {"command": "echo second >> ../out"})]
+        return "done" if any("second" in name for name in names) else [("bash", {"command": "echo second >> out"})]
     if any("first" in name for name in names):
         return [("wait_for", {"file": "go", "event": "appears"})]
-    return [("bash", {"command": "echo first >> ../out"})]
+    return [("bash", {"command": "echo first >> out"})]
 
 
 def die_at(number: int, when: str) -> None:
@@ -63,7 +63,7 @@ def run_in_child(number: int, when: str) -> bool:
 
 
 def lines(folder: Path) -> list[str]:
-    out = folder.parent / "out"
+    out = folder / "out"
     return out.read_text().split() if out.exists() else []
 
 

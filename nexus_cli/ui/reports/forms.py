@@ -16,6 +16,7 @@ from nexus_cli.ui.reports import (
     memory,
     permissions,
     plan,
+    runs,
     schedule,
     sessions,
     spaces,
@@ -31,7 +32,7 @@ from nexus_cli.ui.reports.look import Look
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 _MODULES = (
-    compaction, context, context_summary, memory, permissions, plan, schedule, sessions, spaces, status, timeline,
+    compaction, context, context_summary, memory, permissions, plan, runs, schedule, sessions, spaces, status, timeline,
     transcript, usage, workers, worktrees,
 )  # fmt: skip
 FORMS: Mapping[str, Callable[[Value, int], str]] = MappingProxyType(

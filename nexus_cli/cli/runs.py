@@ -1,0 +1,165 @@
+"""`nexus runs list | show | cancel | resume`: work that waits, is queued or was done without anybody watching."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nexus_cli.cli.command_options import MAX_INT, Json
+from nexus_cli.cli.print_report import print_report
+from nexus_cli.cli.session_lookup import open_ledger
+from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.errors import EXIT_STATUS, NexusError
+from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, STATES, WAITING, Run
+from nexus_cli.ledger import Ledger
+from nexus_cli.session.reports.runs import MOST, run_report, runs_report
+from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.reports.runs import run_text, runs_text
+
+if TYPE_CHECKING:
+    from nexus_cli.core.approval import Approver
+    from nexus_cli.core.event import Event
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="Work that waits, is queued, or was done unattended."
+)
+RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, such as run-12.")]
+APPROVAL = "approval"
+ANSWERS = ("yes", "no")
+
+
+@app.command("list")
+def list_runs(
+    state: Annotated[str, typer.Option(metavar="STATE", help=f"Only one of {', '.join(STATES)}.")] = "",
+    last: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="List the newest N.")] = MOST,
+    json: Json = False,
+) -> int:
+    """List runs, the newest first: their state, what they wait for, how they ended."""
+    if state and state not in STATES:
+        raise NexusError("usage", f"--state {state}", f"expected one of {', '.join(STATES)}")
+    return print_report(runs_report(open_ledger(), [state] if state else (), last), runs_text, json=json)
+
+
+@app.command("show")
+def show_run(run: RunId, json: Json = False) -> int:
+    """Show one run: what started it, what it waits for, what came, its report."""
+    ledger = open_ledger()
+    return print_report(run_report(ledger, ledger.runs.find(run)), run_text, json=json)
+
+
+@app.command("cancel")
+def cancel_run(run: RunId, json: Json = False) -> int:
+    """End a run; a process that works on it stops. What is done stays done."""
+    ledger = open_ledger(writes=True)
+    before = ledger.runs.cancel(ledger.runs.find(run).key, format_utc(local_now()))
+    if before.has_ended:
+        raise NexusError("usage", before.id, f"it is {before.state} already", f"nexus runs show {before.id}")
+    was = f"it waited: {before.waits.why}" if before.waits else f"it was {before.state}"
+    done = f"is cancelled ({was})"
+    return print_report(run_report(ledger, ledger.runs.get(before.key), done), run_text, json=json)
+
+
+@app.command("resume")
+def resume_run(
+    run: RunId,
+    answer: Annotated[str, typer.Option(metavar="yes|no", help="The answer to what it asks.")] = "",
+    json: Json = False,
+) -> int:
+    """Let a run go on here and now, without waiting on; where it waits for an approval, you are asked.
+
+    Without a terminal --answer says yes or no. Exit status 0 when it has ended well, 3 when it waits again.
+    """
+    if answer and answer not in ANSWERS:
+        raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")
+    ledger = open_ledger(writes=True)
+    found = ledger.runs.find(run)
+    if found.has_ended:
+        hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "nexus runs list"
+        raise NexusError("usage", found.id, f"it is {found.state}", hint)
+    _signal(ledger, found, answer)
+    _drive(ledger, found, json=json)
+    now = ledger.runs.get(found.key)
+    done = "continues in another process" if now.state in (QUEUED, RUNNING) else ""
+    if now.state == WAITING and ledger.runs.signals(now.key):
+        done = "continues in the process that has its session open"
+    print_report(run_report(ledger, now, done), run_text, json=json)
+    return {DONE: 0, FAILED: 1, WAITING: 0 if done else EXIT_STATUS["waiting"]}.get(now.state, 0)
+
+
+def _signal(ledger: Ledger, run: Run, answer: str) -> None:
+    """Record that a person resumes the run, or what they answer; `NexusError("usage", ...)` without an answer."""
+    asks = run.waits is not None and run.waits.kind == APPROVAL
+    if answer and not asks:
+        raise NexusError("usage", f"--answer {answer}", f"{run.id} asks nothing", f"nexus runs resume {run.id}")
+    if run.state != WAITING or run.waits is None:
+        return
+    at = format_utc(local_now())
+    if answer:
+        calls = [one["call"] for one in run.waits.value["questions"]]
+        ledger.runs.signal(run.key, APPROVAL, {"calls": calls, "answer": answer}, at)
+    elif asks and not (os.isatty(0) and Stream(2).terminal):
+        why = f"it asks: {run.waits.value['questions'][0]['what'][:200]}, and this is no terminal"
+        raise NexusError("usage", run.id, why, f"nexus runs resume {run.id} --answer yes")
+    else:
+        ledger.runs.signal(run.key, "person", {}, at)
+
+
+def _drive(ledger: Ledger, run: Run, *, json: bool) -> None:
+    from nexus_cli.cli import process  # noqa: PLC0415  (the engine, once there is something to do)
+    from nexus_cli.cli.interrupt import Interrupt  # noqa: PLC0415
+    from nexus_cli.cli.run_turn import close_loop  # noqa: PLC0415
+    from nexus_cli.runs.runner import Runner  # noqa: PLC0415
+
+    interrupt = Interrupt()
+
+    async def drive() -> None:
+        runner = Runner(ledger, person=_make_approver(), show=_show_nothing if json else _make_show())
+        work = asyncio.ensure_future(runner.run_due(key=run.key))
+        interrupt.install(work.cancel)
+        try:
+            await work
+        except asyncio.CancelledError:
+            pass
+        finally:
+            await runner.aclose()
+            interrupt.uninstall()
+
+    process.freeze_gc()
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(drive())
+    finally:
+        close_loop(loop)
+
+
+def _show_nothing(run: Run, event: Event) -> None:
+    """Show nothing: the result is JSON."""
+
+
+def _make_show() -> Callable[[Run, Any], None]:
+    """Return what shows the progress of a run on stderr, as a turn of `nexus ask` does."""
+    from nexus_cli.ui.print.progress_lines import ProgressLines  # noqa: PLC0415
+
+    lines = ProgressLines(Stream(2))
+    return lambda run, event: lines.feed(event)
+
+
+def _make_approver() -> Approver | None:
+    """Return who is asked here, None where nobody can be."""
+    err = Stream(2)
+    if not (os.isatty(0) and err.terminal):
+        return None
+    from nexus_cli.ui.print.approver import PersonApprover  # noqa: PLC0415  (in a terminal only)
+    from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
+    from nexus_cli.ui.render.question_text import question_text  # noqa: PLC0415
+    from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
+
+    theme = choose_theme("auto", os.environ, err.colour)
+    return PersonApprover(
+        TerminalQuestions(err), lambda question, number: question_text(question, err.width, theme, number),
+        "the input ended before an answer",
+    )  # fmt: skip

@@ -1,0 +1,90 @@
+"""Runs that wait as scripts use them: exit 3 and one line, `nexus serve --once`, `nexus runs`, approvals by answer."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program.stage import MODEL, QUICK, Stage, calls, stage
+
+from nexus_cli.ledger import Ledger
+
+WAIT = calls(("wait_for", {"file": "ci.log", "timeout": "2 hours"}))
+AT = "2026-02-18T15:06:55.000Z"
+
+
+def script(*rules: tuple[str, Any], default: Any) -> dict[str, Any]:
+    return {"rules": [{"when": {"contains": words}, "then": then} for words, then in rules], "default": default}
+
+
+def ledger_of(place: Stage) -> Ledger:
+    return Ledger.open(place.ledger)
+
+
+def test_an_ask_that_waits_ends_with_news_and_goes_on_in_serve_once(tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        place.settings(QUICK)
+        place.script(script(("Continue from here", {"text": "CI has passed"}), default=WAIT))
+        asked = place.ask("--json", "tell me how CI ends")
+        error = asked.result["error"]
+        assert asked.status == 3 and (error["kind"], asked.result["exit"]) == ("waiting", 3)
+        assert error["message"] == "run-1 waits: ci.log changes" and "nexus runs resume run-1" in error["hint"]
+        assert [line for line in asked.stderr.decode().splitlines() if "waits" in line] == [
+            "nexus: run-1 waits: ci.log changes. `nexus serve --once` continues it then, `nexus runs resume run-1` at "
+            "once."
+        ]
+        (listed,) = place.run("runs", "list", "--json").result["runs"]
+        assert (listed["id"], listed["state"], listed["waits_for"]) == ("run-1", "waiting_reply", "ci.log changes")
+        assert listed["wake_at"] and listed["session"] == asked.result["session"]
+        assert place.run("serve", "--once", "--json").result["runs"] == [] and len(place.server.requests) == 1
+        (place.folder / "ci.log").write_text("passed")
+        done = place.run("serve", "--once", "--json", cwd=tmp_path)
+        assert done.status == 0 and [one["state"] for one in done.result["runs"]] == ["done"]
+        shown = place.run("runs", "show", "1", "--json").result
+        assert (shown["report"], shown["resumes"], shown["trigger"]["type"]) == ("CI has passed", 1, "ask")
+        assert [(one["kind"], one["taken"]) for one in shown["signals"]] == [("file", True)]
+        for width in ("80", "40"):
+            text = place.run("runs", "show", "run-1", env={"COLUMNS": width}).stdout.decode()
+            assert "CI has passed" in text and max(map(len, text.splitlines())) <= int(width)
+
+
+def test_a_person_resumes_without_waiting_on_and_cancels(tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        place.settings(QUICK)
+        place.script(script(("Continue from here", {"text": "I looked at it as it is"}), default=WAIT))
+        assert place.ask("wait").status == place.ask("wait").status == 3
+        resumed = place.run("runs", "resume", "run-1", "--json")
+        assert (resumed.status, resumed.result["state"], resumed.result["report"]) == (
+            0, "done", "I looked at it as it is",
+        )  # fmt: skip
+        cancelled = place.run("runs", "cancel", "2")
+        assert cancelled.status == 0 and b"run-2 is cancelled (it waited: ci.log changes)." in cancelled.stdout
+        for words in (["cancel", "2"], ["resume", "run-1"], ["show", "9"], ["show", "x\n"], ["list", "--state", "x"]):
+            bad = place.run("runs", *words)
+            assert bad.status == 2 and len(bad.stderr.decode().splitlines()) == 1, words
+        assert place.run("runs", "resume", "run-1", "--answer", "maybe").status == 2
+
+
+@pytest.mark.parametrize("answer", ["yes", "no"])
+def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: str, tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        place.settings(QUICK)
+        edit = calls(("write_file", {"path": "made", "content": "x"}))
+        place.script({"rules": [{"when": {"last_role": "user"}, "then": edit}], "default": {"text": "over"}})
+        with closing(ledger_of(place)) as ledger:
+            options = {"folder": str(place.folder), "model": MODEL, "allow": "read"}
+            ledger.runs.queue("plan", "make it", {"type": "plan", "instruction": "make it"}, options, AT)
+        first = place.run("serve", "--once", "--json")
+        assert first.status == 0 and not (place.folder / "made").exists()
+        (listed,) = place.run("runs", "list", "--state", "waiting_reply", "--json").result["runs"]
+        assert "write_file made" in listed["waits_for"]
+        assert place.run("serve", "--once", "--json").result["runs"] == []
+        asks = place.run("runs", "resume", "run-1")
+        assert asks.status == 2 and b"--answer yes" in asks.stderr and b"write_file made" in asks.stderr
+        done = place.run("runs", "resume", "run-1", "--answer", answer, "--json")
+        assert (done.status, done.result["state"], done.result["report"]) == (0, "done", "over")
+        assert (place.folder / "made").exists() == (answer == "yes")
+        assert json.loads(place.server.requests[-1].body["messages"][-2]["tool_calls"][0]["function"]["arguments"])
