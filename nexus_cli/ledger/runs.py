@@ -323,6 +323,9 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
 
 
 def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
+    db.run(  # what came for a wait that this one takes the place of; a run that goes on waits for nothing
+        "UPDATE signals SET taken = 1 WHERE run = ? AND (SELECT waits FROM runs WHERE key = ?) <> ''", key, key
+    )
     db.run(
         f"UPDATE runs SET state = '{WAITING}', waits = ?, wake_at = ?, owner = '', lease = NULL, updated = ?"
         " WHERE key = ?",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from contextlib import closing
 from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
@@ -36,14 +37,15 @@ def waiting_run(session: Session) -> Run | None:
 
 async def wait_until_over(session: Session) -> bool:
     """Return True once the wait of the session is over, False if it waits no more, or somebody else goes on with it."""
-    ledger, watch = session.ledger, WaitWatch()
-    while ledger is not None and (run := waiting_run(session)) is not None:
-        if ledger.runs.signals(run.key):
-            return True
-        await watch.look(ledger, run.key)
-        if not ledger.runs.signals(run.key):
-            await asyncio.sleep(LOOK_SECONDS)
-    return False
+    ledger = session.ledger
+    with closing(WaitWatch()) as watch:
+        while ledger is not None and (run := waiting_run(session)) is not None:
+            if ledger.runs.signals(run.key):
+                return True
+            await watch.look(ledger, run.key)
+            if not ledger.runs.signals(run.key):
+                await asyncio.sleep(LOOK_SECONDS)
+        return False
 
 
 async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
