@@ -210,6 +210,15 @@ class RunTable:
             self._db.notify()
         return before
 
+    def end_with_session(self, session: str) -> None:
+        """End the runs of a session that is deleted: nobody could go on with them."""
+        with self._db.write():
+            self._db.run(
+                f"UPDATE runs SET state = CASE WHEN {OPEN} THEN '{CANCELLED}' ELSE state END, fence = fence + 1,"
+                " session = '', waits = '', wake_at = NULL, owner = '', lease = NULL WHERE session = ?",
+                session,
+            )  # fmt: skip
+
     # Signals
 
     def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str, *, once: bool = False) -> None:

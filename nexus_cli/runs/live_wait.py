@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
@@ -62,6 +63,23 @@ async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
     text = "\n".join([made.text, *resume_lines(made.came)])
     taken = {"run": run.key, "signals": [signal.key for signal in signals]}
     return claimed, replace(made, text=text, fresh=False, came=(), notes={**made.notes, TAKEN: taken})
+
+
+@asynccontextmanager
+async def stop_if_cancelled(session: Session, run: Run) -> AsyncIterator[None]:
+    """Cancel the turn that runs in the block once its claimed run is cancelled elsewhere."""
+    watch = asyncio.create_task(_stop_if_cancelled(session, run))
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+async def _stop_if_cancelled(session: Session, run: Run) -> None:
+    assert session.ledger is not None, "a claimed run is in a ledger"
+    while not session.ledger.runs.lost({run.key: run.fence}):
+        await asyncio.sleep(LOOK_SECONDS)
+    session.cancel()
 
 
 def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | None) -> None:

@@ -289,3 +289,14 @@ def test_a_wait_that_takes_the_place_of_another_is_not_ended_by_what_came_for_th
     (folder / "two").touch()
     (done,) = run_due(provider)
     assert done.report == "over" and "two has appeared" in sent(provider.seen[-1])
+
+
+def test_a_run_ends_with_the_session_that_is_deleted(folder: Path) -> None:
+    provider = Played(waiting(("wait_for", {"file": "go", "event": "appears"})))
+    session = opened(provider, folder)
+    say(session, "wait")
+    with the_ledger() as ledger:
+        ledger.delete_session(session.id)
+    (folder / "go").touch()
+    assert run_due(provider) == []
+    assert (stored(1).state, stored(1).waits, stored(1).session) == ("cancelled", None, "")
