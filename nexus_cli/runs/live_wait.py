@@ -77,7 +77,7 @@ async def stop_if_cancelled(session: Session, run: Run) -> AsyncIterator[None]:
 
 async def _stop_if_cancelled(session: Session, run: Run) -> None:
     assert session.ledger is not None, "a claimed run is in a ledger"
-    while not session.ledger.runs.lost({run.key: run.fence}):
+    while not session.ledger.runs.lost({run.key: run.fence}):  # noqa: ASYNC110  (another process cancels it)
         await asyncio.sleep(LOOK_SECONDS)
     session.cancel()
 

@@ -26,7 +26,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs.drive import LEASE, RunDriver, now
 from nexus_cli.runs.run_kind import Duty, RunKind
 from nexus_cli.runs.standard_kinds import KINDS, PLAIN
-from nexus_cli.runs.watch_waits import WaitWatch
+from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
 from nexus_cli.session.available_models import resolve_alias, unnamed_model
 from nexus_cli.session.factory import make_provider
 
@@ -196,7 +196,7 @@ class Runner:
 
     def _take(self, run: Run) -> bool:
         """Claim a run and begin to drive it; False if it is not to be had, or not now."""
-        if self._holds_back(self._ledger, run):
+        if is_elsewhere(self._ledger, run) or self._holds_back(self._ledger, run):
             return False
         own = self._ledger.connect_again()
         try:
