@@ -97,7 +97,7 @@ def test_missed_times_are_one_run_or_none_as_the_plan_says(place: Stage) -> None
 
 def test_a_paused_plan_rests_and_does_not_make_up_for_it(place: Stage) -> None:
     place.script(["well"])
-    place.run("plan", "add", "work", "--cron", "* * * * *", "--name", "often")
+    place.run("plan", "add", "work", "--cron", "0 0 1 1 *", "--name", "often")
     assert place.run("plan", "pause", "often").status == 0
     make_due(place, seconds=3600.0)
     assert once(place)["runs"] == []
@@ -183,16 +183,6 @@ def test_nothing_asks_into_the_void(place: Stage) -> None:
     assert not (place.folder / "ran.txt").exists() and once(place)["runs"] == []
 
 
-def test_what_ran_while_you_were_away_is_told_once(place: Stage) -> None:
-    place.script({"default": {"text": "All quiet on every front."}})
-    place.run("plan", "add", "x", "--cron", "* * * * *", "--name", "Daily Report")
-    for _ in range(3):
-        make_due(place)
-        assert len(once(place)["runs"]) == 1
-    with closing(Ledger.open(place.ledger)) as ledger:
-        assert ledger.runs.list_runs()
-
-
 def wait_for(holds: Any) -> None:
     begin = time.monotonic()
     while not holds():
@@ -231,3 +221,13 @@ def test_serve_runs_plans_and_services_beside_its_agents(place: Stage) -> None:
     finally:
         end(child)
     assert "PROJ-123" in sent(place) and file.exists()
+
+
+def test_a_plan_that_is_run_by_hand_and_held_back_says_so(place: Stage) -> None:
+    place.settings(QUICK + PRICED + "[runs]\nmax_cost_day = 0.015\n")
+    place.script({"default": {"text": "x" * 4000}})
+    place.run("plan", "add", "x", "--in", "1h", "--name", "daily")
+    first, second = (place.run("plan", "run", "daily") for _ in range(2))
+    assert first.status == 0 and first.text.startswith("run-1 done")
+    assert second.status == 0 and second.text == "run-2 queued plan daily\n"
+    assert len(second.told) == 1 and "0.015 USD of today" in second.told[0]

@@ -17,6 +17,7 @@ import pytest
 from runs.stage import AT, Played, Reply, opened, queue, run_due, say, sent, stored, waiting
 
 from nexus_cli.config.paths import places
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.run import Run
 from nexus_cli.ledger import Ledger
@@ -260,7 +261,7 @@ def test_a_lease_is_by_the_clock_of_the_database_alone(folder: Path, monkeypatch
     with the_ledger() as ledger:
         claimed = ledger.runs.claim(run.key, "there:1", 60.0, AT)
         assert claimed is not None and ledger.hold(run.id)
-        real = drive.local_now
+        real = local_now
         for hours in (-1, 1):
             monkeypatch.setattr(drive, "local_now", lambda hours=hours: real() + timedelta(hours=hours))
             monkeypatch.setattr(time, "time", lambda hours=hours: real().timestamp() + 3600 * hours)
