@@ -20,6 +20,7 @@ from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.usage import Usage
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -162,6 +163,6 @@ def answering(request: Any) -> str:
 def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeContext]:
     """A context over a new session in an empty folder, with a key that nobody asks for."""
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    made = FakeContext(tmp_path, Played(answering))
+    made = FakeContext(tmp_path, Played(answering, usage=Usage(3000, 10, cost_usd=0.25)))
     yield made
     asyncio.run(made.session.aclose())
