@@ -18,6 +18,9 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+OF_EXTRAS = {"psycopg": "ledger/postgres"}
+"""By module that only an extra brings: the beginning of the names of the files that may import it."""
+
 
 def distribution(text: str) -> str:
     """The normalised name of the distribution that a requirement names."""
@@ -37,6 +40,8 @@ def third_party(package: Path) -> dict[str, str]:
                 modules = [node.module]
             for module in modules:
                 top = module.partition(".")[0]
+                if str(path.relative_to(package)).startswith(OF_EXTRAS.get(top, "\0")):
+                    continue
                 if top not in sys.stdlib_module_names and top != package.name:
                     found.setdefault(top, f"{path.relative_to(package)}:{getattr(node, 'lineno', 0)}")
     return found

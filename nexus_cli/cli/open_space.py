@@ -19,7 +19,7 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.repl.space_view import SpaceChat
+from nexus_cli.ui.repl.space_view import LEAVE_SECONDS, SpaceChat
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.screen.line_view import LineView
 from nexus_cli.ui.screen.pipe_view import PipeView
@@ -58,27 +58,37 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
             said.add(line)
             chat.show_note(f"nexus: {line}", "warn")
 
-    runner = make_runner(ledger, settings, warn)
+    # A connection does not wake itself: what is posted here is news for the other one.
+    answering = ledger.connect_again()
+    runner = make_runner(answering, settings, warn)
 
     async def answer_agents(stop: asyncio.Event) -> None:
         await runner.serve(stop, space=space.key)
         if piped:  # what was asked last is answered before it ends
             await runner.run_due(space=space.key)
 
-    chat = SpaceChat(ledger, settings, space, member, view, theme, answer_agents)
+    patience = None if piped else LEAVE_SECONDS
+    chat = SpaceChat(ledger, settings, space, member, view, theme, answer_agents, patience)
     names.append(chat)
     if isinstance(view, PipeView):
         view.settle = chat.settle
     if not piped and any(one.kind == AGENT for one in space.members):
         # Seconds of CPU that would hold up the screen when the first agent answers.
         DaemonTask(LitellmBackend().prepare, 60.0).start()
-    interrupt = Interrupt()
-    interrupt.install(chat.request_exit, stop=view.interrupt)
+    interrupt, work = Interrupt(), asyncio.ensure_future(chat.run())
+    if piped:
+        interrupt.install(work.cancel)
+    else:
+        interrupt.install(chat.request_exit, stop=view.interrupt)
     try:
-        await chat.run()
+        await work
+    except asyncio.CancelledError:
+        if not interrupt.signal:
+            raise
     finally:
         interrupt.uninstall()
         await runner.aclose()
+        answering.close()
         if box is not None:
             box.close()
     return interrupt.status if interrupt.signal else chat.status_code

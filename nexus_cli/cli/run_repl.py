@@ -267,7 +267,7 @@ def _take_away_lines(session: Session) -> list[str]:
     """Return what unattended runs of the project did since the person was last here."""
     ledger = session.ledger
     with suppress(NexusError):  # the session itself says that the ledger fails
-        if ledger is not None and ledger.path is not None and ledger.has_runs():
+        if ledger is not None and ledger.is_kept and ledger.has_runs():
             from nexus_cli.runs.away_report import take_away_lines  # noqa: PLC0415  (few projects have runs)
 
             return take_away_lines(ledger, session.folder)

@@ -36,6 +36,8 @@ from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 MOST_FILES = 4096
 """Open files: agents, connections, workers and their requests hold one each. Many systems give 1,024."""
+AGAIN_SECONDS = 15.0
+"""Seconds after which is tried again what the ledger has refused."""
 STEP_SECONDS = 60.0
 """Seconds that running turns have at the end to finish their step."""
 
@@ -105,13 +107,21 @@ class _Work:
 
     def start(self) -> None:
         """Begin to do what is due."""
-        self._task = asyncio.create_task(self._runner.serve(self._stop))
+        self._task = asyncio.create_task(self._serve())
         self._task.add_done_callback(self._note_end)
+
+    async def _serve(self) -> None:
+        while not self._stop.is_set():
+            try:
+                await self._runner.serve(self._stop)
+            except NexusError as error:  # the disk is full, or somebody keeps the ledger locked
+                self._warn(f"{error.message}; plans, services and waiting runs go on when that is over")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stop.wait(), AGAIN_SECONDS)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            why = error.message if isinstance(error, NexusError) else report_bug(error).message
-            self._warn(f"{why}: plans, services and waiting runs are not served any more")
+            self._warn(f"{report_bug(error).message}: plans, services and waiting runs are not served any more")
 
     async def finish_steps(self) -> None:
         """Begin nothing more, and let what runs finish its step."""

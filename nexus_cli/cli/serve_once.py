@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, places
@@ -33,7 +33,8 @@ def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
     """Run a plan now, beside its times; return 0 if that went well, 1 otherwise."""
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (with the engine)
 
-    return _drive(ledger, json=json, key=fire_now(ledger, plan))
+    key = fire_now(ledger, plan)
+    return _drive(ledger, json=json, or_else=[key], key=key)
 
 
 def has_work(ledger: Ledger) -> bool:
@@ -42,7 +43,8 @@ def has_work(ledger: Ledger) -> bool:
     return bool(ledger.plans.due(now) or ledger.runs.due(1) or ledger.runs.waiting())
 
 
-def _drive(ledger: Ledger, *, json: bool, **where: Any) -> int:
+def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: Any) -> int:
+    """Drive what is due; where nothing was, print the runs of the keys `or_else` as they are."""
     from nexus_cli.cli import process  # noqa: PLC0415  (the engine, once there is something to do)
     from nexus_cli.cli.interrupt import Interrupt  # noqa: PLC0415
     from nexus_cli.cli.run_turn import close_loop  # noqa: PLC0415
@@ -60,7 +62,7 @@ def _drive(ledger: Ledger, *, json: bool, **where: Any) -> int:
         work = asyncio.ensure_future(runner.run_due(**where))
         interrupt.install(work.cancel)
         try:
-            return await work
+            return await work or [ledger.runs.get(key) for key in or_else]
         except asyncio.CancelledError:
             return []
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing, suppress
 from typing import Annotated
 
 import typer
@@ -10,13 +11,18 @@ import typer
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.warm import warm_report
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
+from nexus_cli.core.services import Spaces
+from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.session.available_models import unnamed_model
+from nexus_cli.spaces.people import NEXUS
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.reports.status import status_text
 
@@ -29,17 +35,17 @@ def status(
     brief_: Annotated[bool, typer.Option("--brief", help="The few lines that every request carries.")] = False,
 ) -> int:
     """Show what there is to work with: model, tools, skills, servers, credentials by name, recipes, trust, memory."""
-    folder, tools = working_folder(), [name for name, tool in discover_tools().items() if FactMerger not in tool.needs]
+    folder = working_folder()
     settings = load_settings_in(project_root(folder), places(), defaults_dir(), os.environ).settings
     if brief_:
         model = unnamed_model(os.environ, settings)
-        value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, tools)}
+        value = {"version": 1, **reports.snapshot(folder, settings, os.environ, model, session_tools())}
         text = capability_forms(value)[0]
     else:
         probe = find_backend(settings.sandbox.backend, own=places(), project=project_root(folder))
         value = {
-            **reports.status(folder, settings, os.environ, tools), "sandbox": probe.to_json(), "allow": settings.allow,
-            "warm": warm_report(),
+            **reports.status(folder, settings, os.environ, ()), "sandbox": probe.to_json(), "allow": settings.allow,
+            "warm": warm_report(), "tools": session_tools(),  # the last of these: it sets a damaged ledger aside
         }  # fmt: skip
         text = ""
     if json:
@@ -47,3 +53,12 @@ def status(
     else:
         print_text(text or status_text(value, text_width()))
     return 0
+
+
+def session_tools() -> list[str]:
+    """Return the names of the tools that a plain session has."""
+    absent, place = {FactMerger, Spaces}, ledger_place()
+    if ledger_exists(place):
+        with suppress(NexusError), closing(Ledger.look(place)) as ledger:  # one that cannot be read is told elsewhere
+            absent -= {Spaces} if ledger.is_member(NEXUS) else set()
+    return [name for name, tool in discover_tools().items() if not absent & set(tool.needs)]

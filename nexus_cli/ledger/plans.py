@@ -58,6 +58,11 @@ class PlanTable:
         """Return the plans whose time has come."""
         return self._select("paused = 0 AND next_at <= ? ORDER BY next_at, key", now)
 
+    def next_time(self) -> float | None:
+        """Return the time of the plan that comes first, None if none is to come."""
+        row = self._db.one("SELECT min(next_at) FROM plans WHERE paused = 0")
+        return None if row is None or row[0] is None else float(row[0])
+
     def fire(
         self, plan: Plan, next_at: float | None, at: str, runs: Sequence[tuple[str, Mapping[str, Any]]]
     ) -> list[int]:

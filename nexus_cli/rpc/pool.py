@@ -25,6 +25,7 @@ from nexus_cli.core.request import Provider
 from nexus_cli.ledger import RUN, Ledger
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
+from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.available_models import resolve_alias, unnamed_model
 from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.open_session import open_ledger
@@ -187,7 +188,7 @@ class AgentPool:
         approver = ClientApprover()
         session = open_session(
             options, settings, approver=approver, provider=provider, ledger=self._shared_ledger(options),
-            workers=SessionWorkers,
+            workers=SessionWorkers, plans=PlanService,
         )  # fmt: skip
         dispatcher = AgentDispatcher(session, session.context, approver=approver)
         try:

@@ -89,8 +89,7 @@ class PlanDuty:
     async def look(self, ledger: Ledger) -> float | None:
         """Queue what is due; return the next time of a plan."""
         await asyncio.to_thread(fire_due, ledger, self._warn)
-        coming = [plan.next_at for plan in ledger.plans.list_plans() if plan.next_at is not None and not plan.paused]
-        return min(coming, default=None)
+        return ledger.plans.next_time()
 
 
 def _utc(moment: float) -> str:

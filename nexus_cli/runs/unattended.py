@@ -110,5 +110,3 @@ def _has_learned(session: Session) -> bool:
 
 def _say_nothing(words: str) -> None:
     """Say nothing: what was learned waits in memory."""
-
-

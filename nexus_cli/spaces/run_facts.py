@@ -14,6 +14,8 @@ ACTIVE = "active_space"
 """Memo of a session: the `space` (key) that its agent has entered."""
 MOST = 40
 """Spaces, plans and runs that are listed, each."""
+COUNTED = 1000
+"""Messages behind the trigger that are counted."""
 MEMBERS = 12
 """Members of a space that are named."""
 
@@ -54,7 +56,7 @@ def _active_space(ledger: Ledger, run: Run, spaces: list[Space]) -> Space | None
 def _space_facts(ledger: Ledger, run: Run, space: Space) -> dict[str, Any]:
     facts: dict[str, Any] = {"id": space.id, "name": space.name, "auto": space.key == run.space}
     if facts["auto"] and run.message is not None:
-        facts["newer"] = ledger.spaces.count(space, after=run.message)
+        facts["newer"] = ledger.spaces.count(space, after=run.message, most=COUNTED)
     return facts
 
 

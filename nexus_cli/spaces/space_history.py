@@ -35,6 +35,8 @@ SHARE = 0.25
 """Share of what system and tools leave that the messages before the trigger may take."""
 LEAST = 64
 """Tokens that a long message is cut to at the least; where there is no room for that, older ones are only counted."""
+COUNTED = 10_000
+"""Older messages that are counted; a space may have a billion."""
 AROUND = 50
 """Tokens of what stands around the text of a message, about."""
 LONGEST_COUNTED = 100_000
@@ -212,8 +214,9 @@ class _History:
         first = _first_with_room(sizes, room)
         kept = found[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))
-        older = ledger.spaces.count(space, before=kept[0].key) if kept else 0
-        many = f"{older:,} older {'message is' if older == 1 else 'messages are'} not here"
+        older = ledger.spaces.count(space, before=kept[0].key, most=COUNTED) if kept else 0
+        many = f"{older:,}{' or more' if older == COUNTED else ''}"
+        many += " older message is not here" if older == 1 else " older messages are not here"
         head = [_header(space), *([f'  [{many}: read_messages(before: "{kept[0].id}")]'] if older else [])]
         by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
         return cls(lane_state, head, kept, by_key, TimelineLines.of(ledger, space, agent))

@@ -174,7 +174,7 @@ class FakeSession:
         yield outcome(text)
 
 
-def open_session(options: Options, settings: object, *, approver: Any, workers: object) -> FakeSession:
+def open_session(options: Options, settings: object, *, approver: Any, **services: object) -> FakeSession:
     if sys.argv[1] == "refuse":
         raise NexusError("ledger", "the session cannot be opened", "it is held", "Wait")
     return FakeSession(options, approver)

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from session.played import MODEL, Played, say
 
+from nexus_cli.cli.status import session_tools
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.core.memory import FactMerger, FactState, MemorySlot
+from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.capability_snapshot import snapshot, status
 from nexus_cli.session.factory import open_session
@@ -26,8 +28,8 @@ SECRET = "sk-very-secret-value-0123456789"
 KEYS = Settings(default_models={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
 
 
-TOOLS = [name for name in discover_tools() if name != "merge_facts"]
-"""What a session has; the other one is for a run that puts memory in order."""
+TOOLS = [name for name, tool in discover_tools().items() if not {FactMerger, Spaces} & set(tool.needs)]
+"""What a session has; the others are for a run that puts memory in order, and for agents that take part in spaces."""
 
 
 def skill(folder: Path, name: str, text: str) -> None:
@@ -94,8 +96,14 @@ def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
 def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
     options = Options(tmp_path, "openai/m", save=False, limits=Limits())
     settings = Settings(models={"openai/m": {"window": 16_000}})
-    session = open_session(options, settings, approver=None, provider=object(), workers=object())  # type: ignore
-    assert reported(tmp_path)["tools"] == [tool.name for tool in session.tools()]
+    session = open_session(options, settings, approver=None, provider=object(), workers=object(), plans=object())  # type: ignore
+    assert reported(tmp_path)["tools"] == [tool.name for tool in session.tools()] == session_tools()
+
+
+def test_a_member_of_a_space_has_its_tools(nexus: Any) -> None:
+    assert "send_message" not in json.loads(nexus("status", "--json").stdout)["tools"]
+    assert nexus("space", "create", "A", "--agent", "nexus").returncode == 0
+    assert "send_message" in json.loads(nexus("status", "--json").stdout)["tools"]
 
 
 def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_notice(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.usage import Usage
+from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
@@ -38,7 +39,7 @@ class FakeContext:
         )
         self.settings = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
         self.session = open_session(
-            self._options, self.settings, approver=None, provider=provider, workers=SessionWorkers
+            self._options, self.settings, approver=None, provider=provider, workers=SessionWorkers, plans=PlanService
         )
         self.said: list[str] = []
         self.shown: list[tuple[str, Mapping[str, Any]]] = []
@@ -89,7 +90,13 @@ class FakeContext:
         """See `CommandContext`."""
         settings = settings or self.settings
         self.session = open_session(
-            options, settings, approver=None, provider=self.provider, earlier=self.session, workers=SessionWorkers
+            options,
+            settings,
+            approver=None,
+            provider=self.provider,
+            earlier=self.session,
+            workers=SessionWorkers,
+            plans=PlanService,
         )
         self._options, self.settings = options, settings
 

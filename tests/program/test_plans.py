@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import MODEL, PRICED, QUICK, Stage, stage
+from program.stage import PRICED, QUICK, Stage, end, stage
 
 from nexus_cli.ledger import Ledger
 
@@ -95,7 +97,7 @@ def test_missed_times_are_one_run_or_none_as_the_plan_says(place: Stage) -> None
 
 def test_a_paused_plan_rests_and_does_not_make_up_for_it(place: Stage) -> None:
     place.script(["well"])
-    place.run("plan", "add", "work", "--cron", "* * * * *", "--name", "often")
+    place.run("plan", "add", "work", "--cron", "0 0 1 1 *", "--name", "often")
     assert place.run("plan", "pause", "often").status == 0
     make_due(place, seconds=3600.0)
     assert once(place)["runs"] == []
@@ -181,11 +183,51 @@ def test_nothing_asks_into_the_void(place: Stage) -> None:
     assert not (place.folder / "ran.txt").exists() and once(place)["runs"] == []
 
 
-def test_what_ran_while_you_were_away_is_told_once(place: Stage) -> None:
-    place.script({"default": {"text": "All quiet on every front."}})
-    place.run("plan", "add", "x", "--cron", "* * * * *", "--name", "Daily Report")
-    for _ in range(3):
+def wait_for(holds: Any) -> None:
+    begin = time.monotonic()
+    while not holds():
+        assert time.monotonic() - begin < 60
+        time.sleep(0.05)
+
+
+def test_serve_runs_plans_and_services_beside_its_agents(place: Stage) -> None:
+    service = '[services.ci]\ninstruction = "Note why it failed."\n[services."a/b"]\ninstruction = "x"\n'
+    place.settings(QUICK + PRICED + service)
+    place.script({"default": {"text": "noted"}})
+    place.run("plan", "add", "Look after the build", "--in", "1 hour")
+    child = place.begin("serve", "--json")
+    try:
+        assert child.stdout is not None
+        printed = json.loads(child.stdout.readline())
+        (listed,) = printed["services"]
+        assert listed["name"] == "ci" and listed["url"] == f"{printed['url']}/trigger/ci"
+        file = Path(listed["token_file"])
+        assert file.stat().st_mode & 0o777 == 0o600
+        headers = {"Authorization": f"Bearer {file.read_text().strip()}", "Content-Type": "application/json"}
+        request = urllib.request.Request(listed["url"], b'{"issue": "PROJ-123"}', headers)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.status == 202 and json.loads(answer.read()) == {"run": "run-1"}
         make_due(place)
-        assert len(once(place)["runs"]) == 1
-    with closing(Ledger.open(place.ledger)) as ledger:
-        assert MODEL and ledger.runs.list_runs()
+
+        def states() -> list[str]:
+            with closing(Ledger.open(place.ledger)) as ledger:
+                return sorted(f"{run.type} {run.state} {run.report}" for run in ledger.runs.list_runs())
+
+        wait_for(lambda: states() == ["plan done noted", "service done noted"])
+        assert once(place)["runs"] == []
+        child.send_signal(signal.SIGTERM)
+        _, stderr = child.communicate(timeout=60)
+        assert child.returncode == 143 and b"'a/b'" in stderr and b"Traceback" not in stderr
+    finally:
+        end(child)
+    assert "PROJ-123" in sent(place) and file.exists()
+
+
+def test_a_plan_that_is_run_by_hand_and_held_back_says_so(place: Stage) -> None:
+    place.settings(QUICK + PRICED + "[runs]\nmax_cost_day = 0.015\n")
+    place.script({"default": {"text": "x" * 4000}})
+    place.run("plan", "add", "x", "--in", "1h", "--name", "daily")
+    first, second = (place.run("plan", "run", "daily") for _ in range(2))
+    assert first.status == 0 and first.text.startswith("run-1 done")
+    assert second.status == 0 and second.text == "run-2 queued plan daily\n"
+    assert len(second.told) == 1 and "0.015 USD of today" in second.told[0]

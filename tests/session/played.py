@@ -36,8 +36,8 @@ class Played:
     script: Callable[[Request], Answer]
     seen: list[list[Any]] = field(default_factory=list)
     """The messages of every request."""
-    usage: Usage = field(default_factory=lambda: Usage(100, 10, cost_usd=0.25))
-    """What it reports of each."""
+    usage: Usage = field(default_factory=lambda: Usage(200, 10, cost_usd=0.25))
+    """What it reports of each: less than a twentieth of our own count would not be believed."""
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply."""

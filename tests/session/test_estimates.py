@@ -24,6 +24,7 @@ from nexus_cli.core.event import CompactionDone, ContextPlan, Event, StepEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
+from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -87,7 +88,7 @@ class Step:
 
 def opened(provider: Tokenizing, folder: Path) -> Session:
     options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=40))
-    return open_session(options, SMALL, approver=None, provider=provider, workers=SessionWorkers)
+    return open_session(options, SMALL, approver=None, provider=provider, workers=SessionWorkers, plans=PlanService)
 
 
 def steps_of(events: Sequence[Event]) -> list[Step]:

@@ -158,13 +158,13 @@ def test_the_event_layer_costs_at_most_150_tokens_a_turn_and_the_static_text_sta
     assert any(epochs > 1 for _, epochs in corpus.static), "some session was compacted"
 
 
-def test_a_plain_session_in_a_small_project_begins_with_less_than_2100_tokens(tmp_path: Path) -> None:
+def test_a_plain_session_in_a_small_project_begins_with_less_than_2200_tokens(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / f"f{number}.py").write_text("x = 1\n")
     options = Options(tmp_path, MODEL, save=False)
     value = context_report(options, Settings(models={MODEL: {"window": 200_000}}), None)
     used = value["budget"]["used"]
-    assert 1000 < used["system"] + used["tools"] < 2100
+    assert 1000 < used["system"] + used["tools"] < 2200
     assert used["event"] < 100
     assert {"contract", "environment", "workspace", "tool_guide", "capabilities"} <= {
         section["id"] for section in value["sections"]

@@ -215,5 +215,5 @@ def test_a_reply_and_what_it_used_are_one_commit(tmp_path: Path, monkeypatch: py
     with the_ledger() as ledger:
         info = ledger.session(session.id)
         (row,) = ledger.log(info.id).requests()
-        assert row.usage == Usage(100, 10, cost_usd=0.25) and row.finish == "stop" and row.reported
+        assert row.usage == Usage(200, 10, cost_usd=0.25) and row.finish == "stop" and row.reported
         assert ledger.log(info.id).read(2, 2)[0].message.content == "answer" and info.cost_usd == 0.25

@@ -12,17 +12,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from session.summed import SUMMARY, asks_for_summary
 from spaces.conftest import Team, drive
 
 from nexus_cli.core.entry import Entry, Kind, is_person, members_of
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Outcome
+from nexus_cli.core.event import CompactionDone, Outcome
 from nexus_cli.core.message import Role
 from nexus_cli.core.run import TRIGGER_MARK, Run
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.memory.user_evidence import find_origin
 from nexus_cli.session.reports.export import session_pieces
+from nexus_cli.session.reports.timeline import session_timeline
 from nexus_cli.session.reports.transcript import transcript_of
 from nexus_cli.spaces import space_history
 from nexus_cli.spaces.space_history import FOLD, MOST, begin_space_run, end_space_run
@@ -301,3 +303,43 @@ def test_a_history_keeps_the_wire_rules_of_every_provider(team: Team, model: str
     rules = rules_for(model)
     assert all(rules.between(before, after) is None for before, after in itertools.pairwise(roles) if after)
     assert roles[1] == "user" and requested(team)[-1]["content"].endswith(TRIGGER_MARK)
+
+
+def test_a_compaction_keeps_what_people_said_word_for_word_with_their_names(team: Team) -> None:
+    team.answer(lambda request: SUMMARY if asks_for_summary(request) else "done " * 500)
+    team.window = 16_000
+    for number in range(8):
+        who = team.husam if number % 2 else team.ahmad
+        team.post(who, f"rule {number}: never touch folder {number}. " + "why " * 20)
+    team.post(team.designer, "an agent speaks " * 30)
+    run = team.start("@DataAnalyst remember these rules")
+    session = team.open(run)
+
+    async def live() -> None:
+        try:
+            async for _ in session.run(await begin_space_run(session, run)):
+                pass
+            for number in range(5):
+                async for _ in session.run(f"more {number}"):
+                    pass
+            events = await session.compact()
+            assert any(isinstance(one, CompactionDone) and one.ok for one in events)
+            async for _ in session.run("what now"):
+                pass
+        finally:
+            await session.aclose()
+
+    asyncio.run(live())
+    messages = team.provider.seen[-1]
+    head = next(str(one["content"]) for one in messages if "What the person said" in str(one["content"]))
+    assert all(f"never touch folder {number}" in head for number in range(8))
+    assert "> " in head and "Husam (human, id:ent-1)" in head and "Ahmad (human, id:ent-2)" in head
+    assert sum(str(one["content"]).count(TRIGGER_MARK) for one in messages) <= 1
+
+
+def test_the_timeline_of_a_session_names_who_spoke(team: Team) -> None:
+    team.post(team.designer, "agent words")
+    session, _ = run_of(team, "human words")
+    rows = session_timeline(team.ledger, session, {})["rows"]
+    names = [row["actor"]["name"] for row in rows if row["kind"] in ("message", "user")]
+    assert names == ["Designer, Ahmad", "Husam"]

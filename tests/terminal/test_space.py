@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +127,12 @@ def test_foreign_text_reaches_the_terminal_harmless(here: Place, ledger: Ledger,
     assert "owned" not in made.told and "an old message" in made.text and "\u202e" not in made.text
 
 
+def test_of_a_long_message_the_beginning_is_shown(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    post(ledger, "Sarah", "x" * 20_000)
+    made.wait_for("12,000 more characters")
+
+
 def test_who_is_removed_hears_so_and_leaves(here: Place, ledger: Ledger, repl: Opens) -> None:
     made = repl(at=here, arguments=OPEN)
     ledger.spaces.leave(ledger.spaces.find("Project Alpha"), people(ledger)[0])
@@ -148,6 +156,7 @@ def test_narrow_colourless_and_dumb_terminals(
     made = repl(at=here, arguments=OPEN, columns=columns, rows=24, env=env)
     post(ledger, "Sarah", "a word that is followed by many more so that the line has to be folded somewhere")
     made.wait_for("folded")
+    assert columns == 80 or "that the line" in made.text, "lines end between words"
     made.send("mine\r")
     made.wait_for(lambda one: said(ledger)[-1] == "Husam: mine")
     made.wait_quiet(0.3)
@@ -158,6 +167,42 @@ def test_narrow_colourless_and_dumb_terminals(
         assert b"\x1b[3" not in made.raw
     made.send(ctrl("d"))
     assert made.status() == 0
+
+
+def late(body: Any) -> Any:
+    return {"text": "late", "delay": 60}
+
+
+def test_who_leaves_waits_for_no_agent_and_its_run_goes_on_elsewhere(here: Place, ledger: Ledger, repl: Opens) -> None:
+    here.server.load(late)
+    made = repl(at=here, arguments=OPEN)
+    began = time.monotonic()
+    made.send("@Ana look\r")
+    made.requested(1)
+    assert time.monotonic() - began < 10, "what is posted here wakes the runner"
+    made.wait_for("Ana works...")
+    made.send(ctrl("d"))
+    assert made.status(20) == 0
+    (run,) = ledger.runs.due()
+    assert run.id == "run-1" and not ledger.runs.get(run.key).has_ended
+
+
+def test_a_signal_ends_it_in_a_pipe_while_an_agent_works(here: Place, ledger: Ledger) -> None:
+    here.server.load(late)
+    child = born(
+        list(OPEN), cwd=here.folder, env=here.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert child.stdin is not None
+    child.stdin.write(b"@Ana look\n")
+    child.stdin.close()
+    assert here.server.wait_for(lambda server: len(server.requests) == 1, 20.0)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(20) == 130
+    assert [run.key for run in ledger.runs.due()] == [1]
+    for stream in (child.stdout, child.stderr):
+        assert stream is not None
+        stream.close()
 
 
 def piped(here: Place, text: bytes, *words: str) -> tuple[int, str, str]:

@@ -26,7 +26,7 @@ from nexus_cli.core.entry import Drop, Epoch, Memo, WindowItem
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Assembly, Log, Recall, SeenFileStore, TextCounter, Waits, Workers
+from nexus_cli.core.services import Assembly, Log, Plans, Recall, SeenFileStore, TextCounter, Waits, Workers
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.wire_rules import rules_for
@@ -107,7 +107,7 @@ class DraftInputs:
         budget = TokenBudget.of(info.window, info.max_output)
         context = ContextManager(token_counter=counter)
         services: dict[type, Any] = {Recall: kept, SeenFileStore: kept, TextCounter: counter}
-        services |= {Assembly: None, Workers: None, Waits: None}
+        services |= {Assembly: None, Workers: None, Waits: None, Plans: None}
         with ExitStack() as memory:
             facts = services[Facts] = memory.enter_context(open_facts(options.cwd))
             registry = ToolRegistry(() if before is None and options.no_tools else None, services)

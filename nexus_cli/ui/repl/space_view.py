@@ -34,10 +34,13 @@ AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
 """Lets the agents of the space work until the event is set."""
 LAST = 50
 """Messages that are shown at the beginning."""
+SHOWN = 8_000
+"""Characters of a message that are shown; of the rest the number."""
 AT_ONCE = 500
 """Messages that are shown when they have come at once; of more their number is said."""
 WAIT_SECONDS = 2.0
 """Seconds after which the thread looks if the person has left."""
+LEAVE_SECONDS = 1.0
 POST_SECONDS = 60.0
 """Seconds that posting may take, with the router's model."""
 COMMANDS: Mapping[str, str] = {
@@ -53,12 +56,13 @@ class SpaceChat:
 
     def __init__(
         self, ledger: Ledger, settings: Settings, space: Space, member: Entity, view: ReplView, theme: Theme,
-        answer_agents: AnswerAgents,
+        answer_agents: AnswerAgents, patience: float | None = LEAVE_SECONDS,
     ) -> None:  # fmt: skip
+        """`patience` are the seconds that agents at work have when the person leaves, None: as long as they take."""
         self._ledger, self._settings = ledger, settings
         self._space, self._member = space, member
         self.view, self.theme = view, theme
-        self._answer_agents = answer_agents
+        self._answer_agents, self._patience = answer_agents, patience
         self.status_code = 0
         """Exit status."""
         self._last = 0
@@ -213,21 +217,26 @@ class SpaceChat:
         self._loop = asyncio.get_running_loop()
         await self._begin()
         threading.Thread(target=self._watch, name="nexus-space", daemon=True).start()
-        tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._answer())]
+        following, answering = asyncio.create_task(self._follow()), asyncio.create_task(self._answer())
+        patience: float | None = 0.0
         try:
             await self.view.run(self)
             await self.settle()
+            patience = self._patience
         finally:
-            self._left.set()
             self._stop.set()
-            tasks[0].cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait([answering], timeout=patience)
+            following.cancel()
+            answering.cancel()
+            await asyncio.gather(following, answering, return_exceptions=True)
+            self._left.set()
         with suppress(NexusError):
             await self._show_new()
 
     async def _begin(self) -> None:
         value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
-        self.view.put(sanitize(space_messages_text(value, self.view.width)) + "\n")
+        shown = {**value, "messages": [_shortened(one) for one in value["messages"]]}
+        self.view.put(sanitize(space_messages_text(shown, self.view.width)) + "\n")
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
@@ -293,13 +302,20 @@ class SpaceChat:
         return space, skipped, messages, working
 
     def _show(self, message: SpaceMessage) -> None:
-        value: dict[str, Any] = message_json(message, is_seen=True)
-        lines = message_lines(value, self.view.width)
+        lines = message_lines(_shortened(message_json(message, is_seen=True)), self.view.width)
         if (day := format_local_minute(message.at, "%Y-%m-%d")) != self._day:
             self._day, lines = day, ["", day, *lines]
         self.view.put(sanitize("\n".join(lines)) + "\n")
         if find_mentions(message.text, [self._member.name]):
             self.view.notify(one_line(f"{message.sender.name} in {self._space.name}: {message.text[:100]}"))
+
+
+def _shortened(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message for the screen: of a long text the beginning."""
+    text = message["text"]
+    if len(text) <= SHOWN:
+        return message
+    return {**message, "text": f"{text[:SHOWN]}\n[{len(text) - SHOWN:,} more characters: nexus space read]"}
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

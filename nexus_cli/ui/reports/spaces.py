@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.ui.cells import cells, one_line
-from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, plural, table, when
+from nexus_cli.ui.cells import cells, one_line, wrap
+from nexus_cli.ui.reports.lines import Value, cut_line, filled, plural, table, when
+from nexus_cli.ui.terminal_sanitizer import sanitize
 
 NONE = "There are no spaces. nexus space create NAME makes one."
 SILENT = "Nothing was said yet."
@@ -58,7 +59,7 @@ def message_lines(one: Value, width: int) -> list[str]:
     sender = one["sender"]
     kind = " (agent)" if sender["type"] == "agent" else ""
     head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
-    text = folded(one["text"].strip("\n"), width, "  ")
+    text = [f"  {line}".rstrip() for line in wrap(sanitize(one["text"].strip("\n")), width - 2)]
     first = text[0].strip() if len(text) == 1 else ""
     if first and cells(f"{head}: {first}") <= width:
         return [f"{head}: {first}"]

@@ -19,6 +19,7 @@ from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.wire import canonical
+from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
@@ -66,7 +67,12 @@ def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dic
     provider = Sent(lambda request: "done")
     approver = Nobody() if options.interactive else None
     session = open_session(
-        replace(options, save=True), settings, approver=approver, provider=provider, workers=SessionWorkers
+        replace(options, save=True),
+        settings,
+        approver=approver,
+        provider=provider,
+        workers=SessionWorkers,
+        plans=PlanService,
     )
     assert say(session, "zzz")[1].ok
     return provider.lines, before, context_report(options, settings, session.id, 1)

@@ -1,0 +1,61 @@
+"""What `nexus serve` does beside its agents: it outlives a ledger that fails for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus_cli.cli import run_server
+from nexus_cli.config.settings import Settings
+from nexus_cli.core.errors import NexusError
+from nexus_cli.ledger import Ledger
+
+
+class FailingRunner:
+    """Fails twice, then serves until it is told to stop."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.closed = False
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        self.calls += 1
+        if self.calls < 3:
+            raise NexusError("ledger", "the ledger could not be written", "the disk is full", "Free some space")
+        await stop.wait()
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def test_a_disk_that_is_full_for_a_while_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, lines = FailingRunner(), list[str]()
+    monkeypatch.setattr(run_server, "make_runner", lambda *given: runner)
+    monkeypatch.setattr(run_server, "AGAIN_SECONDS", 0.01)
+
+    async def play() -> None:
+        provider: Any = None
+        work = run_server._Work.open(Settings(), tmp_path, lines.append, provider)
+        assert work is not None
+        work.start()
+        while runner.calls < 3:  # noqa: ASYNC110  (a few milliseconds)
+            await asyncio.sleep(0.005)
+        await work.finish_steps()
+        await work.aclose()
+
+    asyncio.run(asyncio.wait_for(play(), 20))
+    assert runner.closed and len(lines) == 2 and "disk is full" in lines[0]
+
+
+def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise NexusError("ledger", "the ledger cannot be opened", "it cannot be written", "Check its permissions")
+
+    monkeypatch.setattr(Ledger, "open", refuse)
+    lines = list[str]()
+    provider: Any = None
+    assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
+    assert len(lines) == 1 and "no plans, services" in lines[0]
