@@ -130,7 +130,7 @@ def rows(times: int) -> Iterator[Row]:
         yield Row(f"runs lost ({about})", lost, "", most=0)
         yield Row("lines of tools written twice", twice, "", most=0)
         yield Row("signals that nobody took", untaken[0] if untaken else 0, "", most=0)
-        yield Row("tools killed between their start and their result, told as unknown", missing, "")
+        yield Row("lines missing: killed between the start of a tool and its command", missing, "")
         yield Row("all of it", found["seconds"], "s")
 
 

@@ -40,7 +40,11 @@ class Clock:
 def call(folder: Path, **arguments: Any) -> ToolResult:
     targets = {arguments["file"]: folder / arguments["file"]} if "file" in arguments else {}
     context = ToolContext(folder, folder, 1000, "c", print, {Waits: Clock()}, targets=targets)
-    return asyncio.run(TOOL.run(arguments, context))
+
+    async def made() -> ToolResult:
+        return await TOOL.run(arguments, context)
+
+    return asyncio.run(made())
 
 
 def wait_of(result: ToolResult) -> Any:
