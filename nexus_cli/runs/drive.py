@@ -239,7 +239,8 @@ class RunDriver:
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_cost is None:
             return limits
-        if "max_cost" not in self.run.options and model_info(model, settings.models).input_price is None:
+        has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
+        if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
         left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
         return replace(limits, max_cost=max(LEAST_COST, left))
