@@ -261,10 +261,11 @@ class RunTable:
         )
         return float(row[0]) if row else 0.0
 
-    def ended_since(self, at: str) -> list[Run]:
-        """Return the unattended runs that have ended after a time, the oldest first."""
-        types, ended = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, ENDED))
-        return self._select(f"type IN ({types}) AND state IN ({ended}) AND updated > ? ORDER BY updated, key", at)
+    def rested_since(self, at: str, limit: int) -> list[Run]:
+        """Return the newest unattended runs that have ended or begun to wait after a time, the oldest first."""
+        types, rested = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, (*ENDED, WAITING)))
+        condition = f"type IN ({types}) AND state IN ({rested}) AND updated > ? ORDER BY updated DESC, key DESC LIMIT ?"
+        return self._select(condition, at, limit)[::-1]
 
     def of_cause(self, cause: str) -> Run | None:
         """Return the run of a cause, None if it queued none."""

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.run import DONE, FAILED, WAITING, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, WAITING, Run
 from nexus_cli.ledger import TAKEN, Ledger
-from nexus_cli.runs.drive import APPROVAL, now
+from nexus_cli.runs.drive import now
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.recap import resume_lines

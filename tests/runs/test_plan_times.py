@@ -192,5 +192,14 @@ def test_durations_are_read() -> None:
 def test_the_zone_of_this_machine_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     assert local_zone() == "Asia/Tokyo"
-    monkeypatch.setenv("TZ", "nonsense")
-    assert ZoneInfo(local_zone())
+    monkeypatch.setenv("TZ", ":/usr/share/zoneinfo/Asia/Tokyo")
+    assert local_zone() == "Asia/Tokyo"
+    try:
+        monkeypatch.setenv("TZ", "CET-1CEST")
+        time.tzset()
+        with pytest.raises(NexusError, match="has no name"):
+            local_zone()
+        assert first_time(0.0, at="1970-01-02T00:00Z").next_at == 86_400.0
+    finally:
+        monkeypatch.undo()
+        time.tzset()
