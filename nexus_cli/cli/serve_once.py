@@ -85,13 +85,13 @@ def make_runner(
     """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
     from nexus_cli.runs.fire_plans import PlanDuty  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
-    from nexus_cli.runs.unattended import UnattendedRules  # noqa: PLC0415
+    from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
 
     rules = UnattendedRules(settings.runs)
 
     def holds_back(ledger: Ledger, run: Run) -> str:
         why = rules.holds_back(ledger, run)
-        if why:
+        if why not in ("", KEPT):
             warn(why)
         return why
 

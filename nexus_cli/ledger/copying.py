@@ -173,9 +173,7 @@ class _Copy:
     def _stored_blobs(self) -> Iterator[list[Row]]:
         names = ", ".join(self._names("blobs")[: -1 if self.splits else None])
         last = -1
-        while rows := self.source.all(
-            f"SELECT {names} FROM blobs WHERE id > ? ORDER BY id LIMIT ?", last, _AT_ONCE
-        ):
+        while rows := self.source.all(f"SELECT {names} FROM blobs WHERE id > ? ORDER BY id LIMIT ?", last, _AT_ONCE):
             yield rows
             last = rows[-1][0]
 
@@ -222,6 +220,4 @@ class _Copy:
 def _columns() -> dict[str, tuple[str, ...]]:
     """Return the columns of every table that both engines have."""
     with closing(Database(connect_memory())) as empty:
-        return {
-            table: tuple(str(row[1]) for row in empty.all(f"PRAGMA table_info({table})")) for table in _TABLES
-        }
+        return {table: tuple(str(row[1]) for row in empty.all(f"PRAGMA table_info({table})")) for table in _TABLES}

@@ -101,9 +101,13 @@ class RunTable:
 
     # Claims
 
-    def due(self, limit: int = 100, **where: Any) -> list[Run]:
-        """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease."""
+    def due(self, limit: int = 100, but: Iterable[int] = (), **where: Any) -> list[Run]:
+        """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease.
+
+        Those with the keys `but` are left out; `where` as `list_runs`.
+        """
         tests = "".join(f" AND {name} = ?" for name in where)
+        tests += f" AND key NOT IN ({', '.join(map(str, but))})" if but else ""
         return self._select(f"{OPEN} AND ({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
 
     def claim(
@@ -266,10 +270,11 @@ class RunTable:
         )
         return float(row[0]) if row else 0.0
 
-    def ended_since(self, at: str) -> list[Run]:
-        """Return the unattended runs that have ended after a time, the oldest first."""
-        types, ended = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, ENDED))
-        return self._select(f"type IN ({types}) AND state IN ({ended}) AND updated > ? ORDER BY updated, key", at)
+    def rested_since(self, at: str, limit: int) -> list[Run]:
+        """Return the newest unattended runs that have ended or begun to wait after a time, the oldest first."""
+        types, rested = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, (*ENDED, WAITING)))
+        condition = f"type IN ({types}) AND state IN ({rested}) AND updated > ? ORDER BY updated DESC, key DESC LIMIT ?"
+        return self._select(condition, at, limit)[::-1]
 
     def of_cause(self, cause: str) -> Run | None:
         """Return the run of a cause, None if it queued none."""

@@ -35,7 +35,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import DONE, FAILED, Run, Wait
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.plan_service import PlanService
@@ -46,6 +46,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.waiting import WAITING
 
 LEASE = 60.0
@@ -55,7 +56,6 @@ LEAST_COST = 1e-9
 RENEWED = 20.0
 """Seconds after which it is extended, however long a request takes."""
 UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
-APPROVAL = "approval"
 ANSWERS = ("yes", "no")
 
 
@@ -228,8 +228,8 @@ class RunDriver:
             run_facts=partial(self.kind.facts, self.ledger, self.run) if self.kind.facts else None,
         )  # fmt: skip
         return open_session(
-            options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
-            plans=PlanService, spaces=self.kind.spaces(self.run),
+            options, settings, approver=approver, provider=provider, ledger=self.ledger,
+            services=SessionServices(SessionWorkers, PlanService, self.kind.spaces(self.run)),
         )  # fmt: skip
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
@@ -238,7 +238,8 @@ class RunDriver:
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_cost is None:
             return limits
-        if "max_cost" not in self.run.options and model_info(model, settings.models).input_price is None:
+        has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
+        if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
         left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
         return replace(limits, max_cost=max(LEAST_COST, left))

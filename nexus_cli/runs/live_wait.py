@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.run import DONE, FAILED, WAITING, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, WAITING, Run
 from nexus_cli.ledger import TAKEN, Ledger
-from nexus_cli.runs.drive import APPROVAL, now
+from nexus_cli.runs.drive import now
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch
 from nexus_cli.session.recap import resume_lines
@@ -77,9 +77,11 @@ async def stop_if_cancelled(session: Session, run: Run) -> AsyncIterator[None]:
 
 async def _stop_if_cancelled(session: Session, run: Run) -> None:
     assert session.ledger is not None, "a claimed run is in a ledger"
-    while not session.ledger.runs.lost({run.key: run.fence}):  # noqa: ASYNC110  (another process cancels it)
+    while True:
         await asyncio.sleep(LOOK_SECONDS)
-    session.cancel()
+        if session.ledger.runs.lost({run.key: run.fence}):
+            session.cancel()
+            return
 
 
 def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | None) -> None:

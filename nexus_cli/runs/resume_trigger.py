@@ -6,26 +6,24 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import Run, Signal, SpaceMessage, Wait
-from nexus_cli.ledger import Ledger
-from nexus_cli.session.recap import quote_text, stamp
+from nexus_cli.core.run import Run, Signal, Wait
+from nexus_cli.session.recap import stamp
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import SessionState
+from nexus_cli.spaces.space_history import load_replies
 from nexus_cli.tools.wait_conditions import describe_event
-
-MOST_MESSAGES = 50
-"""Messages of a space that came during a wait, of which the newest are shown."""
-SHOWN = 20_000
-"""Characters of such a message."""
 
 
 async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) -> Trigger:
     """Return the trigger of `run` after `signals`, the oldest first, have come; it begins a fresh invocation."""
     assert session.ledger is not None and run.waits is not None, "a run that waits is in a ledger"
-    came = event_lines(session.ledger, run, signals)
+    came = event_lines(run, signals)
+    if run.waits.kind == "reply":
+        await _load_replies(session, run.waits, signals, marked=not came)
     what = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
     waited = _seconds_between(run.updated, signals[-1].at)
     facts: Mapping[str, Any] = {
@@ -51,29 +49,27 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
     return describe_event(signal.kind, signal.value)
 
 
-def event_lines(ledger: Ledger, run: Run, signals: Sequence[Signal]) -> list[str]:
-    """Return what came while `run` waited as lines of the timeline, oldest first: of a reply with the messages between
-    the question and it."""
+def event_lines(run: Run, signals: Sequence[Signal]) -> list[str]:
+    """Return what came while `run` waited as lines of the timeline, oldest first, without replies."""
     assert run.waits is not None
-    lines = [f"{stamp(one.at)} nexus: {describe_signal(run.waits, one)}" for one in signals if one.kind != "reply"]
-    return [*_messages_since(ledger, run.waits), *lines] if run.waits.kind == "reply" else lines
+    return [f"{stamp(one.at)} nexus: {describe_signal(run.waits, one)}" for one in signals if one.kind != "reply"]
 
 
-def _messages_since(ledger: Ledger, wait: Wait) -> list[str]:
-    """Return the messages of the space after the one that asked, the newest `MOST_MESSAGES` of them."""
-    try:
-        space = ledger.spaces.get(wait.value["space"])
-    except NexusError:  # it is gone
-        return []
-    found = ledger.spaces.read(space, limit=MOST_MESSAGES)
-    return [message_line(one) for one in found if one.key > wait.value["message"]]
+async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal], *, marked: bool) -> None:
+    """Record what was said in the space of a wait; the reply gets the mark where nothing else has it."""
+    ledger, value = session.ledger, wait.value
+    assert ledger is not None
+    replies = [one.value["message"] for one in signals if one.kind == "reply"] if marked else []
+    space, agent = ledger.spaces.get(value["space"]), ledger.spaces.get_entity(value["sender"])
 
+    async def load(state: SessionState) -> None:
+        if isinstance(step := state.lane_state.lane.next_step(), Dispatch):
+            state.dispatcher.settle_open(state.lane_state, step.calls)
+        reply = replies[-1] if replies else None
+        await load_replies(state.lane_state, ledger, space, agent, value["message"], reply)
 
-def message_line(message: SpaceMessage) -> str:
-    """Return a message as a line of SPACE HISTORY."""
-    sender = message.sender
-    name = f"{sender.name} ({sender.kind}, id:{sender.id})"
-    return f"[msg:{message.key}] {stamp(message.at)} {name}: {quote_text(message.text[:SHOWN])}"
+    async for _ in session.act(load):
+        pass
 
 
 def _seconds_between(earlier: str, later: str) -> float:

@@ -13,6 +13,7 @@ from nexus_cli.context.pin import crowded_line
 from nexus_cli.context.summary_head import PINNED, missing_line
 from nexus_cli.context.untrusted_text import named_drops
 from nexus_cli.context.window.entry_ranges import SUMMED
+from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import fit_record
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
@@ -22,8 +23,9 @@ from nexus_cli.session.compaction.record_sources import make_record, read_log_in
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import rewrite_memo
 from nexus_cli.session.next_request.current import window_request
-from nexus_cli.session.recap import INTRODUCTION, SHARE, SLACK, make_recap, quote_words, resume_lines
+from nexus_cli.session.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
 from nexus_cli.session.tool_selection import can_recall
+from nexus_cli.session.user_input import HISTORY, TRIGGER
 from nexus_cli.session.user_messages import read_backwards, words_before
 
 RESUME = "resume"
@@ -70,14 +72,23 @@ def _recap_text(lane_state: LaneState, subjects: Mapping[str, str], came: list[s
     if crowded:
         parts.append(crowded_line([(pin.id, drop_id) for pin in crowded], recalls))
     room = int(budget * SHARE) - SLACK - count("\n\n".join([*parts, ending]))
-    quotes = quote_words(words_before(lane, last), min(own_words_room(budget), room), count)
+    own = _own_forms(lane)
+    told = {*own.history, own.trigger}
+    quotes = quote_words(words_before(lane, last, told), min(own_words_room(budget), room), count)
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
     record = fit_record(make_record(lane, lane_state.work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
     text = record.text(missing_line(len(record.left), "older item", drop_id, recalls))
     read = lane.timeline.read
-    recap = make_recap(read_backwards(read, last), quotes, max(0, room), count, subjects)
+    recap = make_recap(read_backwards(read, last), quotes, max(0, room), count, subjects, own)
     if recap.missing and text:  # else every call stands in the timeline
         parts.append(text)
-        recap = make_recap(read_backwards(read, last), quotes, max(0, room - count(text)), count, subjects)
+        recap = make_recap(read_backwards(read, last), quotes, max(0, room - count(text)), count, subjects, own)
     lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, recalls))
     return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
+
+
+def _own_forms(lane: Lane) -> OwnForms:
+    """Return the entries of SPACE HISTORY, and the one that has the mark of what started the run."""
+    history = {memo.entry: str(memo.value["name"]) for memo in lane.timeline.memos(HISTORY)}
+    facts = [(memo.entry, memo.value.get("facts", {})) for memo in lane.timeline.memos(TRIGGER)]
+    return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))

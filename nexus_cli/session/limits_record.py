@@ -7,7 +7,7 @@ run binds limits they can differ by request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -93,16 +93,16 @@ def at_level(state: SessionState, level: str) -> SessionState:
     return replace(state, limits=dispatcher.limits, bounds=bounds, options=options)
 
 
-def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound]) -> str:
+def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], known: Collection[str] = ()) -> str:
     """Return one line for the model on limits that differ from those of the last request; "" if none do.
 
-    `bounds` are the present ones. Limits bound by the state of a run are ignored.
+    `bounds` are the present ones. Limits bound by the state of a run are ignored, and those whose names are `known`.
     """
     now = Limits(**{one.name: one.value for one in bounds})
     if not memos:
         return f"{CHANGED}. {PLAN_BEGINS}" if now.allow == PLAN else ""
     before = _set_by_layers(memos[-1].value["limits"])
-    names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
+    names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name) and f.name not in known]
     if before.allow != now.allow and PLAN in (before.allow, now.allow):
         return f"{CHANGED}. {PLAN_BEGINS if now.allow == PLAN else PLAN_ENDS.format(now.allow or 'read')}"
     told = (f"{name} {_value_text(getattr(now, name))} (was {_value_text(getattr(before, name))})" for name in names)

@@ -2,23 +2,25 @@
 
 `[time] Name or You: ...`, one line for each thing that happened, oldest first: the words of people word for word, own
 calls with their arguments shortened and how they ended. What came while the run waited stands last, with `<- RESUME`.
-Foreign text is quoted, and cannot pose as a line of the timeline.
+Entries of SPACE HISTORY stay the lines that they are, below its header. Foreign text is quoted, and cannot pose as a
+line of the timeline.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.context.own_words import OwnWords, Quote, quote_lines
-from nexus_cli.context.untrusted_text import neutralize
+from nexus_cli.context.untrusted_text import neutralize, neutralize_message
 from nexus_cli.context.work_record import SHELL, read_run, safe_line
 from nexus_cli.core.elide import elide_text, one_line, plain_marker
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.run import RESUME_MARK
+from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
 from nexus_cli.core.typed_text import split_attachments
 
 SHARE = 0.25
@@ -33,7 +35,14 @@ OWN_TEXT = 400
 """Tokens of a text of the model itself."""
 FOREIGN_SHARE = 0.25
 """Share of the room for lines that one message of somebody else may take."""
+TRIGGER_SHARE = 0.25
+"""Share of the room for lines that what started the run may take. It is always there."""
 _MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
+_OF_SPACE = re.compile(r"^  \[(?:msg:\d+\] |[\d,]+ (?:or more )?older )")
+"""The first line of a message in an entry of SPACE HISTORY, or the line on those that have none."""
+_FRAME = re.compile(r"^(?:SPACE HISTORY \(.*\):|\[.* \((?:human|agent)\)\])$")
+"""A line of such an entry that tells of no message: the header, and the name before the messages of one member."""
+_NEW = re.compile(r'"  \[NEW\](?=(?: <- (?:TRIGGER|RESUME))?$)', re.MULTILINE)
 INTRODUCTION = """\
 This is what happened in your run so far, as a timeline; "You" are yourself. It slept while it waited, and goes on now \
 in a fresh invocation: nothing is pending, and what is done is not to be done again."""
@@ -45,6 +54,8 @@ class RecapLine:
 
     entry: int
     text: str
+    space: str = ""
+    """Name of the space, of a message in SPACE HISTORY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +64,32 @@ class Recap:
 
     lines: tuple[RecapLine, ...]
     missing: int = 0
-    """Entries that have no line."""
+    """Entries that have no line, and messages of a space."""
 
     def text(self, gap: str) -> str:
         """Return the lines; `gap` is the line before the first one where earlier ones are missing."""
-        return "\n".join([*([gap] if self.missing else []), *(line.text for line in self.lines)])
+        told, space = [gap] if self.missing else [], ""
+        for line in self.lines:
+            if line.space and line.space != space:
+                space = line.space
+                told.append(space_header(space))
+            told.append(line.text if line.space or not space else f"  {line.text}".replace("\n", "\n  "))
+        return "\n".join(told)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnForms:
+    """The entries whose text is of our own making."""
+
+    history: Mapping[int, str] = field(default_factory=dict)
+    """Names of the spaces by the entries of SPACE HISTORY."""
+    trigger: int = 0
+    """The entry that started the run, 0 for none that has the mark."""
+
+
+def space_header(name: str) -> str:
+    """Return the line before the messages of a space."""
+    return f'SPACE HISTORY ("{neutralize_message(name)}"):'
 
 
 def quote_words(said: Iterable[tuple[int, str]], room: int, count: Callable[[str], int]) -> dict[int, Quote]:
@@ -72,6 +104,7 @@ def make_recap(
     room: int,
     count: Callable[[str], int],
     subjects: Mapping[str, str],
+    own: OwnForms = OwnForms(),
 ) -> Recap:
     """Return the timeline of `entries`, which are read newest first as long as there is room.
 
@@ -79,27 +112,58 @@ def make_recap(
     `subjects` are the names of the tools' main arguments.
     """
     found, results = list[RecapLine](), dict[str, Message]()
-    missing, is_full, oldest = 0, False, min(quotes, default=1 << 62)
+    missing, is_full, is_new = 0, False, True
+    oldest = min([*quotes, *([own.trigger] if own.trigger else [])], default=1 << 62)
+    reserved = int(room * TRIGGER_SHARE) if own.trigger else 0
+    room -= reserved
     for entry in entries:
         if is_full and entry.id < oldest:
             missing += entry.id  # those before it are not read
             break
-        message, quote = entry.message, quotes.get(entry.id)
+        message, quote, space = entry.message, quotes.get(entry.id), own.history.get(entry.id, "")
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
-            continue
-        if quote is not None:
+        elif entry.id == own.trigger:
+            text = _trigger_text(entry, space, max(64, reserved), count)
+            found.append(RecapLine(entry.id, text, space))
+            room += reserved - count(text) if not is_full else 0
+        elif quote is not None:
             found.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
-            continue
-        text = "" if is_full else _describe(entry, results, subjects, count, int(room * FOREIGN_SHARE))
-        cost = count(text) + 1
-        if not text or cost > room:
-            missing += 1
-            is_full = is_full or bool(text)
-            continue
-        room -= cost
-        found.append(RecapLine(entry.id, text))
+        else:
+            told = _space_messages(message.content, is_new) if space else [""]
+            if not space and not is_full:
+                told = [_describe(entry, results, subjects, count, int(room * FOREIGN_SHARE))]
+            for text in reversed(told):
+                cost = count(text) + 1
+                if is_full or not text or cost > room:
+                    missing += 1
+                    is_full = is_full or bool(text)
+                    continue
+                room -= cost
+                found.append(RecapLine(entry.id, text, space))
+        is_new = is_new and bool(space)
     return Recap(tuple(reversed(found)), missing)
+
+
+def _space_messages(content: str, is_new: bool) -> list[str]:
+    """Return the lines of each message in an entry of SPACE HISTORY; they are `[SEEN]` unless they came just now."""
+    made = list[str]()
+    for line in content.split("\n"):
+        if _OF_SPACE.match(line) or not made:
+            if not _FRAME.match(line):
+                made.append(line)
+        elif not _FRAME.match(line):
+            made[-1] += f"\n{line}"
+    return made if is_new else [_NEW.sub('"  [SEEN]', text).removesuffix(f" {RESUME_MARK}") for text in made]
+
+
+def _trigger_text(entry: Entry, space: str, most: int, count: Callable[[str], int]) -> str:
+    """Return the lines of the entry that started the run, with its mark."""
+    text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
+    if space:
+        text = "\n".join(_space_messages(text, is_new=False))
+        return f"{elide_text(text, most, count, plain_marker).text} {TRIGGER_MARK}"
+    return f"{_stamp(entry, quote_text(elide_text(neutralize(text), most, count, plain_marker).text))} {TRIGGER_MARK}"
 
 
 def resume_lines(came: Sequence[str]) -> list[str]:
@@ -156,7 +220,7 @@ def describe_call(call: ToolCall, result: Message | None, subjects: Mapping[str,
 
 
 def _value(value: Any) -> str:
-    text = neutralize(one_line(value if isinstance(value, str) else repr(value)))
+    text = neutralize(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
     short = text if len(text) <= ARGUMENT else f"{text[: ARGUMENT - 3]}..."
     return f'"{short}"' if isinstance(value, str) else short
 

@@ -51,7 +51,8 @@ async def _resume(state: SessionState) -> None:
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):
         lane_state.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
-    if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds):
+    spent = {"max_cost"} if options.run_facts else ()  # a run has what is left of its dollars
+    if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, spent):
         lane_state.notices.append(changed)
     if state.workers is not None and lane.timeline.memos(WORKER):
         state.workers.workers()  # tells of those whose report was not read

@@ -23,6 +23,8 @@ COMMAND = "command"
 ATTACHED = "attached"
 """Memo: `texts` that wait for the person's next message in `session`: `text`, `what` it is, `command` as in `COMMAND`
 or None."""
+HISTORY = "history"
+"""Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone)."""
 REQUEST_SHARE = 0.6
 """Share of what system and tools leave that a request may take whole."""
 

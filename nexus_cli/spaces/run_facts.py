@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.user_input import HISTORY
 
 ACTIVE = "active_space"
 """Memo of a session: the `space` (key) that its agent has entered."""
 MOST = 40
 """Spaces, plans and runs that are listed, each."""
 COUNTED = 1000
-"""Messages behind the trigger that are counted."""
+"""Messages behind those in SPACE HISTORY that are counted."""
 MEMBERS = 12
 """Members of a space that are named."""
 
@@ -27,7 +29,7 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     """
     agent = None if run.entity is None else ledger.spaces.get_entity(run.entity)
     spaces = ledger.spaces.list_spaces(agent) if agent else []
-    active = _active_space(ledger, run, spaces)
+    active = _active_space(_memos(ledger, run, ACTIVE), run, spaces)
     names = {space.key: space.name for space in spaces}
     return {
         "identity": {"name": agent.name, "entityId": agent.id} if agent else {"name": "nexus"},
@@ -39,24 +41,28 @@ def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     }
 
 
-def _active_space(ledger: Ledger, run: Run, spaces: list[Space]) -> Space | None:
+def _memos(ledger: Ledger, run: Run, kind: str) -> list[Memo]:
+    """Return the memos of one kind of the session of a run, none if there is no session any more."""
+    try:
+        return ledger.log(run.session).memos(kind) if run.session else []
+    except NexusError as error:
+        if error.kind != "usage":
+            raise
+        return []
+
+
+def _active_space(entered: Sequence[Memo], run: Run, spaces: list[Space]) -> Space | None:
     """Return the space that the agent entered last, else that of the trigger; None if it is a member of neither."""
-    key = run.space
-    if run.session:
-        try:
-            entered = ledger.log(run.session).memos(ACTIVE)
-        except NexusError as error:
-            if error.kind != "usage":
-                raise
-            entered = []  # the session is gone
-        key = entered[-1].value["space"] if entered else key
+    key = entered[-1].value["space"] if entered else run.space
     return next((space for space in spaces if space.key == key), None)
 
 
 def _space_facts(ledger: Ledger, run: Run, space: Space) -> dict[str, Any]:
     facts: dict[str, Any] = {"id": space.id, "name": space.name, "auto": space.key == run.space}
     if facts["auto"] and run.message is not None:
-        facts["newer"] = ledger.spaces.count(space, after=run.message, most=COUNTED)
+        known = [one.value["messages"] for one in _memos(ledger, run, HISTORY) if one.value["space"] == space.key]
+        newest = max([run.message, *(key for keys in known for key in keys)])
+        facts["newer"] = ledger.spaces.count(space, after=newest, most=COUNTED)
     return facts
 
 

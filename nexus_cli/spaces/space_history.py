@@ -1,8 +1,9 @@
 """SPACE HISTORY (seed C): the newest messages of a space as the first entries of the lane of a run.
 
 What the agent posted itself is an entry of the assistant, what others said one of the user, one for all that came in a
-row. The message that started the run is the last one, recorded with its turn (`make_trigger`). Each entry has a memo
-that names its messages: after a kill in the middle the rest follows, and nothing comes twice.
+row. The message that started the run is the last one, recorded with its turn (`make_trigger`). When a run goes on that
+waited for a reply, what was said meanwhile follows (`load_replies`). Each entry has a memo that names its messages:
+after a kill in the middle the rest follows, and nothing comes twice.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from nexus_cli.context.sections.contributors.instructions import share
@@ -20,19 +21,20 @@ from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.run import TRIGGER_MARK, Entity, Run, Space, SpaceMessage
+from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.recap import space_header
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.user_input import clip_with_drop
+from nexus_cli.session.user_input import HISTORY, clip_with_drop
 
-HISTORY = "history"
-"""Memo of an entry with messages of a space: `space` (key), `messages` (keys; none: the header alone)."""
 MOST = 50
 """Messages that are loaded, the one that started the run among them."""
 SHARE = 0.25
 """Share of what system and tools leave that the messages before the trigger may take."""
+REPLIES_SHARE = 0.06
+"""The same of what was said before a reply that a run waited for, and of what was said after it."""
 LEAST = 64
 """Tokens that a long message is cut to at the least; where there is no room for that, older ones are only counted."""
 COUNTED = 10_000
@@ -41,6 +43,8 @@ AROUND = 50
 """Tokens of what stands around the text of a message, about."""
 LONGEST_COUNTED = 100_000
 """Characters of a message that are counted to share the room."""
+END = 1 << 62
+"""A key behind those of all messages."""
 FOLD = "    > "
 """Begins every line of a message but its first: none is a line of the timeline."""
 
@@ -68,17 +72,12 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
-    """Note that the agent of a run has dealt with the messages up to the one that started the run, and up to each
-    reply that it waited for."""
+    """Note that the agent of a run has dealt with the messages that its history showed."""
     ledger = session.ledger
     if ledger is None or run.entity is None:
         return
-    if run.space is not None and run.message is not None:
-        ledger.spaces.mark_seen(run.space, run.entity, run.message)
-    for signal in ledger.runs.signals(run.key, taken=True):
-        reply = ledger.spaces.message(signal.value["message"]) if signal.kind == "reply" else None
-        if reply is not None:
-            ledger.spaces.mark_seen(reply.space, run.entity, reply.key)
+    for value in (memo.value for memo in session.state.lane_state.lane.timeline.memos(HISTORY)):
+        ledger.spaces.mark_seen(value["space"], run.entity, max(value["messages"], default=0))
 
 
 async def load_history(
@@ -88,16 +87,43 @@ async def load_history(
 
     The lane has begun. Raises `NexusError("ledger", ...)` as every other record does.
     """
+    if message.key not in _recorded(lane_state, space):
+        found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
+        await _record(lane_state, ledger, space, agent, found)
+
+
+async def load_replies(
+    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, question: int, reply: int | None
+) -> None:
+    """Record what was said in `space` since the newest message that the lane has, else since the one that asks (key
+    `question`), as far as it is not there; `reply` is what the run waited for, with the mark."""
+    after = max(_recorded(lane_state, space), default=0) or question
+    ends = [after, *([reply] if reply and reply > after else []), END]
+    for first, last in pairwise(ends):
+        found = ledger.spaces.read(space, limit=MOST // 2, before=last + 1, after=first)
+        await _record(lane_state, ledger, space, agent, found, first, question, reply)
+
+
+async def _record(
+    lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, found: Sequence[SpaceMessage],
+    after: int = 0, question: int = 0, resolved: int | None = None,
+) -> None:  # fmt: skip
+    """Record the messages that were found behind one (key `after`), as far as the lane does not have them.
+
+    Own ones up to `question` were posted by calls of the lane.
+    """
     recorded = _recorded(lane_state, space)
-    if message.key in recorded:
+    shown = [one for one in found if one.sender.key != agent.key or one.key > question]
+    if not shown:
         return
-    history = await _History.of(lane_state, ledger, space, agent, message)
-    head = [] if recorded else history.head
+    before = ledger.spaces.count(space, after=after, before=found[0].key, most=COUNTED)
+    history = await _History.of(lane_state, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
+    head = [*([] if recorded else [space_header(space.name)]), *(history.older if after or not recorded else [])]
     for own, part in _parts([one for one in history.messages if one.key not in recorded], agent):
         if own and head:  # no conversation begins with the assistant
             _append(lane_state, Role.USER, head, "nexus", space, ())
             head = []
-        lines = await history.lines(part)
+        lines = await history.lines(part, resolved)
         actor = "agent" if own else "; ".join(dict.fromkeys(one.sender.actor for one in part))
         _append(lane_state, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
         head = []
@@ -111,10 +137,10 @@ def make_trigger(lane_state: LaneState, ledger: Ledger, space: Space, agent: Ent
     if message.key in recorded:
         return Trigger()
     line = TimelineLines.of(ledger, space, agent).format(message, neutral_text(message.text))
-    text = "\n".join([*([] if recorded else [_header(space)]), _group(message), f"{line} {TRIGGER_MARK}"])
+    text = "\n".join([*([] if recorded else [space_header(space.name)]), _group(message), f"{line} {TRIGGER_MARK}"])
     return Trigger(
         text, "space", actor=message.sender.actor, facts=facts, shown=f"{message.sender.name}: {message.text}",
-        notes={HISTORY: {"space": space.key, "messages": [message.key]}},
+        notes={HISTORY: _note(space, [message])},
     )  # fmt: skip
 
 
@@ -131,18 +157,18 @@ def _recorded(lane_state: LaneState, space: Space) -> set[int]:
 
 def _append(lane_state: LaneState, role: Role, lines: Sequence[str], actor: str, space: Space,
             messages: Sequence[SpaceMessage]) -> None:  # fmt: skip
-    note = {"space": space.key, "messages": [one.key for one in messages]}
-    lane_state.lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, {HISTORY: note})
+    notes = {HISTORY: _note(space, messages)}
+    lane_state.lane.append(Kind.MESSAGE, Message(role, "\n".join(lines)), actor, notes)
+
+
+def _note(space: Space, messages: Sequence[SpaceMessage]) -> dict[str, Any]:
+    return {"space": space.key, "name": space.name, "messages": [one.key for one in messages]}
 
 
 def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, list[SpaceMessage]]]:
     """Return the messages by entries: own ones each by itself, and what others said in a row."""
     rows = [(own, list(row)) for own, row in groupby(messages, lambda one: one.sender.key == agent.key)]
     return [(own, part) for own, row in rows for part in ([[one] for one in row] if own else [row])]
-
-
-def _header(space: Space) -> str:
-    return f'SPACE HISTORY ("{neutralize_message(space.name)}"):'
 
 
 def _group(message: SpaceMessage) -> str:
@@ -195,7 +221,7 @@ class _History:
     """The messages before a trigger that have room, with the line on those that have none."""
 
     lane_state: LaneState
-    head: list[str]
+    older: list[str]
     messages: Sequence[SpaceMessage]
     caps: Mapping[int, int]
     """Tokens of the text of a message, by its key."""
@@ -203,26 +229,28 @@ class _History:
 
     @classmethod
     async def of(
-        cls, lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage
-    ) -> _History:
-        """Return the history before `message`: short messages stay whole, the long ones share what room is left."""
-        found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
+        cls, lane_state: LaneState, ledger: Ledger, space: Space, agent: Entity, found: Sequence[SpaceMessage],
+        before: int, part: float,
+    ) -> _History:  # fmt: skip
+        """Return the history of `found`, which have so many `before` them and `part` of what system and tools leave:
+        short messages stay whole, the long ones share what room is left."""
         epoch = lane_state.lane.epoch
         fixed = epoch.system_tokens + epoch.tools_tokens
-        room = int(max(0, lane_state.meter.countable(lane_state.budget.available) - fixed) * SHARE)
+        room = int(max(0, lane_state.meter.countable(lane_state.budget.available) - fixed) * part)
         sizes = await asyncio.to_thread(_sizes, found, lane_state.context.counter.count)
         first = _first_with_room(sizes, room)
         kept = found[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))
-        older = ledger.spaces.count(space, before=kept[0].key, most=COUNTED) if kept else 0
-        many = f"{older:,}{' or more' if older == COUNTED else ''}"
+        older = before + first
+        many = f"{older:,}{' or more' if before == COUNTED else ''}"
         many += " older message is not here" if older == 1 else " older messages are not here"
-        head = [_header(space), *([f'  [{many}: read_messages(before: "{kept[0].id}")]'] if older else [])]
+        said = [f'  [{many}: read_messages(before: "{kept[0].id}")]'] if older else []
         by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
-        return cls(lane_state, head, kept, by_key, TimelineLines.of(ledger, space, agent))
+        return cls(lane_state, said, kept, by_key, TimelineLines.of(ledger, space, agent))
 
-    async def lines(self, part: Sequence[SpaceMessage]) -> list[str]:
-        """Return the lines of one entry; what others said begins with a line that names them."""
+    async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[str]:
+        """Return the lines of one entry; what others said begins with a line that names them. The message `resolved`
+        (key) has the mark of what a run waited for."""
         made: list[str] = []
         before = self.line.agent.key
         for one in part:
@@ -234,7 +262,7 @@ class _History:
             short, drop = await clip_with_drop(self.lane_state, text, self.caps[one.key], what, Cause.INPUT_CAP)
             if drop:
                 self.lane_state.emit_drops([drop])
-            made.append(self.line.format(one, short))
+            made.append(self.line.format(one, short) + (f" {RESUME_MARK}" if one.key == resolved else ""))
         return made
 
 

@@ -59,9 +59,7 @@ def rows(times: int) -> Iterator[Row]:
             with closing(Ledger.open(where)) as ledger:
                 write(ledger, here.scene.folder, MODEL, HIDDEN)
         for clock, most in (("wall", 3.0), ("cpu", 2.5)):
-            value, base = in_turns(
-                times, partial(step, here.scene, url, clock), partial(step, here.scene, file, clock)
-            )
+            value, base = in_turns(times, partial(step, here.scene, url, clock), partial(step, here.scene, file, clock))
             what = f"a step on PostgreSQL, {'wall time' if clock == 'wall' else 'CPU of nexus'}"
             yield Row(what, milliseconds(value), "ms", milliseconds(base), "SQLite", most)
         value, base = in_turns(times, lambda: opening(url), lambda: opening(file))

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from laws.check import assert_laws
 from laws.elsewhere import run_elsewhere
 from laws.play import Person, random_world
 from laws.test_kills import Worker, assert_sound, go_on, ran
-from laws.world import World, outcome, say, the_ledger, world
+from laws.world import outcome, say, the_ledger, world
 from ledger.postgres import Server
 
 from nexus_cli.core.event import Notice
@@ -32,16 +31,11 @@ def url(postgres: Server) -> Iterator[str]:
     postgres.drop(made)
 
 
-@pytest.mark.parametrize("seed", [3, 6])
+@pytest.mark.parametrize("seed", [1, 6])
 def test_every_law_holds_over_random_sessions_on_a_server(seed: int, place: Path, url: str) -> None:
     chosen = random_world(seed)
-
-    def elsewhere(around: World, session: str, words: list[str]) -> None:
-        assert run_elsewhere(around, words, session=session)[0] == 0
-        around.clock.moment += timedelta(hours=1)
-
     with world(place, chosen.pop("script"), ledger_url=url, **chosen) as around:  # type: ignore[arg-type]
-        played = asyncio.run(Person(around, seed).live(elsewhere if seed == 3 else None))
+        played = asyncio.run(Person(around, seed).live(None))
         with the_ledger() as ledger:
             assert ledger.path is None and ledger.is_kept
             assert_laws(ledger, played.session, around.server.requests)
@@ -110,9 +104,7 @@ def test_the_program_ends_with_one_line_when_its_server_goes_away_and_everything
     with world(place, answer, ledger_url=url) as around:
         command = [sys.executable, "-m", "nexus_cli", "ask", "-m", around.model, "--require-save", "--json", "words"]
         try:
-            done = subprocess.run(
-                command, cwd=around.folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=60
-            )
+            done = subprocess.run(command, cwd=around.folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
         finally:
             postgres.start()
         result = json.loads(done.stdout)

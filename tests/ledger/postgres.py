@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 NOBODY = 65534
-_ALWAYS = ("shared_buffers=16MB", "max_connections=60", "listen_addresses=", "log_min_messages=fatal")
+_ALWAYS = ("shared_buffers=16MB", "max_connections=60", "listen_addresses=", "log_min_messages=fatal",
+           "dynamic_shared_memory_type=mmap")  # fmt: skip  (in its folder: nothing is left behind)
 _FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
 
 

@@ -103,7 +103,7 @@ def test_a_text_that_another_role_has_stored_is_neither_shown_nor_betrayed(team:
     assert team.ben.db.all("SELECT data FROM blobs WHERE id = ?", hidden[0]) == []
 
 
-@pytest.mark.parametrize("statement", [
+_REFUSED = (
     "INSERT INTO entries SELECT {lane}, 2, at, actor, kind, blob, preamble, tokens, NULL FROM entries",
     "INSERT INTO memos (lane, entry, kind, at, blob) VALUES ({lane}, 1, 'limits', '', 1)",
     "INSERT INTO started (lane, call, name, at) VALUES ({lane}, 'c9', 'bash', '')",
@@ -117,25 +117,29 @@ def test_a_text_that_another_role_has_stored_is_neither_shown_nor_betrayed(team:
     "DROP TABLE sessions",
     "ALTER TABLE sessions DISABLE ROW LEVEL SECURITY",
     "TRUNCATE entries",
-])  # fmt: skip
-def test_a_role_writes_nothing_of_another(team: Any, statement: str) -> None:
+)
+_HARMLESS = (
+    "UPDATE entities SET options = '{\"allow\": \"all\"}'", "UPDATE sessions SET name = 'mine'", "DELETE FROM entries",
+    "DELETE FROM sessions", "UPDATE runs SET state = 'cancelled'", "DELETE FROM blobs", "DELETE FROM plans",
+)  # fmt: skip
+
+
+def test_a_role_writes_nothing_of_another(team: Any) -> None:
     lane = team.ana.session(fill(team.ana, "/team/app")).main_lane
     fill(team.ben, "/team/other")
     before = seen(team.admin)
-    with pytest.raises(NexusError) as caught, team.ben.db.write():
-        team.ben.db.run(statement.format(lane=lane))
-    assert "this role may not" in caught.value.line and seen(team.admin) == before
+    for statement in _REFUSED:
+        with pytest.raises(NexusError) as caught, team.ben.db.write():
+            team.ben.db.run(statement.format(lane=lane))
+        assert "this role may not" in caught.value.line and seen(team.admin) == before, statement
 
 
-@pytest.mark.parametrize("statement", [
-    "UPDATE entities SET options = '{\"allow\": \"all\"}'", "UPDATE sessions SET name = 'mine'", "DELETE FROM entries",
-    "DELETE FROM sessions", "UPDATE runs SET state = 'cancelled'", "DELETE FROM blobs", "DELETE FROM plans",
-])  # fmt: skip
-def test_a_change_of_everything_leaves_what_is_another_roles(team: Any, statement: str) -> None:
+def test_a_change_of_everything_leaves_what_is_another_roles(team: Any) -> None:
     session = fill(team.ana, "/team/app")
     before = team.ana.db.all("SELECT options FROM entities ORDER BY key"), seen(team.ana)
-    with team.ben.db.write():
-        team.ben.db.run(statement)
+    for statement in _HARMLESS:
+        with team.ben.db.write():
+            team.ben.db.run(statement)
     assert (team.ana.db.all("SELECT options FROM entities ORDER BY key"), seen(team.ana)) == before
     assert first_words(team.ana, session) == SECRET and team.ana.session(session).name == ""
 

@@ -1,4 +1,4 @@
-"""`nexus serve` as programs use it: its one line, the token, the ends, and the session with curl of the README."""
+"""`nexus serve` as programs use it: its one line, the token, the ends, and the session with curl of the room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from program.stage import Stage, calls, end, stage, until
 from nexus_cli.client import CallError, Client
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "nexus_cli" / "rpc" / "README.md")
+PAGES = (ROOT / "nexus_cli" / "rpc" / "README.md",)
 SECONDS = 60
 
 

@@ -75,7 +75,9 @@ class Repl:
         self.outcome: e.Outcome | None = None
         """How the newest turn ended."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
-        self.sleeping = SleepingRun(lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome)
+        self.sleeping = SleepingRun(
+            lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note
+        )
         self.share_attachments()
         self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
         self._steering = asyncio.Lock()

@@ -25,9 +25,11 @@ class SleepingRun:
         jobs: JobRunner,
         run_turn: Callable[[Trigger], Awaitable[None]],
         outcome: Callable[[], e.Outcome | None],
+        show_note: Callable[[str], None],
     ) -> None:
         """`outcome` is that of the newest turn."""
         self._session, self._jobs, self._run_turn, self._outcome = session, jobs, run_turn, outcome
+        self._show_note = show_note
         self._watched = ""
         """The session whose wait is watched."""
 
@@ -60,6 +62,7 @@ class SleepingRun:
         if claimed is None or session.ledger is None:
             return
         run, trigger = claimed
+        self._show_note(f"{run.id} goes on: {trigger.facts['came']}")
         try:
             async with stop_if_cancelled(session, run):
                 await self._run_turn(trigger)

@@ -165,7 +165,7 @@ def _space_lines(run: Mapping[str, Any]) -> list[str]:
         how = "  [auto-set from trigger]" if space.get("auto") else ""
         line = f"{_quote(space['name'])} (id: {_plain(space['id'])}){how}"
         newer = space.get("newer", 0)
-        said = f"  {newer:,} newer {'message' if newer == 1 else 'messages'} behind the trigger: read_messages"
+        said = f"  {newer:,} newer {'message' if newer == 1 else 'messages'} behind SPACE HISTORY: read_messages"
         return [line, *([said] if newer else [])]
     return ["none (call enter_space to enter a space first)"] if run["identity"].get("entityId") else []
 
