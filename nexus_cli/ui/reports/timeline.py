@@ -23,6 +23,7 @@ from nexus_cli.ui.reports.lines import (
     when,
 )
 from nexus_cli.ui.reports.permissions import describe_verdict
+from nexus_cli.ui.reports.spaces import MOST_NAMED
 from nexus_cli.ui.reports.usage import FOR
 
 COLUMNS = 60
@@ -68,7 +69,8 @@ def timeline_text(value: Value, width: int) -> str:
 
 def _title(value: Value) -> str:
     if space := value.get("space"):
-        members = ", ".join(f"{one['name']} ({one['type']})" for one in space["members"])
+        more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
+        members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
         new = f" · [NEW] is new to {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
@@ -120,7 +122,8 @@ def _below(row: Value) -> Iterator[str]:
     for run in row["runs"]:
         cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
         session = f" · session {run['session']}" if run["session"] else ""
-        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}"
+        why = f": {run['error']}" if run.get("error") else ""
+        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
 
 
 def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str]:
