@@ -36,6 +36,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.spending import BUDGET, Spending
 from nexus_cli.session.worker_slot import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER
 
@@ -241,7 +242,9 @@ class SessionWorkers:
         session = open_session(
             options, parent.settings, approver=WorkerApprover(dispatcher.approver, worker.id) if dispatcher.approver
             else None, provider=parent.model.provider, clock=parent.clock, ledger=state.ledger,
-            workers=partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places),
+            services=SessionServices(
+                partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
+            ),
         )  # fmt: skip
         own = session.state.lane_state
         own.model = parent.model

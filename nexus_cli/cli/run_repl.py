@@ -25,14 +25,7 @@ from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login, read_hidden_line
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.run_turn import (
-    close_loop,
-    format_resume_line,
-    make_plans,
-    make_workers,
-    open_spaces,
-    session_options,
-)
+from nexus_cli.cli.run_turn import SERVICES, close_loop, format_resume_line, session_options
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -148,9 +141,7 @@ class _ReplRun:
         approver = PersonApprover(
             view, lambda question, number: question_text(question, view.width, self._theme, number)
         )
-        session = open_session(
-            self._options, self._settings, approver=approver, workers=make_workers, plans=make_plans, spaces=open_spaces
-        )
+        session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
         # A link to a file opens it on the machine of the terminal.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
         renderer = RichRenderer(view.put, lambda: view.width, self._theme, drawn=box is not None, folder=folder)
@@ -163,8 +154,7 @@ class _ReplRun:
         repl.desk = ReplCommandContext(
             repl, self._options, self._settings, os.environ,
             lambda options, settings, earlier: open_session(
-                options, settings, approver=approver, earlier=earlier, workers=make_workers, plans=make_plans,
-                spaces=open_spaces,
+                options, settings, approver=approver, earlier=earlier, services=SERVICES
             ),
             QuietStream(Stream(1)).write,
         )  # fmt: skip

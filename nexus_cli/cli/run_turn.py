@@ -30,6 +30,7 @@ from nexus_cli.session.model_call import KEPT
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import PlainRenderer, Renderer
@@ -93,9 +94,7 @@ class _Turn:
             ),
             run.settings,
             approver=approver,
-            workers=make_workers,
-            plans=make_plans,
-            spaces=open_spaces,
+            services=SERVICES,
         )  # fmt: skip
 
     def _choose_streams(self) -> Writable:
@@ -283,6 +282,10 @@ def open_spaces(ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Op
     from nexus_cli.spaces.space_service import nexus_spaces  # noqa: PLC0415  (most sessions have none)
 
     return nexus_spaces(ledger, log, made, options, clock)
+
+
+SERVICES = SessionServices(make_workers, make_plans, open_spaces)
+"""Those of a person's session."""
 
 
 def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import Settings, load_settings
-from nexus_cli.core.run import DONE, FAILED, Plan, Run
+from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.reports.runs import describe_run
@@ -38,9 +38,9 @@ def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
 
 
 def has_work(ledger: Ledger) -> bool:
-    """True if a plan is due, or a run may be taken up or waits for something that has to be looked at."""
-    now = ledger.runs.now()
-    return bool(ledger.plans.due(now) or ledger.runs.due(1) or ledger.runs.waiting())
+    """True if a plan is due, or a run may be taken up, waits for something, or runs in a process that may be gone."""
+    runs = ledger.runs
+    return bool(ledger.plans.due(runs.now()) or runs.due(1) or runs.waiting() or runs.list_runs([RUNNING], 1))
 
 
 def _drive(ledger: Ledger, *, json: bool, or_else: Sequence[int] = (), **where: Any) -> int:
@@ -85,13 +85,13 @@ def make_runner(
     """Return a runner of everything that may be due; `warn` gets lines for the person, the same one more than once."""
     from nexus_cli.runs.fire_plans import PlanDuty  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (the engine)
-    from nexus_cli.runs.unattended import UnattendedRules  # noqa: PLC0415
+    from nexus_cli.runs.unattended import KEPT, UnattendedRules  # noqa: PLC0415
 
     rules = UnattendedRules(settings.runs)
 
     def holds_back(ledger: Ledger, run: Run) -> str:
         why = rules.holds_back(ledger, run)
-        if why:
+        if why not in ("", KEPT):
             warn(why)
         return why
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
-from nexus_cli.runs.plan_service import NewPlan, add_plan, fire_now, plan_report, plans_report, resume_plan
+
+if TYPE_CHECKING:
+    from nexus_cli.runs.plan_service import NewPlan
 
 ACTS = ("add", "remove", "pause", "resume", "run")
 DONE = {"remove": "removed", "pause": "paused", "resume": "resumed", "run": "queued"}
@@ -24,11 +27,13 @@ async def edit_plans(context: CommandContext, rest: str) -> None:
     `--name`, `--allow`) plans a run in this folder with this model; `remove`, `pause`, `resume` and `run` take an id or
     a name. nexus serve runs what is due, or nexus serve --once from cron.
     """
+    from nexus_cli.runs import plan_service  # noqa: PLC0415  (few sessions plan anything)
+
     ledger = require_ledger(context)
     word, _, text = rest.partition(" ")
     act, text = word.casefold(), text.strip()
     if act in ("", "list") and not text:
-        context.show("plans", plans_report(ledger))
+        context.show("plans", plan_service.plans_report(ledger))
         return
     if act not in ACTS:
         raise usage_error("plan", rest, f"expected one of {', '.join(ACTS)}")
@@ -37,7 +42,7 @@ async def edit_plans(context: CommandContext, rest: str) -> None:
     if not ledger.is_kept or not ledger.writes:
         raise NexusError("usage", f"/plan {act}", "this session is not saved", "Use nexus plan in a shell")
     if act == "add":
-        plan, done = add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs), "added"
+        plan, done = plan_service.add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs), "added"
     else:
         plan, done = ledger.plans.find(text), DONE[act]
     run = ""
@@ -47,14 +52,16 @@ async def edit_plans(context: CommandContext, rest: str) -> None:
         case "pause":
             plan = ledger.plans.change(plan.key, paused=True)
         case "resume":
-            plan = resume_plan(ledger, plan)
+            plan = plan_service.resume_plan(ledger, plan)
         case "run":
-            run = f"run-{fire_now(ledger, plan)}"
-    context.show("plan", plan_report(ledger, plan, done, run))
+            run = f"run-{plan_service.fire_now(ledger, plan)}"
+    context.show("plan", plan_service.plan_report(ledger, plan, done, run))
 
 
 def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
     """Return the plan of `PROMPT --OPTION VALUE...`; `NexusError("usage", ...)` for options that there are not."""
+    from nexus_cli.runs.plan_service import NewPlan  # noqa: PLC0415
+
     given = {name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] else value
              for name, value in _WORD.findall(text)}  # fmt: skip
     unknown = [name for name in given if name not in (*OPTIONS, *OF_RUNS)]

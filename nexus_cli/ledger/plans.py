@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.run import Plan, parse_key
+from nexus_cli.core.run import QUEUED, Plan, parse_key
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.runs import queue_run
 
@@ -55,8 +55,9 @@ class PlanTable:
         return self._select("1 = 1 ORDER BY coalesce(next_at, 1e300), key")
 
     def due(self, now: float) -> list[Plan]:
-        """Return the plans whose time has come."""
-        return self._select("paused = 0 AND next_at <= ? ORDER BY next_at, key", now)
+        """Return the plans whose time has come, and those of cron that ran in the future: the clock was set back."""
+        was_set_back = "cron <> '' AND last_at > ?"
+        return self._select(f"paused = 0 AND (next_at <= ? OR ({was_set_back})) ORDER BY next_at, key", now, now)
 
     def next_time(self) -> float | None:
         """Return the time of the plan that comes first, None if none is to come."""
@@ -68,15 +69,17 @@ class PlanTable:
     ) -> list[int]:
         """Move a plan on to its next time and queue its runs, in one transaction; return their keys.
 
-        `runs` are a cause and a trigger each. Nothing happens if another process has moved the plan on meanwhile.
+        `runs` are a cause and a trigger each. Nothing happens if another process has moved the plan on meanwhile. A
+        plan with a run that nobody could take up yet gets no other: that one is for this time too.
         """
         queued: list[int] = []
         with self._db.write():
             row = self._db.one(f"SELECT next_at FROM plans WHERE key = ?{self._db.skip_locked}", plan.key)
             if row is None or row[0] != plan.next_at:
                 return []
-            self._db.run("UPDATE plans SET next_at = ?, last_at = ? WHERE key = ?", next_at, plan.next_at, plan.key)
-            for cause, trigger in runs:
+            self._db.run(f"UPDATE plans SET next_at = ?, last_at = {self._db.now_sql} WHERE key = ?", next_at, plan.key)
+            is_queued = self._db.one(f"SELECT 1 FROM runs WHERE plan = ? AND state = '{QUEUED}'", plan.key)
+            for cause, trigger in () if is_queued else runs:
                 key = queue_run(
                     self._db, "plan", plan.name or plan.prompt, trigger, plan.options, at, cause=cause, plan=plan.key
                 )

@@ -101,9 +101,13 @@ class RunTable:
 
     # Claims
 
-    def due(self, limit: int = 100, **where: Any) -> list[Run]:
-        """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease."""
+    def due(self, limit: int = 100, but: Iterable[int] = (), **where: Any) -> list[Run]:
+        """Return the runs that somebody may take up, the oldest first: queued, signalled, or with an ended lease.
+
+        Those with the keys `but` are left out; `where` as `list_runs`.
+        """
         tests = "".join(f" AND {name} = ?" for name in where)
+        tests += f" AND key NOT IN ({', '.join(map(str, but))})" if but else ""
         return self._select(f"{OPEN} AND ({self._due()}){tests} ORDER BY key LIMIT ?", *where.values(), limit)
 
     def claim(

@@ -31,6 +31,7 @@ from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -188,7 +189,7 @@ class AgentPool:
         approver = ClientApprover()
         session = open_session(
             options, settings, approver=approver, provider=provider, ledger=self._shared_ledger(options),
-            workers=SessionWorkers, plans=PlanService,
+            services=SessionServices(SessionWorkers, PlanService),
         )  # fmt: skip
         dispatcher = AgentDispatcher(session, session.context, approver=approver)
         try:

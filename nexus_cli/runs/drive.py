@@ -46,6 +46,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.waiting import WAITING
 
 LEASE = 60.0
@@ -228,8 +229,8 @@ class RunDriver:
             run_facts=partial(self.kind.facts, self.ledger, self.run) if self.kind.facts else None,
         )  # fmt: skip
         return open_session(
-            options, settings, approver=approver, provider=provider, ledger=self.ledger, workers=SessionWorkers,
-            plans=PlanService, spaces=self.kind.spaces(self.run),
+            options, settings, approver=approver, provider=provider, ledger=self.ledger,
+            services=SessionServices(SessionWorkers, PlanService, self.kind.spaces(self.run)),
         )  # fmt: skip
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
@@ -238,7 +239,8 @@ class RunDriver:
         limits = replace(read_limits(said), allow=level if level in (PLAN, *LEVELS) else LEVELS[0])
         if limits.max_cost is None:
             return limits
-        if "max_cost" not in self.run.options and model_info(model, settings.models).input_price is None:
+        has_cap = bool({"max_cost", "max_cost_day"} & self.run.options.keys())
+        if not has_cap and model_info(model, settings.models).input_price is None:
             return replace(limits, max_cost=None)  # nobody asked for a cap, and none can be held
         left = min(limits.max_cost - self.ledger.session(session).known_usd, said.get(LEFT, limits.max_cost))
         return replace(limits, max_cost=max(LEAST_COST, left))

@@ -70,6 +70,9 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
     now, at, queued = ledger.runs.now(), format_utc(local_now()), list[int]()
     for plan in ledger.plans.due(now):
         try:
+            if plan.next_at is None or plan.next_at > now:
+                _follow_clock(ledger, plan, now)
+                continue
             firing = decide_firing(plan, now)
         except NexusError as error:  # a zone that is not known any more
             ledger.plans.change(plan.key, paused=True)
@@ -78,6 +81,13 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
         runs = [] if firing.facts is None else [(f"{plan.id} {plan.next_at}", firing.facts)]
         queued += ledger.plans.fire(plan, firing.next_at, at, runs)
     return queued
+
+
+def _follow_clock(ledger: Ledger, plan: Plan, now: float) -> None:
+    """Let a plan be due at the times of a clock that was set back. What ran at one of them does not run again."""
+    next_at = CronTimes.of(plan.cron, plan.zone).next_after(now)
+    if next_at is not None and (plan.next_at is None or next_at < plan.next_at):
+        ledger.plans.change(plan.key, next_at=next_at)
 
 
 class PlanDuty:

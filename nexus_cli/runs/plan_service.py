@@ -16,7 +16,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.run import Plan, check_name, parse_key
+from nexus_cli.core.run import UNATTENDED, Plan, check_name, parse_key
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
@@ -192,10 +192,11 @@ class PlanService:
             options={
                 "folder": str(self._session.folder), "model": self._session.model, "call": call_id,
                 "session": self._session.id, "allow": level if level in LEVELS else "read",
-                "limits": rights.to_json(), "max_cost": min(rights.max_cost or settings.max_cost, settings.max_cost),
+                "limits": rights.to_json(), "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
             },
         )  # fmt: skip
         self._refuse_often(ledger, new)
+        self._refuse_soon(ledger, new)
         return ToolResult(_line(plan_value(add_plan(ledger, new, settings), ledger.runs.now())))
 
     def _rights(self) -> Limits:
@@ -212,6 +213,15 @@ class PlanService:
         if second is not None and second - time.next_at < LEAST_SECONDS:
             why = f"it comes every {format_duration(second - time.next_at)}"
             raise NexusError("usage", f"cron {new.cron!r}", why, f"At most every {format_duration(LEAST_SECONDS)}")
+
+    def _refuse_soon(self, ledger: Ledger, new: NewPlan) -> None:
+        """Refuse a plan for the next minutes in work that nobody watches: plans could plan one another for ever."""
+        run, now = ledger.runs.of_session(self._session.id), ledger.runs.now()
+        if run is None or run.type not in UNATTENDED:
+            return
+        if first_time(now, at=new.at, within=new.within, cron=new.cron).next_at < now + LEAST_SECONDS:
+            why = f"it is less than {format_duration(LEAST_SECONDS)} ahead"
+            raise NexusError("usage", "the plan", why, "Do it now, or later: nobody watches this work")
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)

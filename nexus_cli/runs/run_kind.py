@@ -14,8 +14,8 @@ from nexus_cli.core.event import Outcome
 from nexus_cli.core.run import Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.resume_trigger import resume_trigger
-from nexus_cli.session.factory import OpenSpaces
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import OpenSpaces
 from nexus_cli.spaces.space_service import run_spaces
 
 

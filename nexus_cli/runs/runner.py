@@ -41,6 +41,8 @@ PAUSE = 0.02
 """Seconds after a change: those of one moment are looked at together."""
 AGAIN_SECONDS = 2.0
 """Seconds after which a run is tried again that was not to be had: a person has its session open."""
+HELD_SECONDS = 60.0
+"""Seconds after which a run is looked at again that was held back, unless another one ends before."""
 FAILED_SECONDS = 30.0
 """Seconds after which a run is taken up again of which nothing could be recorded: the disk is full."""
 STEP_SECONDS = 60.0
@@ -90,6 +92,8 @@ class Runner:
         self._drivers: dict[int, RunDriver] = {}
         self._later: dict[int, float] = {}
         """Runs that are left alone until then, by the monotonic clock."""
+        self._held = set[int]()
+        """Those of them that were held back."""
 
     async def run_due(self, **where: Any) -> list[Run]:
         """Do what is due, until nothing is, and return the runs that were driven, as they are then.
@@ -166,33 +170,34 @@ class Runner:
 
     def _take_due(self, where: Mapping[str, Any]) -> list[int]:
         """Take up what is due as far as there is room; return the keys."""
-        taken = []
-        for run in self._candidates(where):
-            if len(self._tasks) >= self._at_once:
-                break
-            if self._take(run):
-                taken.append(run.key)
-            else:
-                self._later[run.key] = time.monotonic() + AGAIN_SECONDS
+        taken = list[int]()
+        while len(self._tasks) < self._at_once and (found := self._candidates(where)):
+            for run in found:
+                if len(self._tasks) >= self._at_once:
+                    break
+                if self._holds_back(self._ledger, run):
+                    self._held.add(run.key)
+                    self._later[run.key] = time.monotonic() + HELD_SECONDS
+                elif self._take(run):
+                    taken.append(run.key)
+                else:
+                    self._later[run.key] = time.monotonic() + AGAIN_SECONDS
         return taken
 
     def _candidates(self, where: Mapping[str, Any]) -> list[Run]:
         """Return the runs that may be taken up, the oldest first: those that are due, and those whose owner is gone."""
-        runs, ledger = self._ledger.runs, self._ledger
-        found = {run.key: run for run in runs.due(**where)}
-        for run in runs.list_runs([RUNNING], MOST, **where):
-            if run.key not in found and run.key not in self._tasks and ledger.hold(run.id):
-                ledger.let_go(run.id)
-                found[run.key] = run
-        present = time.monotonic()
+        runs, ledger, present = self._ledger.runs, self._ledger, time.monotonic()
         self._later = {key: moment for key, moment in self._later.items() if moment > present}
         skipped = self._tasks.keys() | self._later.keys()
-        return [run for key, run in sorted(found.items()) if key not in skipped]
+        found = {run.key: run for run in runs.due(MOST, skipped, **where)}
+        for run in runs.list_runs([RUNNING], MOST, **where):
+            if run.key not in found and run.key not in skipped and ledger.hold(run.id):
+                ledger.let_go(run.id)
+                found[run.key] = run
+        return [run for _, run in sorted(found.items())]
 
     def _take(self, run: Run) -> bool:
-        """Claim a run and begin to drive it; False if it is not to be had, or not now."""
-        if self._holds_back(self._ledger, run):
-            return False
+        """Claim a run and begin to drive it; False if it is not to be had."""
         own = self._ledger.connect_again()
         try:
             claimed = _claim(own, run)
@@ -224,6 +229,9 @@ class Runner:
     def _forget(self, key: int) -> None:
         self._tasks.pop(key, None)
         self._drivers.pop(key, None)
+        for held in self._held:  # its dollars may be free again
+            self._later.pop(held, None)
+        self._held.clear()
 
     # What runs share
 

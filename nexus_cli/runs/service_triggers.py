@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import re
 import secrets
 from collections.abc import Mapping
@@ -30,6 +31,8 @@ RECIPE = "tick_event"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_QUEUED = 100
 """Runs of one service that may wait to be taken up."""
+MOST_DEPTH = 50
+"""Levels of a payload: it is read again wherever runs are listed, and indented for the model."""
 LONGEST_KEY = 200
 """Characters of an idempotency key."""
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}")
@@ -102,17 +105,28 @@ def parse_payload(body: bytes, media_type: str) -> Any:
     if not is_json and text.lstrip()[:1] not in ("{", "["):
         return text
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_parse_finite, parse_float=_parse_finite)
+        _refuse_depth(value, MOST_DEPTH)
         # An escape may stand for half of a character.
         return json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
         if is_json:
-            raise ValueError("the body is no JSON") from None
+            raise ValueError(f"the body is no JSON of at most {MOST_DEPTH} levels") from None
         return text
 
 
-def _refuse_constant(word: str) -> None:
-    raise ValueError(word)
+def _parse_finite(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(word)
+    return number
+
+
+def _refuse_depth(value: Any, levels: int) -> None:
+    if not levels:
+        raise ValueError("it is nested too deep")
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_depth(one, levels - 1)
 
 
 def queue_service(ledger: Ledger, service: Service, payload: Any, key: str = "") -> int:

@@ -22,6 +22,8 @@ NEWEST = 50
 """Facts that are looked at."""
 LEAST_SHARE = 0.25
 """Of the dollars of a day: a run is begun with as much, or what it may cost, and not to fail for the rest of them."""
+KEPT = "what is left of the dollars of today is kept for what runs now"
+"""Why a run is held back that can perhaps be taken up when another one has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,12 @@ class UnattendedRules:
         """Return why a run is not taken up now, "" if it is: the dollars of the day are spent."""
         if run.type not in UNATTENDED:
             return ""
-        for left, cap, whose in self._left(ledger, run):
-            if left < min(self._cap(run.options), cap * LEAST_SHARE):
+        for unspent, kept, cap, whose in self._left(ledger, run):
+            least = min(self._cap(run.options), cap * LEAST_SHARE)
+            if unspent < least:
                 return f"the {cap:g} USD of today for {whose} are spent: what is queued goes on tomorrow"
+            if unspent - kept < least:
+                return KEPT
         return ""
 
     def bind_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
@@ -48,26 +53,25 @@ class UnattendedRules:
         level = min(str(run.options.get("allow") or "read"), self.settings.allow, key=LEVELS.index)
         bound = rights & Limits(allow=level, max_cost=self._cap(run.options))
         named = {f.name: getattr(bound, f.name) for f in fields(Limits) if getattr(bound, f.name) is not None}
-        return {**run.options, **named, LEFT: min(left for left, _, _ in self._left(ledger, run))}
+        return {**run.options, **named, LEFT: min(unspent - kept for unspent, kept, _, _ in self._left(ledger, run))}
 
     def _cap(self, options: Mapping[str, Any]) -> float:
         return float(options.get("max_cost") or self.settings.max_cost)
 
-    def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, str]]:
-        """Return what is left of each cap of the day, the cap, and whose it is. Running runs count by what they may
-        still cost."""
+    def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
+        """Return for each cap of the day what is not spent, how much of that is kept for runs that run (what they may
+        still cost), the cap, and whose it is."""
         midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
         running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if one.type in UNATTENDED]
         others = [one for one in running if one.key != run.key]
         reserved = sum(self._cap(one.options) for one in others)
         cap = self.settings.max_cost_day
-        found = [(cap - ledger.runs.spent_since(midnight) - reserved, cap, "unattended runs")]
+        found = [(cap - ledger.runs.spent_since(midnight), reserved, cap, "unattended runs")]
         if own := run.options.get("max_cost_day"):
             same: dict[str, Any] = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
             spent = ledger.runs.spent_since(midnight, **same)
             theirs = [one for one in others if all(getattr(one, name) == value for name, value in same.items())]
-            left = float(own) - spent - sum(self._cap(one.options) for one in theirs)
-            found.append((left, float(own), f'"{run.title}"'))
+            found.append((float(own) - spent, sum(self._cap(one.options) for one in theirs), own, f'"{run.title}"'))
         return found
 
 

@@ -57,15 +57,15 @@ from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.section_sources import SessionSources, make_collector
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import OpenSpaces, SessionServices
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools
 from nexus_cli.session.waiting import SessionWaits
-from nexus_cli.session.worker_slot import RunningWorkers, WorkerSlot
+from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
-OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]
-"""Makes the spaces of a session; None where it acts for no agent of a space."""
+NO_SERVICES = SessionServices()
 
 
 def open_session(
@@ -77,15 +77,12 @@ def open_session(
     clock: Clock = local_now,
     earlier: Session | None = None,
     ledger: Ledger | None = None,
-    workers: Callable[[Session], RunningWorkers] | None = None,
-    plans: Callable[[Session], Plans] | None = None,
-    spaces: OpenSpaces | None = None,
+    services: SessionServices = NO_SERVICES,
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
 
-    With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `workers` makes what
-    runs its workers; without it there is no tool that hands work over. `plans` makes what plans work for later,
-    `spaces` what its agent does in spaces.
+    With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `services` come from
+    the rooms above.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -93,7 +90,7 @@ def open_session(
     notices = [] if earlier is not None else list(settings.notices)
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
-        return _open(ledger, options, settings, approver, provider, clock, notices, workers, plans, spaces)
+        return _open(ledger, options, settings, approver, provider, clock, notices, services)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -149,9 +146,7 @@ def _open(
     provider: Provider | None,
     clock: Clock,
     notices: list[str],
-    workers: Callable[[Session], RunningWorkers] | None,
-    plans: Callable[[Session], Plans] | None,
-    spaces: OpenSpaces | None,
+    services: SessionServices,
 ) -> Session:
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
@@ -175,11 +170,12 @@ def _open(
         at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
     )  # fmt: skip
     asked = provider or make_provider(settings)
-    slot = WorkerSlot(workers) if workers else None
-    planned = PlanSlot(plans) if plans else None
+    slot = WorkerSlot(services.workers) if services.workers else None
+    planned = PlanSlot(services.plans) if services.plans else None
     factory = _Factory(
-        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned, spaces
-    )
+        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned,
+        services.spaces,
+    )  # fmt: skip
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:

@@ -29,6 +29,7 @@ from nexus_cli.ledger import Ledger, SessionInfo, database
 from nexus_cli.ledger.schema import STEPS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.session_services import SessionServices
 
 WRITE = [("write_file", {"path": "a.txt", "content": "x"})]
 LASTING = {"task": "ONE", "recipe": "lasting"}
@@ -427,7 +428,7 @@ def test_a_worker_steered_after_a_switch_of_model_begins_an_epoch_of_the_new_one
     run(crewed(Crew({"ONE": doing("1"), "root": handing(LASTING)}), tmp_path, settings=settings), "root")
     crew = Crew({"ONE": doing("went on"), "root": steers})
     options = Options(tmp_path, other, resume=_root().id, allow="all", limits=Limits(max_steps=9))
-    session = open_session(options, settings, approver=None, provider=crew, workers=SessionWorkers)
+    session = open_session(options, settings, approver=None, provider=crew, services=SessionServices(SessionWorkers))
     events, _ = run(session, "steer it")
     assert results(events, "agents")[0].endswith("went on")
     sent = dict(crew.seen)

@@ -41,6 +41,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.reports.timeline import session_timeline
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.ui.reports.timeline import timeline_text
 
 
@@ -330,7 +331,8 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
                 pass
             with pytest.raises(NexusError, match="w1 works for it"):
                 open_session(session.state.options, SETTINGS, approver=None, earlier=session)
-            same = open_session(again, SETTINGS, approver=None, earlier=session, workers=SessionWorkers)
+            services = SessionServices(SessionWorkers)
+            same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)
             assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None
             await same.workers.aclose()
             assert same.workers.running() == []

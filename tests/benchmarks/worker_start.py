@@ -23,6 +23,7 @@ from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextD
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.session_services import SessionServices
 
 MODEL = "openai/scripted"
 SETTINGS = Settings(models={MODEL: {"window": 128_000}})
@@ -56,7 +57,7 @@ class Hands:
 
 async def _run(folder: Path, model: Hands) -> None:
     options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=5000))
-    session = open_session(options, SETTINGS, approver=None, provider=model, workers=SessionWorkers)
+    session = open_session(options, SETTINGS, approver=None, provider=model, services=SessionServices(SessionWorkers))
     try:
         async for _ in session.run("hand it over"):
             pass

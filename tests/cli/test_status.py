@@ -22,6 +22,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.session.capability_snapshot import snapshot, status
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.tools.registry import discover_tools
 
 SECRET = "sk-very-secret-value-0123456789"
@@ -96,7 +97,8 @@ def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
 def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
     options = Options(tmp_path, "openai/m", save=False, limits=Limits())
     settings = Settings(models={"openai/m": {"window": 16_000}})
-    session = open_session(options, settings, approver=None, provider=object(), workers=object(), plans=object())  # type: ignore
+    services = SessionServices(object(), object())  # type: ignore
+    session = open_session(options, settings, approver=None, provider=object(), services=services)  # type: ignore
     assert reported(tmp_path)["tools"] == [tool.name for tool in session.tools()] == session_tools()
 
 

@@ -24,9 +24,12 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.reports.forms import FORMS
+
+SERVICES = SessionServices(SessionWorkers, PlanService)
 
 
 class FakeContext:
@@ -38,9 +41,7 @@ class FakeContext:
             folder, MODEL, recipe="chat", limits=Limits(max_steps=9), **{"front": "chat", **options}
         )
         self.settings = Settings(models={MODEL: {"window": 16_000}}, alias={"fast": "openai/quick"})
-        self.session = open_session(
-            self._options, self.settings, approver=None, provider=provider, workers=SessionWorkers, plans=PlanService
-        )
+        self.session = open_session(self._options, self.settings, approver=None, provider=provider, services=SERVICES)
         self.said: list[str] = []
         self.shown: list[tuple[str, Mapping[str, Any]]] = []
         self.fed: list[Event] = []
@@ -95,8 +96,7 @@ class FakeContext:
             approver=None,
             provider=self.provider,
             earlier=self.session,
-            workers=SessionWorkers,
-            plans=PlanService,
+            services=SERVICES,
         )
         self._options, self.settings = options, settings
 

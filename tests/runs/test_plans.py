@@ -22,6 +22,7 @@ from nexus_cli.runs.fire_plans import PUNCTUAL, decide_firing, fire_due
 from nexus_cli.runs.plan_service import MOST_OF_AGENTS, NewPlan, PlanService, add_plan, plans_report, resume_plan
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.session_services import SessionServices
 
 NOW = 1_800_000_000.0
 
@@ -144,6 +145,30 @@ def test_a_pause_is_no_absence(ledger: Ledger, tmp_path: Path) -> None:
     assert resume_plan(ledger, resumed).next_at == resumed.next_at
 
 
+def test_a_plan_follows_a_clock_that_was_set_back_and_repeats_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    made = planned(ledger, tmp_path, cron="0 * * * *", zone="UTC")
+    assert made.next_at is not None
+    ledger.plans.change(made.key, next_at=made.next_at - 3600.0)
+    assert len(fire_due(ledger, ignore)) == 1
+    with ledger.db.write():  # as if it had run in ten years
+        ledger.db.run("UPDATE plans SET last_at = last_at + 3e8, next_at = next_at + 3e8")
+    assert fire_due(ledger, ignore) == [] and ledger.plans.get(made.key).next_at == made.next_at
+    ledger.plans.change(made.key, next_at=made.next_at - 3600.0)
+    assert fire_due(ledger, ignore) == []
+
+
+def test_a_plan_whose_run_is_still_queued_queues_no_other(ledger: Ledger, tmp_path: Path) -> None:
+    made = planned(ledger, tmp_path, cron="0 * * * *", zone="UTC")
+    assert made.next_at is not None
+    for number in (1, 2):
+        ledger.plans.change(made.key, next_at=made.next_at - number * 3600.0)
+        fire_due(ledger, ignore)
+    (run,) = ledger.runs.list_runs()
+    ledger.runs.claim(run.key, "here:1", 60.0, "2026-01-01T00:00:00.000Z")
+    ledger.plans.change(made.key, next_at=made.next_at - 3 * 3600.0)
+    assert len(fire_due(ledger, ignore)) == 1
+
+
 # The tool
 
 
@@ -153,7 +178,8 @@ def plans_of(calls: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[li
     provider = Played(lambda request: next(replies))
     options = Options(folder, MODEL, **{"allow": "edit", **more})
     settings = replace(SETTINGS, runs=RunSettings())
-    session = open_session(options, settings, approver=None, provider=provider, plans=PlanService)
+    services = SessionServices(plans=PlanService)
+    session = open_session(options, settings, approver=None, provider=provider, services=services)
     say(session, "plan something")
     results = [str(one["content"]) for one in provider.seen[-1].messages if one["role"] == "tool"]
     return results, Ledger.open(places().ledger)
@@ -169,6 +195,7 @@ def test_an_agents_plan_has_no_more_rights_than_its_session_and_the_person_sees_
     (value,) = plans_report(ledger)["plans"]
     assert (value["by"], value["allow"], value["folder"]) == ("agent", "edit", str(tmp_path)) and value["session"]
     assert ledger.plans.get(2).options["limits"]["allow"] == "edit"
+    assert value["max_cost"] is None  # that of the settings: a model without a price has none
     _, ledger = plans_of([{"action": "add", "prompt": "more", "in": "1h"}], tmp_path, allow="all")
     assert ledger.plans.get(3).options["allow"] == "run"  # the most that the person's settings let nobody watch
 

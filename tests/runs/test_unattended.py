@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from runs.stage import AT, MODEL, SETTINGS, Played, Reply, last, run_due, sent
 
+from nexus_cli.cli.serve_once import has_work
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.core.clock import format_utc, local_now
@@ -20,7 +21,7 @@ from nexus_cli.core.run import Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.away_report import take_away_lines
 from nexus_cli.runs.run_kind import RunKind
-from nexus_cli.runs.unattended import UnattendedRules, look_back, read_limits
+from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back, read_limits
 
 COST = 0.25
 """Dollars of a request here."""
@@ -71,7 +72,7 @@ def test_the_dollars_of_a_day_hold_back_what_is_queued_until_the_next_day(ledger
 
 def test_a_plan_has_dollars_of_its_own_for_a_day(ledger: Ledger, folder: Path) -> None:
     rules = UnattendedRules(RunSettings(max_cost=0.3, max_cost_day=9.0))
-    for name in ("dear", "dear", "dear", "cheap"):
+    for name in (*["dear"] * 101, "cheap"):
         queue(ledger, folder, name, max_cost_day=0.3 if name == "dear" else None)
     assert [run.title for run in drive(Played(well), rules)] == ["dear", "cheap"]
     assert '"dear" are spent' in rules.holds_back(ledger, ledger.runs.list_runs(["queued"])[0])
@@ -84,8 +85,44 @@ def test_running_runs_count_by_what_they_may_still_cost(ledger: Ledger, folder: 
         assert rules.holds_back(ledger, run) == ""
         ledger.runs.claim(run.key, "here:1", 60.0, AT)
     assert rules.bind_options(ledger, second)["left"] == pytest.approx(0.6)
-    assert "are spent" in rules.holds_back(ledger, third)
+    assert rules.holds_back(ledger, third) == KEPT
     assert rules.holds_back(ledger, queue(ledger, folder, "mine", kind="ask")) == ""
+
+
+def test_what_waits_for_the_dollars_of_others_goes_on_after_them(ledger: Ledger, folder: Path) -> None:
+    rules = UnattendedRules(RunSettings(max_cost=0.4, max_cost_day=1.0))
+    for number in range(3):
+        queue(ledger, folder, str(number))
+    settings = replace(SETTINGS, runs=rules.settings)
+    assert len(run_due(Played(well), holds_back=rules.holds_back, settings=settings)) == 3
+
+
+def test_a_cap_that_was_asked_for_holds_or_nothing_runs(ledger: Ledger, folder: Path) -> None:
+    unpriced = replace(SETTINGS, models={MODEL: {"window": 64_000}})
+    queue(ledger, folder)
+    queue(ledger, folder, max_cost_day=1.0)
+    free, capped = run_due(Played(well), settings=unpriced)
+    assert free.state == "done" and capped.state == "failed" and "price" in capped.error
+
+
+def test_work_that_nobody_watches_plans_nothing_for_the_next_minutes(ledger: Ledger, folder: Path) -> None:
+    def reply(request: Request) -> Reply:
+        if "action" in last(request) or "ahead" in last(request) or "plan-" in last(request):
+            return "well"
+        return [("plan", {"action": "add", "prompt": "again", "in": words}) for words in ("1 minute", "1 hour")]
+
+    queue(ledger, folder)
+    model = Played(reply)
+    drive(model, UnattendedRules(RunSettings()))
+    (made,) = ledger.plans.list_plans()
+    assert "less than 5 min ahead" in str(model.seen[-1].messages)
+    assert made.next_at is not None and made.next_at - ledger.runs.now() > 3000
+
+
+def test_serve_once_looks_after_runs_of_processes_that_are_gone(ledger: Ledger, folder: Path) -> None:
+    assert not has_work(ledger)
+    ledger.runs.claim(queue(ledger, folder).key, "gone:1", 60.0, AT)
+    assert has_work(ledger)
 
 
 def test_a_killed_run_has_paid_what_it_paid(ledger: Ledger, folder: Path) -> None:

@@ -30,6 +30,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import SessionServices
 
 SMALL = Settings(models={MODEL: {"window": 14_000}})
 SERVERS = {
@@ -88,7 +89,8 @@ class Step:
 
 def opened(provider: Tokenizing, folder: Path) -> Session:
     options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=40))
-    return open_session(options, SMALL, approver=None, provider=provider, workers=SessionWorkers, plans=PlanService)
+    services = SessionServices(SessionWorkers, PlanService)
+    return open_session(options, SMALL, approver=None, provider=provider, services=services)
 
 
 def steps_of(events: Sequence[Event]) -> list[Step]:

@@ -24,9 +24,10 @@ from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space
 from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import Ledger, database
-from nexus_cli.session.factory import OpenSpaces, open_session
+from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_services import OpenSpaces, SessionServices
 from nexus_cli.spaces.space_service import run_spaces
 
 AT = "2026-02-18T15:06:55.000Z"
@@ -53,7 +54,8 @@ def opened(
     ledger: Ledger | None = None,
 ) -> Session:  # fmt: skip
     options = Options(folder, MODEL, resume=session, limits=Limits(max_steps=9), one_turn=True)
-    return open_session(options, SETTINGS, approver=None, provider=model, spaces=spaces, ledger=ledger)
+    services = SessionServices(spaces=spaces)
+    return open_session(options, SETTINGS, approver=None, provider=model, services=services, ledger=ledger)
 
 
 def run(session: Session, words: str = "go") -> tuple[list[ToolResult], Outcome]:
@@ -124,14 +126,19 @@ def test_a_plain_session_has_the_tools_only_while_nexus_takes_part(ledger: Ledge
     assert tools() == set()
 
 
-def test_a_plain_session_loads_nothing_of_spaces(tmp_path: Path) -> None:
+def test_a_plain_session_loads_nothing_of_spaces_runs_and_plans(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom nexus_cli.cli.run_turn import open_spaces\nfrom nexus_cli.cli import run_repl\n"
-        "from nexus_cli.commands import discover\ndiscover()\n"
-        "from pathlib import Path\nfrom nexus_cli.ledger import Ledger\n"
-        f"assert open_spaces(Ledger.open(Path({str(tmp_path / 'l.db')!r})), *[None] * 4) is None\n"
-        "late = ('nexus_cli.spaces', 'nexus_cli.ledger.spaces', 'nexus_cli.ledger.runs')\n"
-        "print([name for name in sys.modules if name.startswith(late)])"
+        "import sys\nfrom pathlib import Path\nfrom nexus_cli.cli import ask, run_repl, run_turn\n"
+        "from nexus_cli.commands import discover\nfrom nexus_cli.session.options import Options\n"
+        "from nexus_cli.config.settings import Settings\n"
+        "discover()\n"
+        f"options = Options(Path({str(tmp_path)!r}), 'openai/m')\n"
+        "named = {'approver': None, 'provider': object(), 'services': run_turn.SERVICES}\n"
+        "session = run_turn.open_session(options, Settings(), **named)\n"
+        "assert session.ledger.is_kept and {'plan', 'agent'} <= {tool.name for tool in session.tools()}\n"
+        "run_repl._take_away_lines(session)\n"
+        "late = [f'nexus_cli.{name}' for name in ('runs', 'spaces', 'ledger.runs', 'ledger.spaces', 'ledger.plans')]\n"
+        "print([name for name in sys.modules if name.startswith((*late, 'psycopg', 'cronsim'))])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -58,7 +58,7 @@ FIGURES: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"\d[\d,.]*[kM]?"), "0"),
     (re.compile(r"(?m)^  [ ▁▂▃▄▅▆▇█#]+\n"), ""),
     (re.compile(r"([█▓▒░▔#+.^-])\1+"), r"\1"),
-    (re.compile(r"(?m)(?<=\$0  )/.*$"), "/..."),
+    (re.compile(r"(?s)(?<=\nby project:\n).*"), "..."),
 ]
 """Of reports that count tokens: the request names the folder, which is another one each time."""
 OTHERS = {

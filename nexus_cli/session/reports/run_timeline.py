@@ -17,6 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Run, Signal
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lanes import END
+from nexus_cli.session.reports.runs import describe_run
 from nexus_cli.session.reports.timeline import LAST, NEXUS, Event, Row, SessionRecord, make_row, pick_newest
 
 _NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0}
@@ -34,16 +35,7 @@ def run_timeline(ledger: Ledger, run_id: str, subjects: Mapping[str, str], last:
     totals = record.totals() if record else {**_NO_USAGE, "cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0}
     newest = pick_newest(events, record.unread if record else 0, last, totals)
     facts = record.facts() if record else _NO_SESSION
-    return {"version": 1, "run": run_value(run), **facts, **newest}
-
-
-def run_value(run: Run) -> dict[str, Any]:
-    """Return a run as JSON."""
-    return {
-        "id": run.id, "state": run.state, "type": run.type, "title": run.title, "owner": run.owner,
-        "claims": run.fence, "resumes": run.resumes, "waits": run.waits.why if run.waits else "",
-        "cost_usd": run.cost_usd, "session": run.session, "created": run.created, "updated": run.updated,
-    }  # fmt: skip
+    return {"version": 1, "run": {**describe_run(run), "claims": run.fence}, **facts, **newest}
 
 
 def _find_record(ledger: Ledger, run: Run, subjects: Mapping[str, str], last: int) -> SessionRecord | None:

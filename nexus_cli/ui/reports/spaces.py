@@ -35,7 +35,7 @@ def space_messages_text(value: Value, width: int) -> str:
     space, messages = value["space"], value["messages"]
     lines = filled(f"{space['name']}: {_names(space)}", width)
     if not messages:
-        return "\n".join([*lines, "", SILENT])
+        return "\n".join([*lines, "", *filled(SILENT, width)])
     if before := value["unread_before"]:
         lines += filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)
     day, parted = "", not any(one["seen"] for one in messages)

@@ -23,6 +23,7 @@ from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
+from nexus_cli.session.session_services import SessionServices
 
 WINDOW = {"window": 16_000}
 
@@ -71,8 +72,7 @@ def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dic
         settings,
         approver=approver,
         provider=provider,
-        workers=SessionWorkers,
-        plans=PlanService,
+        services=SessionServices(SessionWorkers, PlanService),
     )
     assert say(session, "zzz")[1].ok
     return provider.lines, before, context_report(options, settings, session.id, 1)

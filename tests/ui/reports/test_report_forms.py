@@ -390,9 +390,39 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "plan": {
             "done": ("added", "removed", "queued", "paused", "resumed")[many % 5], "run": text, "plans": [planned],
         },
+        "runs": {"runs": [_run_value(text, many)] * many},
+        "run": {
+            **_run_value(text, many), "done": text * (many > 1), "report": "\n".join([text] * many),
+            "questions": [{"what": text, "why": text}] * many,
+            "signals": [{"at": "2026-07-01T10:00:00.000Z", "kind": text, "value": {}, "taken": bool(many % 2)}] * many,
+        },
+        "spaces": {"spaces": [_space_value(text, many)] * many},
+        "space_messages": {
+            "space": _space_value(text, many), "unread_before": many,
+            "messages": [
+                {"at": "2026-07-01T10:00:00.000Z", "seen": number < many // 2, "text": f"{text}\n{text}",
+                 "sender": {"id": "ent-1", "name": text, "type": ("human", "agent")[number % 2]}}
+                for number in range(many)
+            ],
+        },
         "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }  # fmt: skip
     return made[form]
+
+
+def _run_value(text: str, many: int) -> dict[str, Any]:
+    at = "2026-07-01T10:00:00.000Z"
+    return {
+        "id": f"run-{many}", "state": "waiting_reply", "type": text, "title": text,
+        "session": text * (many > 1) or None, "waits_for": text * (many % 2) or None,
+        "wake_at": at if many else None, "resumes": many, "created": at,
+        "updated": at, "cost_usd": many / 3 or None, "error": text * (many > 2) or None,
+    }  # fmt: skip
+
+
+def _space_value(text: str, many: int) -> dict[str, Any]:
+    at, members = "2026-07-01T10:00:00.000Z", [{"id": "ent-1", "name": text, "type": "human"}] * many
+    return {"id": "space-1", "name": text, "new": many or None, "newest": at, "members": members}
 
 
 def too_wide(text: str, width: int) -> list[str]:

@@ -1,0 +1,27 @@
+"""What the rooms above give a session: its workers, what plans work for later, what its agent does in spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nexus_cli.core.clock import Clock
+from nexus_cli.core.services import Plans, Spaces
+from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
+from nexus_cli.session.options import Options
+from nexus_cli.session.worker_slot import RunningWorkers
+
+OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]
+"""Makes the spaces of a session; None where it acts for no agent of a space."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionServices:
+    """What makes the services of a session that lie above this room; a session has no tool for those left out."""
+
+    workers: Callable[[Any], RunningWorkers] | None = None
+    """Makes what runs the workers of a `Session`, at the first call."""
+    plans: Callable[[Any], Plans] | None = None
+    """Makes what plans work for later, at the first call."""
+    spaces: OpenSpaces | None = None

@@ -1,0 +1,137 @@
+"""Exactly once: runners that are killed at random moments, 500 times, over one SQLite ledger.
+
+Each run appends a line to a file outside the ledger, waits for a file, appends another line and reports. In the end
+every run has ended well, and no line is there twice. A line that is missing is a tool that was killed in mid-run: its
+outcome is told as unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from benchmarks.row import Benchmark, Row
+from runs.stage import MODEL, SETTINGS, Played, Reply, sent
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.request import Request
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs.runner import Runner
+
+KILLS = 500
+RUNNERS = 3
+RUNS = 60
+"""Runs for so many kills; each is killed several times."""
+MOST_ALIVE = 0.25
+"""Seconds that a runner lives at most."""
+PATIENCE = 300.0
+AT = "2026-01-02T03:04:05.000Z"
+
+
+def work(request: Request) -> Reply:
+    """The next step of a run, read off what was sent."""
+    text = sent(request)
+    number = text.split("work number ")[1].split()[0].strip('".')
+    calls = [call["function"]["arguments"] for one in request.messages for call in one.get("tool_calls") or ()]
+    if "RESUME" in text or "no need to wait" in text:
+        has_ended = any("second" in one for one in calls)
+        return "done" if has_ended else [("bash", {"command": f"echo second-{number} >> out"})]
+    if any("first" in one for one in calls):
+        return [("wait_for", {"file": f"go-{number}", "event": "appears"})]
+    return [("bash", {"command": f"echo first-{number} >> out"})]
+
+
+def start_runner() -> int:
+    """A process that does what is due, until it is killed."""
+    child = os.fork()
+    if child:
+        return child
+    with suppress(BaseException):
+        asyncio.run(_serve())
+    os._exit(0)
+
+
+async def _serve() -> None:
+    ledger = Ledger.open(places().ledger)
+    runner = Runner(ledger, provider=Played(work), settings=SETTINGS, kinds={})
+    await runner.serve(asyncio.Event())
+
+
+def open_runs() -> int:
+    """How many have not ended."""
+    ledger = Ledger.open(places().ledger)
+    try:
+        return sum(not run.has_ended for run in ledger.runs.list_runs(limit=10_000))
+    finally:
+        ledger.close()
+
+
+def play(folder: Path, kills: int, chance: random.Random) -> dict[str, Any]:
+    """Kill runners until the number is reached, then let them finish."""
+    runs, done, queued = max(6, kills * RUNS // KILLS), 0, 0
+    alive = [start_runner() for _ in range(RUNNERS)]
+    begun = time.monotonic()
+    while done < kills:
+        if done >= queued * kills // runs and queued < runs:  # some new ones all the time
+            _queue_one(folder, queued)
+            queued += 1
+        time.sleep(chance.uniform(0.0, MOST_ALIVE) / RUNNERS)
+        (folder / f"go-{chance.randrange(max(1, queued))}").touch()
+        place = chance.randrange(RUNNERS)
+        os.kill(alive[place], signal.SIGKILL)
+        os.waitpid(alive[place], 0)
+        alive[place] = start_runner()
+        done += 1
+    for number in range(runs):
+        (folder / f"go-{number}").touch()
+    while open_runs() and time.monotonic() - begun < PATIENCE * 2:
+        time.sleep(0.2)
+    for child in alive:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return {"runs": runs, "seconds": time.monotonic() - begun}
+
+
+def _queue_one(folder: Path, number: int) -> None:
+    ledger = Ledger.open(places().ledger)
+    text = f"work number {number} ."
+    options = {"folder": str(folder), "model": MODEL, "allow": "all"}
+    ledger.runs.queue("task", text, {"type": "task", "instruction": text}, options, AT)
+    ledger.close()
+
+
+def rows(times: int) -> Iterator[Row]:
+    """Runs lost, lines written twice, and how many were killed in mid-tool."""
+    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as name:
+        os.environ["NEXUS_HOME"] = str(Path(name) / "nexus")
+        folder = Path(name) / "project"
+        folder.mkdir()
+        kills = KILLS
+        found = play(folder, kills, random.Random(7))
+        ledger = Ledger.open(places().ledger)
+        ended = Counter(run.state for run in ledger.runs.list_runs(limit=10_000))
+        claims = sum(run.fence for run in ledger.runs.list_runs(limit=10_000))
+        untaken = ledger.db.one("SELECT count(*) FROM signals WHERE taken = 0")
+        ledger.close()
+        lines = Counter((folder / "out").read_text().split())
+        twice = sum(count - 1 for count in lines.values())
+        missing = 2 * found["runs"] - len(lines)
+        about = f"{kills} kills over {found['runs']} runs, {claims} claims"
+        lost = found["runs"] - ended["done"]
+        yield Row(f"runs lost ({about})", lost, "", most=0)
+        yield Row("lines of tools written twice", twice, "", most=0)
+        yield Row("signals that nobody took", untaken[0] if untaken else 0, "", most=0)
+        yield Row("lines missing: killed between the start of a tool and its command", missing, "")
+        yield Row("all of it", found["seconds"], "s")
+
+
+BENCHMARK = Benchmark("kills of runners at random moments: no run lost, none done twice", rows)

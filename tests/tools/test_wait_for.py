@@ -1,0 +1,161 @@
+"""`wait_for`: what it waits for, what holds already, what it refuses; and the looks at files, processes, addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus_cli.core.duration import MOST_SECONDS, format_duration, parse_duration
+from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Waits
+from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.permission import ApprovalNeed, Grant, decide
+from nexus_cli.tools.registry import discover_tools
+from nexus_cli.tools.wait_conditions import POLLED, check_url, describe_process, file_state, is_running, look
+
+TOOL = discover_tools()["wait_for"]
+NOW = 1_800_000_000.0
+
+
+class Clock:
+    """A session that may wait."""
+
+    def now(self) -> float:
+        return NOW
+
+    def refusal(self) -> str:
+        return ""
+
+
+def call(folder: Path, **arguments: Any) -> ToolResult:
+    targets = {arguments["file"]: folder / arguments["file"]} if "file" in arguments else {}
+    context = ToolContext(folder, folder, 1000, "c", print, {Waits: Clock()}, targets=targets)
+
+    async def made() -> ToolResult:
+        return await TOOL.run(arguments, context)
+
+    return asyncio.run(made())
+
+
+def wait_of(result: ToolResult) -> Any:
+    assert result.waits is not None, result
+    return result.waits["wait"]
+
+
+def test_a_file_is_waited_for_as_it_was_then(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    for before, change, how in (
+        (None, lambda: path.write_text("x"), "has appeared"),
+        ("x", lambda: path.write_text("longer"), "has changed"),
+        ("longer", lambda: os.utime(path, ns=(1, 1)), "has changed"),
+        ("longer", path.unlink, "has disappeared"),
+    ):  # fmt: skip
+        wait = wait_of(call(tmp_path, file="a"))
+        assert wait["value"] == {"path": str(path), "event": "changes", "before": file_state(path)}, before
+        assert look("file", wait["value"]) is None
+        change()
+        came = look("file", wait["value"])
+        assert came is not None and came["how"] == how
+    assert look("file", wait_of(call(tmp_path, file="a", event="appears"))["value"]) is None
+    assert call(tmp_path, file="a", event="disappears").waits is None, "it is gone already"
+
+
+def test_a_file_that_is_replaced_by_one_of_the_same_size_and_time_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("1")
+    os.utime(path, ns=(5, 5))
+    wait = wait_of(call(tmp_path, file="a"))
+    (tmp_path / "b").write_text("2")
+    os.utime(tmp_path / "b", ns=(5, 5))
+    os.replace(tmp_path / "b", path)
+    assert look("file", wait["value"]) is not None
+
+
+def test_a_process_is_told_from_a_later_one_of_its_number(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        wait = wait_of(call(tmp_path, process=child.pid))
+        assert look("process", wait["value"]) is None and describe_process(child.pid) == wait["value"]
+        child.kill()
+        child.wait()
+    assert look("process", wait["value"]) == {"process": child.pid}
+    assert not is_running({"process": os.getpid(), "started": "another boot 17"}), "after a reboot it has ended"
+    assert "has ended" in call(tmp_path, process=child.pid).text
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root owns process 1")
+def test_a_process_of_another_user_is_none_of_ours(tmp_path: Path) -> None:
+    assert "another user" in call(tmp_path, process=1).error
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers with the status in its path."""
+
+    def do_GET(self) -> None:
+        self.send_response(int(self.path.strip("/")))
+        self.send_header("Location", "/200")
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Print nothing."""
+
+
+def test_an_address_is_waited_for_until_it_answers_so_and_no_redirect_is_followed(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert call(tmp_path, url=f"{url}/200").text == f"no need to wait: {url}/200 answered 200"
+        for path in ("503", "302"):
+            assert wait_of(call(tmp_path, url=f"{url}/{path}"))["value"]["status"] == 200
+        assert call(tmp_path, url=f"{url}/503", status=503).waits is None
+        server.shutdown()
+    assert look("url", {"url": f"{url}/200", "status": 200}) is None, "nobody answers"
+    assert POLLED["url"][0] >= 15
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "http://", "http://a:b@c/", "http://a b/", "http://a:x/", "ftp://a", "http://a/\n"]
+)
+def test_what_is_no_address_is_refused(url: str, tmp_path: Path) -> None:
+    assert check_url(url) and call(tmp_path, url=url).error and not call(tmp_path, url=url).ran
+
+
+def test_a_time_is_by_the_clock_of_the_ledger(tmp_path: Path) -> None:
+    assert wait_of(call(tmp_path, time="2 hours"))["until"] == NOW + 7200
+    assert wait_of(call(tmp_path, time="2100-01-01T00:00:00Z"))["until"] == 4_102_444_800.0
+    assert call(tmp_path, time="2001-01-01").waits is None, "it has passed"
+    assert wait_of(call(tmp_path, time="2 hours", timeout="1 h"))["until"] == NOW + 3600
+    for bad in ("soon", "", "2 fortnights", "-1 h", "9" * 12, "2027-02-30T00:00"):
+        assert call(tmp_path, time=bad).error and call(tmp_path, file="x", timeout=bad).error
+
+
+@pytest.mark.parametrize("given", [{}, {"file": "a", "time": "1 h"}, {"file": "a", "event": "explodes"}])
+def test_one_thing_is_named(given: Any, tmp_path: Path) -> None:
+    assert call(tmp_path, **given).error and call(tmp_path, **given).waits is None
+
+
+def test_a_file_outside_and_every_address_ask(tmp_path: Path) -> None:
+    def verdict(level: str = "run", **arguments: Any) -> Any:
+        return decide(TOOL, arguments, allow=level, cwd=tmp_path, project=tmp_path)
+
+    assert isinstance(verdict(file="a"), Grant) and isinstance(verdict(time="1 h"), Grant)
+    outside, network = verdict(file="/etc/hostname"), verdict(url="http://127.0.0.1:1/")
+    assert isinstance(outside, ApprovalNeed) and outside.kind == "outside"
+    assert isinstance(network, ApprovalNeed) and network.kind == "network" and "127.0.0.1" in network.why
+    assert isinstance(verdict("all", url="http://127.0.0.1:1/"), Grant)
+
+
+@given(st.integers(1, int(MOST_SECONDS)))
+def test_durations_are_read_as_they_are_written(seconds: int) -> None:
+    assert parse_duration(f"{seconds} seconds") == parse_duration(f"{seconds}s") == seconds
+    shown = parse_duration(format_duration(seconds).replace("d", "days"))
+    assert shown is not None and abs(shown - seconds) <= max(30, seconds * 0.1)
