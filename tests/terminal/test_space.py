@@ -176,6 +176,13 @@ def test_who_asked_hears_why_an_agent_failed(here: Place, ledger: Ledger) -> Non
     assert status == 0 and out.count("Ana failed: folder ") == 1 and "no such folder" in out, out
 
 
+def test_a_closed_window_ends_it(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    made.wait_for("an old message")
+    made.hang_up()
+    assert made.status() == 129
+
+
 def late(body: Any) -> Any:
     return {"text": "late", "delay": 60}
 

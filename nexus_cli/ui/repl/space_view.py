@@ -22,7 +22,7 @@ from nexus_cli.core.run import AGENT, FAILED, QUEUED, RUNNING, WAITING, Entity, 
 from nexus_cli.ledger import Ledger
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.spaces.space_reports import message_json, read_space
-from nexus_cli.ui.cells import cut, one_line
+from nexus_cli.ui.cells import cut, one_line, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplView
@@ -180,7 +180,7 @@ class SpaceChat:
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""
-        self.view.put(self.theme.paint(role, sanitize(text)) + "\n")
+        self.view.put(self.theme.paint(role, "\n".join(wrap(sanitize(text), self.view.width))) + "\n")
 
     # What is posted
 
