@@ -109,13 +109,18 @@ def _row(row: Value, width: int) -> list[str]:
 def _trigger(row: Value) -> str:
     from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session does without runs)
 
-    kind = "" if row["kind"] == "message" else cut_line(row["trigger"]["type"], KIND)
+    kind = "" if _is_posted(row) else cut_line(row["trigger"]["type"], KIND)
     return f"{TRIGGER_MARK} {kind}".rstrip()
+
+
+def _is_posted(row: Value) -> bool:
+    """True for a message of a space; an entry of SPACE HISTORY, of the same kind, tells of several."""
+    return row["kind"] == "message" and "runs" in row
 
 
 def _below(row: Value) -> Iterator[str]:
     """Yield what stands below a message of a space: why it was carried there, whom it triggered and which runs."""
-    if row["kind"] != "message":
+    if not _is_posted(row):
         return
     if row["why"]:
         yield row["why"]
@@ -172,11 +177,11 @@ def _facts(row: Value) -> Iterator[str]:
             yield plural(row["requests"], "request")
             yield f"{short(row['tokens'])} tokens"
             yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
-        case "user" | "steer" | "instruction":
-            yield _quoted(row)
-        case "message":
+        case "message" if _is_posted(row):
             yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
             yield "waits for a reply" if row["waits"] else ""
+            yield _quoted(row)
+        case "user" | "steer" | "instruction" | "message":
             yield _quoted(row)
         case "waiting":
             yield row["text"]
