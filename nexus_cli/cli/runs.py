@@ -14,7 +14,7 @@ from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, STATES, WAITING, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, QUEUED, RUNNING, STATES, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.reports.runs import MOST, run_report, runs_report
 from nexus_cli.ui.print.stream import Stream
@@ -28,7 +28,6 @@ app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Work that waits, is queued, or was done unattended."
 )
 RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, such as run-12.")]
-APPROVAL = "approval"
 ANSWERS = ("yes", "no")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-LEDGER_URL = "ledger.url"
-"""The setting. Kept out of `Settings`, which are shown and logged: it may hold a password."""
 _ADDRESS = re.compile(r"(postgres(?:ql)?://)(?:([^\s:@/?\"']*)(?::[^\s\"']*)?@)?([^\s?\"']*)(?:\?[^\s\"']*)?")
 _NO_PORT = re.compile(r":(?!\d+(?:[/,]|$))[^/,]*")
 """In the place of a port, what may be a password."""

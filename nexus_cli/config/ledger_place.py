@@ -22,7 +22,7 @@ def ledger_place() -> LedgerPlace:
         named = False  # whoever needs the settings says why they cannot be read
     if not named:
         return found.ledger
-    from nexus_cli.config.database_url import LEDGER_URL  # noqa: PLC0415  (few settings name a server)
+    from nexus_cli.config.setting_rules import LEDGER_URL  # noqa: PLC0415  (few settings name a server)
     from nexus_cli.config.settings import read_values  # noqa: PLC0415
 
     return str(read_values(found.settings).get(LEDGER_URL) or "") or found.ledger

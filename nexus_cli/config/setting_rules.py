@@ -64,6 +64,10 @@ DOLLARS = Rule(float, "dollars, above 0", lambda value: 0 < value < float("inf")
 FOLDER = Rule(str, 'an absolute path, or one that begins with "~/"', lambda value: value.startswith(("/", "~/")))
 
 
+LEDGER_URL = "ledger.url"
+"""The setting. Kept out of `Settings`, which are shown and logged: it may hold a password."""
+
+
 def is_database_url(value: str) -> bool:
     """True for the address of a PostgreSQL database, and for none."""
     return not value or value.startswith(("postgresql://", "postgres://"))
@@ -105,7 +109,7 @@ RULES: Mapping[str, Rule] = {
     "sandbox.unix_sockets": YES_OR_NO,
     "warm.minutes": Rule(int, "minutes, a whole number from 0 to 10080", lambda value: 0 <= value <= 10080),
     "assess.model": TEXT,
-    "ledger.url": Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
+    LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "spaces.name": TEXT,
     "spaces.router": TEXT,
     "runs.allow": _one_of(LEVELS),

@@ -11,9 +11,17 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from nexus_cli.config.database_url import LEDGER_URL, hide_password
 from nexus_cli.config.paths import Places
-from nexus_cli.config.setting_rules import FORMER_TABLES, NAMED_TABLES, OPEN_TABLES, RULES, TABLES, Rule, SettingValue
+from nexus_cli.config.setting_rules import (
+    FORMER_TABLES,
+    LEDGER_URL,
+    NAMED_TABLES,
+    OPEN_TABLES,
+    RULES,
+    TABLES,
+    Rule,
+    SettingValue,
+)
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.core.limits import Limits
 
@@ -386,6 +394,8 @@ def load_settings(places: Places, defaults_dir: Path, environ: Mapping[str, str]
 
         notices += [misplaced_notice(key, str(places.settings)) for key in misplaced]
     if url := str(personal.get(LEDGER_URL, "")):
+        from nexus_cli.config.database_url import hide_password  # noqa: PLC0415  (few settings name a server)
+
         personal[LEDGER_URL] = hide_password(url)
     values |= personal
     origins |= dict.fromkeys(personal, str(places.settings))

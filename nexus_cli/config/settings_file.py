@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.database_url import LEDGER_URL
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.misplaced_keys import looks_like_key, misplaced_key_error
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import replace_private_file, write_error
-from nexus_cli.config.setting_rules import FORMER_TABLES, NAMED_TABLES, TEXTS, SettingValue
+from nexus_cli.config.setting_rules import FORMER_TABLES, LEDGER_URL, NAMED_TABLES, TEXTS, SettingValue
 from nexus_cli.config.settings import (
     build_settings,
     check_consistency,

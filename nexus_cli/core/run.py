@@ -22,6 +22,8 @@ STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 ENDED = (DONE, FAILED, CANCELLED)
 UNATTENDED = ("plan", "service", "space_message")
 """Types of triggers whose runs nobody watches."""
+APPROVAL = "approval"
+"""Kind of the wait for a person who allows a call, and of the signal that answers it."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Stand behind the one entry that started a run, and behind what resolved a wait."""
 AGENT_NAME = "nexus"

@@ -217,6 +217,15 @@ class RunTable:
             self._db.notify()
         return before
 
+    def end_with_session(self, session: str) -> None:
+        """End the runs of a session that is deleted: nobody could go on with them."""
+        with self._db.write():
+            self._db.run(
+                f"UPDATE runs SET state = CASE WHEN {OPEN} THEN '{CANCELLED}' ELSE state END, fence = fence + 1,"
+                " session = '', waits = '', wake_at = NULL, owner = '', lease = NULL WHERE session = ?",
+                session,
+            )  # fmt: skip
+
     # Signals
 
     def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str, *, once: bool = False) -> None:
@@ -264,10 +273,11 @@ class RunTable:
         )
         return float(row[0]) if row else 0.0
 
-    def ended_since(self, at: str) -> list[Run]:
-        """Return the unattended runs that have ended after a time, the oldest first."""
-        types, ended = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, ENDED))
-        return self._select(f"type IN ({types}) AND state IN ({ended}) AND updated > ? ORDER BY updated, key", at)
+    def rested_since(self, at: str, limit: int) -> list[Run]:
+        """Return the newest unattended runs that have ended or begun to wait after a time, the oldest first."""
+        types, rested = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, (*ENDED, WAITING)))
+        condition = f"type IN ({types}) AND state IN ({rested}) AND updated > ? ORDER BY updated DESC, key DESC LIMIT ?"
+        return self._select(condition, at, limit)[::-1]
 
     def of_cause(self, cause: str) -> Run | None:
         """Return the run of a cause, None if it queued none."""
@@ -330,6 +340,9 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
 
 
 def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
+    db.run(  # what came for a wait that this one takes the place of; a run that goes on waits for nothing
+        "UPDATE signals SET taken = 1 WHERE run = ? AND (SELECT waits FROM runs WHERE key = ?) <> ''", key, key
+    )
     db.run(
         f"UPDATE runs SET state = '{WAITING}', waits = ?, wake_at = ?, owner = '', lease = NULL, updated = ?"
         " WHERE key = ?",

@@ -35,7 +35,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.run import DONE, FAILED, Run, Wait
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.plan_service import PlanService
@@ -56,7 +56,6 @@ LEAST_COST = 1e-9
 RENEWED = 20.0
 """Seconds after which it is extended, however long a request takes."""
 UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
-APPROVAL = "approval"
 ANSWERS = ("yes", "no")
 
 

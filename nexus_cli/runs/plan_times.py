@@ -8,6 +8,7 @@ because they are set back, is the first. Where the hour is `*` it goes on by rea
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -49,6 +50,8 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     if len(given) != 1:
         why = f"{' and '.join(given)} are different times" if given else "it has no time"
         raise NexusError("usage", "the plan", why, "Give one of --at TIME, --in DURATION and --cron EXPR")
+    if zone:
+        find_zone(zone)  # also where a duration needs none
     if within:
         seconds = parse_duration(within)
         if seconds is None:
@@ -68,12 +71,14 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
 
 def local_zone() -> str:
     """Return the name of this machine's time zone; `NexusError("usage", ...)` if it has none."""
-    named = os.environ.get("TZ", "").lstrip(":")
-    link = os.path.realpath("/etc/localtime")
-    for name in (named, link.partition("zoneinfo/")[2], _read_timezone()):
+    named = os.environ.get("TZ")
+    names = [os.path.realpath("/etc/localtime").partition("zoneinfo/")[2], _read_timezone()]
+    if named is not None:  # a name, the path of its file, or POSIX's own form, which is no name
+        names = [named.lstrip(":").rpartition("zoneinfo/")[2]]
+    for name in names:
         if name and _load_zone(name):
             return name
-    if not datetime.now().astimezone().utcoffset():
+    if not (datetime.now().astimezone().utcoffset() or time.daylight):
         return "UTC"
     raise NexusError("usage", "the time zone of this machine", "it has no name", "Give one: --zone Europe/Berlin")
 
@@ -102,16 +107,17 @@ def _load_zone(name: str) -> ZoneInfo | None:
 
 def _parse_time(text: str, zone: str, now: float) -> float:
     """Return the moment of `HH:MM` (today or tomorrow) or an ISO 8601 time."""
-    name = find_zone(zone) if zone else find_zone(local_zone())
+    given = find_zone(zone) if zone else None
     words = text.strip()
     try:
         if len(words) <= 5 and ":" in words:
             hour, minute = (int(part) for part in words.split(":") if part.isascii() and part.isdigit())
+            name = given or find_zone(local_zone())
             today = datetime.fromtimestamp(now, name).date()
             times = (_moment(datetime(d.year, d.month, d.day, hour, minute), name) for d in (today, today + _DAY))
             return next(one for one in times if one > now)
         moment = datetime.fromisoformat(words[:LONGEST])
-        return moment.timestamp() if moment.tzinfo else _moment(moment, name)
+        return moment.timestamp() if moment.tzinfo else _moment(moment, given or find_zone(local_zone()))
     except (ValueError, OverflowError):
         why, hint = "it is no time", "Such as 2027-01-31T09:00, 2027-01-31T09:00+01:00 or 18:30"
         raise NexusError("usage", f"--at {text[:80]!r}", why, hint) from None

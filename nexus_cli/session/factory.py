@@ -52,12 +52,11 @@ from nexus_cli.session.open_session import (
     open_ledger,
 )
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.plan_slot import PlanSlot
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.section_sources import SessionSources, make_collector
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import OpenSpaces, SessionServices
+from nexus_cli.session.session_services import OpenSpaces, PlanSlot, SessionServices
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.spending import Spending, unknown_price
 from nexus_cli.session.tool_selection import select_tools, tool_names, unknown_tools

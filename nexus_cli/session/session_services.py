@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.clock import Clock
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Plans, Spaces
 from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.session.options import Options
@@ -25,3 +26,20 @@ class SessionServices:
     plans: Callable[[Any], Plans] | None = None
     """Makes what plans work for later, at the first call."""
     spaces: OpenSpaces | None = None
+
+
+class PlanSlot:
+    """Implements `Plans` for one session; the service is made at the first call."""
+
+    def __init__(self, make: Callable[[Any], Plans]) -> None:
+        self._make = make
+        self.session: Any = None
+        """The `Session`, set when it is made."""
+
+    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
+        """See `Plans`."""
+        return self._make(self.session).change(call_id, action, words)
+
+    def recover(self, call_id: str) -> ToolResult | None:
+        """See `Plans`."""
+        return self._make(self.session).recover(call_id)

@@ -28,8 +28,8 @@ def rows(times: int) -> Iterator[Row]:
         program = [sys.executable, PROGRAM, str(notes)]
         here.watch([*program, "ask", "--model", MODEL, "x"], lambda number: "done", undisturbed)
         noted = json.loads(notes.read_text())
-        yield Row("modules of a cold `nexus ask`", len(noted["modules"]), "", most=206)
-        yield Row("functions until it calls litellm", named(noted["functions"][0]), "", most=725)
+        yield Row("modules of a cold `nexus ask`", len(noted["modules"]), "", most=211)
+        yield Row("functions until it calls litellm", named(noted["functions"][0]), "", most=740)
         (here.scene.folder / "f1.txt").write_text("one\n")
         here.scene.run(program)
         words, call = json.loads(notes.read_text())["functions"]
