@@ -214,6 +214,15 @@ class RunTable:
             self._db.notify()
         return before
 
+    def end_with_session(self, session: str) -> None:
+        """End the runs of a session that is deleted: nobody could go on with them."""
+        with self._db.write():
+            self._db.run(
+                f"UPDATE runs SET state = CASE WHEN {OPEN} THEN '{CANCELLED}' ELSE state END, fence = fence + 1,"
+                " session = '', waits = '', wake_at = NULL, owner = '', lease = NULL WHERE session = ?",
+                session,
+            )  # fmt: skip
+
     # Signals
 
     def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str, *, once: bool = False) -> None:
@@ -328,6 +337,9 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
 
 
 def _set_waiting(db: Database, key: int, wait: Wait, at: str) -> None:
+    db.run(  # what came for a wait that this one takes the place of; a run that goes on waits for nothing
+        "UPDATE signals SET taken = 1 WHERE run = ? AND (SELECT waits FROM runs WHERE key = ?) <> ''", key, key
+    )
     db.run(
         f"UPDATE runs SET state = '{WAITING}', waits = ?, wake_at = ?, owner = '', lease = NULL, updated = ?"
         " WHERE key = ?",

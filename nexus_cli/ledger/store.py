@@ -272,6 +272,8 @@ class Ledger:
 
     def _delete(self, session: str) -> int:
         self.facts.clear_quotes(session)
+        if self.has_runs():
+            self.runs.end_with_session(session)
         freed = self._purge(sessions.key_of(self.db, session))
         if session in self._locks:
             self._locks.pop(session).release(remove=True)

@@ -29,7 +29,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.rpc.client_approver import ClientApprover, question_id
 from nexus_cli.rpc.event_feed import EventFeed, FeedItem, Listener, feed_item
 from nexus_cli.rpc.jsonrpc import BUSY, INVALID_PARAMS, REFUSED, TURN_FAILED, RpcError
-from nexus_cli.runs.live_wait import claim_resumed, end_turn, wait_until_over
+from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled, wait_until_over
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import EventNumbers, event_value, to_json_value
 from nexus_cli.session.next_request.current import next_request
@@ -165,7 +165,8 @@ class AgentDispatcher:
         run, trigger = claimed
         ended: Outcome | None = None
         try:
-            ended, _ = await self._run_turn(trigger, None, 0)
+            async with stop_if_cancelled(self.session, run):
+                ended, _ = await self._run_turn(trigger, None, 0)
         finally:
             assert self.session.ledger is not None, "its run is in one"
             end_turn(self.session.ledger, run, ended, self.session.state.costs()[0])

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
@@ -36,14 +38,15 @@ def waiting_run(session: Session) -> Run | None:
 
 async def wait_until_over(session: Session) -> bool:
     """Return True once the wait of the session is over, False if it waits no more, or somebody else goes on with it."""
-    ledger, watch = session.ledger, WaitWatch()
-    while ledger is not None and (run := waiting_run(session)) is not None:
-        if ledger.runs.signals(run.key):
-            return True
-        await watch.look(ledger, run.key)
-        if not ledger.runs.signals(run.key):
-            await asyncio.sleep(LOOK_SECONDS)
-    return False
+    ledger = session.ledger
+    with closing(WaitWatch()) as watch:
+        while ledger is not None and (run := waiting_run(session)) is not None:
+            if ledger.runs.signals(run.key):
+                return True
+            await watch.look(ledger, run.key)
+            if not ledger.runs.signals(run.key):
+                await asyncio.sleep(LOOK_SECONDS)
+        return False
 
 
 async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
@@ -60,6 +63,23 @@ async def claim_resumed(session: Session) -> tuple[Run, Trigger] | None:
     text = "\n".join([made.text, *resume_lines(made.came)])
     taken = {"run": run.key, "signals": [signal.key for signal in signals]}
     return claimed, replace(made, text=text, fresh=False, came=(), notes={**made.notes, TAKEN: taken})
+
+
+@asynccontextmanager
+async def stop_if_cancelled(session: Session, run: Run) -> AsyncIterator[None]:
+    """Cancel the turn that runs in the block once its claimed run is cancelled elsewhere."""
+    watch = asyncio.create_task(_stop_if_cancelled(session, run))
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+async def _stop_if_cancelled(session: Session, run: Run) -> None:
+    assert session.ledger is not None, "a claimed run is in a ledger"
+    while not session.ledger.runs.lost({run.key: run.fence}):
+        await asyncio.sleep(LOOK_SECONDS)
+    session.cancel()
 
 
 def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | None) -> None:

@@ -50,6 +50,8 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     if len(given) != 1:
         why = f"{' and '.join(given)} are different times" if given else "it has no time"
         raise NexusError("usage", "the plan", why, "Give one of --at TIME, --in DURATION and --cron EXPR")
+    if zone:
+        find_zone(zone)  # also where a duration needs none
     if within:
         seconds = parse_duration(within)
         if seconds is None:

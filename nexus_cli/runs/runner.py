@@ -104,9 +104,9 @@ class Runner:
         while True:
             await self._look()
             driven |= dict.fromkeys(self._take_due(where))
-            if not self._tasks:
+            if not (under_way := [*self._tasks.values(), *self._watch.open.values()]):
                 return [self._ledger.runs.get(key) for key in driven]
-            await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
 
     async def serve(self, stop: asyncio.Event, **where: Any) -> None:
         """Do what is due until `stop` is set; then let the running turns finish their step. `where` as `run_due`."""
@@ -130,6 +130,7 @@ class Runner:
             driver.stop()
         if self._tasks:
             await asyncio.wait(self._tasks.values())
+        self._watch.close()
         shut = getattr(self._made, "aclose", None)
         self._made = None
         if shut is not None:
@@ -152,7 +153,8 @@ class Runner:
         end = begin + min(times if wake is None else [*times, wake])
         while (left := end - time.monotonic()) > 0:
             change = asyncio.create_task(asyncio.to_thread(self._ledger.db.wait_for_change, min(left, SLICE)))
-            done, _ = await asyncio.wait([change, ended, *self._tasks.values()], return_when=asyncio.FIRST_COMPLETED)
+            under_way = [change, ended, *self._tasks.values(), *self._watch.open.values()]
+            done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             if done != {change}:
                 await change
                 return

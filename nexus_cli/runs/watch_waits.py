@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from nexus_cli.core.clock import format_utc, local_now
@@ -17,6 +18,10 @@ from nexus_cli.tools.wait_conditions import POLLED, look
 
 GROWTH = 1.2
 """Factor by which the time between two looks grows."""
+PATIENCE = 0.5
+"""Seconds after which a look goes on beside what else is done: a server does not answer, a disk is gone."""
+AT_ONCE = 32
+"""Looks at the same time."""
 
 
 @dataclass
@@ -34,30 +39,56 @@ class WaitWatch:
     monotonic: Callable[[], float] = time.monotonic
     _paces: dict[tuple[int, str], _Pace] = field(default_factory=dict)
     """By run, and what it waits for."""
+    open: dict[tuple[int, str], asyncio.Task[None]] = field(default_factory=dict)
+    """Looks that have not ended, like `_paces`."""
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(AT_ONCE))
 
     async def look(self, ledger: Ledger, only: int | None = None) -> float | None:
         """Signal every run whose wait is over, or one of them; return the seconds after which to look again, None: at
-        a change."""
+        a change. What takes long goes on in `open`."""
         waiting = [run for run in await asyncio.to_thread(ledger.runs.waiting) if only in (None, run.key)]
         keys = {_key(run) for run in waiting}
         self._paces = {key: pace for key, pace in self._paces.items() if key in keys}
-        if not waiting:
-            return None
         present = ledger.runs.now()
-        await asyncio.gather(*(self._look_at(ledger, run, present) for run in waiting))
+        for run in waiting:
+            self._look_at(ledger, run, present)
+        if self.open:
+            done, _ = await asyncio.wait(self.open.values(), timeout=PATIENCE)
+            self.open = {key: task for key, task in self.open.items() if task not in done}
+            for task in done:
+                task.result()
         times = [run.waits.until - present for run in waiting if run.waits and run.waits.until is not None]
-        times += [pace.next - self.monotonic() for pace in self._paces.values()]
+        times += [pace.next - self.monotonic() for key, pace in self._paces.items() if key not in self.open]
         return max(0.0, min(times)) if times else None
 
-    async def _look_at(self, ledger: Ledger, run: Run, present: float) -> None:
-        wait = run.waits
+    def close(self) -> None:
+        """Give up the looks that have not ended."""
+        for task in self.open.values():
+            task.cancel()
+        self.open.clear()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _look_at(self, ledger: Ledger, run: Run, present: float) -> None:
+        wait, key = run.waits, _key(run)
         if wait is None:
             return
-        if self._is_due(run, wait) and (came := await asyncio.to_thread(look, wait.kind, wait.value)) is not None:
+        is_over = wait.until is not None and wait.until <= present
+        if key not in self.open and self._is_due(run, wait):
+            self.open[key] = asyncio.create_task(self._look_long(ledger, run, wait, is_over))
+        elif is_over:
+            self._end_wait(ledger, run, wait)
+
+    async def _look_long(self, ledger: Ledger, run: Run, wait: Wait, is_over: bool) -> None:
+        came = await asyncio.get_running_loop().run_in_executor(self._threads, look, wait.kind, wait.value)
+        if came is not None:
             ledger.runs.signal_wait(run, wait.kind, came, _now())
-        elif wait.until is not None and wait.until <= present:
-            kind = "time" if wait.kind == "time" else "timeout"
-            ledger.runs.signal_wait(run, kind, {"at": wait.until}, _now())
+        elif is_over:
+            self._end_wait(ledger, run, wait)
+
+    def _end_wait(self, ledger: Ledger, run: Run, wait: Wait) -> None:
+        """Signal that the time of a wait has passed."""
+        kind = "time" if wait.kind == "time" else "timeout"
+        ledger.runs.signal_wait(run, kind, {"at": wait.until}, _now())
 
     def _is_due(self, run: Run, wait: Wait) -> bool:
         """True if a condition is to be looked at now: at once, then at its pace."""

@@ -7,10 +7,13 @@ also after a reboot.
 from __future__ import annotations
 
 import os
+import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -137,21 +140,39 @@ def check_url(url: str) -> str:
 
 
 def request_status(url: str) -> int | None:
-    """Return the status with which a server answers a GET of `url`, None if it does not. Follows no redirect."""
+    """Return the status with which a server answers a GET of `url` within `SECONDS`, None if it does not. Follows no
+    redirect."""
     parts = urlsplit(url)
-    secure = parts.scheme == "https"
+    secure, host = parts.scheme == "https", parts.hostname or ""
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        if secure:
-            connection: HTTPConnection = HTTPSConnection(
-                parts.hostname or "", parts.port, timeout=SECONDS, context=ssl.create_default_context()
-            )
-        else:
-            connection = HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
-        try:
-            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("GET", target, headers={"User-Agent": "nexus", "Accept": "*/*"})
-            return connection.getresponse().status
-        finally:
-            connection.close()
+        with socket.create_connection((host, parts.port or (443 if secure else 80)), SECONDS) as plain, _ended(plain):
+            connection = (HTTPSConnection if secure else HTTPConnection)(host, parts.port)
+            context = ssl.create_default_context() if secure else None
+            connection.sock = context.wrap_socket(plain, server_hostname=host) if context else plain
+            try:
+                connection.request("GET", target, headers={"User-Agent": "nexus", "Accept": "*/*"})
+                return connection.getresponse().status
+            finally:
+                connection.close()
     except (OSError, HTTPException, ValueError):
         return None
+
+
+@contextmanager
+def _ended(connection: socket.socket) -> Iterator[None]:
+    """End a connection after `SECONDS`, also one over which something comes all the time."""
+    same = connection.dup()  # the other one is taken over by what encrypts it
+
+    def end() -> None:
+        with suppress(OSError):
+            same.shutdown(socket.SHUT_RDWR)
+
+    timer = Timer(SECONDS, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        same.close()

@@ -1,4 +1,4 @@
-"""Exactly once: runners that are killed at random moments, 500 times, over one SQLite ledger.
+"""Exactly once: runners that are killed at random moments, 500 times over SQLite, 100 times over PostgreSQL.
 
 Each run appends a line to a file outside the ledger, waits for a file, appends another line and reports. In the end
 every run has ended well, and no line is there twice. A line that is missing is a tool that was killed in mid-run: its
@@ -20,14 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.row import Benchmark, Row
+from ledger.postgres import run_server
 from runs.stage import MODEL, SETTINGS, Played, Reply, sent
 
+from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.config.paths import places
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.runner import Runner
 
-KILLS = 500
+KILLS, KILLS_ON_SERVER = 500, 100
 RUNNERS = 3
 RUNS = 60
 """Runs for so many kills; each is killed several times."""
@@ -50,50 +52,50 @@ def work(request: Request) -> Reply:
     return [("bash", {"command": f"echo first-{number} >> out"})]
 
 
-def start_runner() -> int:
+def start_runner(place: LedgerPlace) -> int:
     """A process that does what is due, until it is killed."""
     child = os.fork()
     if child:
         return child
     with suppress(BaseException):
-        asyncio.run(_serve())
+        asyncio.run(_serve(place))
     os._exit(0)
 
 
-async def _serve() -> None:
-    ledger = Ledger.open(places().ledger)
+async def _serve(place: LedgerPlace) -> None:
+    ledger = Ledger.open(place)
     runner = Runner(ledger, provider=Played(work), settings=SETTINGS, kinds={})
     await runner.serve(asyncio.Event())
 
 
-def open_runs() -> int:
+def open_runs(place: LedgerPlace) -> int:
     """How many have not ended."""
-    ledger = Ledger.open(places().ledger)
+    ledger = Ledger.open(place)
     try:
         return sum(not run.has_ended for run in ledger.runs.list_runs(limit=10_000))
     finally:
         ledger.close()
 
 
-def play(folder: Path, kills: int, chance: random.Random) -> dict[str, Any]:
+def play(folder: Path, place: LedgerPlace, kills: int, chance: random.Random) -> dict[str, Any]:
     """Kill runners until the number is reached, then let them finish."""
     runs, done, queued = max(6, kills * RUNS // KILLS), 0, 0
-    alive = [start_runner() for _ in range(RUNNERS)]
+    alive = [start_runner(place) for _ in range(RUNNERS)]
     begun = time.monotonic()
     while done < kills:
         if done >= queued * kills // runs and queued < runs:  # some new ones all the time
-            _queue_one(folder, queued)
+            _queue_one(folder, place, queued)
             queued += 1
         time.sleep(chance.uniform(0.0, MOST_ALIVE) / RUNNERS)
         (folder / f"go-{chance.randrange(max(1, queued))}").touch()
-        place = chance.randrange(RUNNERS)
-        os.kill(alive[place], signal.SIGKILL)
-        os.waitpid(alive[place], 0)
-        alive[place] = start_runner()
+        one = chance.randrange(RUNNERS)
+        os.kill(alive[one], signal.SIGKILL)
+        os.waitpid(alive[one], 0)
+        alive[one] = start_runner(place)
         done += 1
     for number in range(runs):
         (folder / f"go-{number}").touch()
-    while open_runs() and time.monotonic() - begun < PATIENCE * 2:
+    while open_runs(place) and time.monotonic() - begun < PATIENCE * 2:
         time.sleep(0.2)
     for child in alive:
         os.kill(child, signal.SIGKILL)
@@ -101,8 +103,8 @@ def play(folder: Path, kills: int, chance: random.Random) -> dict[str, Any]:
     return {"runs": runs, "seconds": time.monotonic() - begun}
 
 
-def _queue_one(folder: Path, number: int) -> None:
-    ledger = Ledger.open(places().ledger)
+def _queue_one(folder: Path, place: LedgerPlace, number: int) -> None:
+    ledger = Ledger.open(place)
     text = f"work number {number} ."
     options = {"folder": str(folder), "model": MODEL, "allow": "all"}
     ledger.runs.queue("task", text, {"type": "task", "instruction": text}, options, AT)
@@ -110,28 +112,32 @@ def _queue_one(folder: Path, number: int) -> None:
 
 
 def rows(times: int) -> Iterator[Row]:
-    """Runs lost, lines written twice, and how many were killed in mid-tool."""
+    """Both ledgers, each with runs of its own."""
     with tempfile.TemporaryDirectory(prefix="nexus-bench-") as name:
         os.environ["NEXUS_HOME"] = str(Path(name) / "nexus")
-        folder = Path(name) / "project"
-        folder.mkdir()
-        kills = KILLS
-        found = play(folder, kills, random.Random(7))
-        ledger = Ledger.open(places().ledger)
-        ended = Counter(run.state for run in ledger.runs.list_runs(limit=10_000))
-        claims = sum(run.fence for run in ledger.runs.list_runs(limit=10_000))
-        untaken = ledger.db.one("SELECT count(*) FROM signals WHERE taken = 0")
-        ledger.close()
-        lines = Counter((folder / "out").read_text().split())
-        twice = sum(count - 1 for count in lines.values())
-        missing = 2 * found["runs"] - len(lines)
-        about = f"{kills} kills over {found['runs']} runs, {claims} claims"
-        lost = found["runs"] - ended["done"]
-        yield Row(f"runs lost ({about})", lost, "", most=0)
-        yield Row("lines of tools written twice", twice, "", most=0)
-        yield Row("signals that nobody took", untaken[0] if untaken else 0, "", most=0)
-        yield Row("lines missing: killed between the start of a tool and its command", missing, "")
-        yield Row("all of it", found["seconds"], "s")
+        yield from _figures(Path(name) / "project", places().ledger, "SQLite", KILLS)
+        with run_server() as server:
+            yield from _figures(Path(name) / "other", server.new_database(), "PostgreSQL", KILLS_ON_SERVER)
+
+
+def _figures(folder: Path, place: LedgerPlace, engine: str, kills: int) -> Iterator[Row]:
+    """Runs lost, lines written twice, and how many were killed in mid-tool."""
+    folder.mkdir()
+    found = play(folder, place, kills, random.Random(7))
+    ledger = Ledger.open(place)
+    ended = Counter(run.state for run in ledger.runs.list_runs(limit=10_000))
+    claims = sum(run.fence for run in ledger.runs.list_runs(limit=10_000))
+    untaken = ledger.db.one("SELECT count(*) FROM signals WHERE taken = 0")
+    ledger.close()
+    lines = Counter((folder / "out").read_text().split())
+    twice = sum(count - 1 for count in lines.values())
+    missing = 2 * found["runs"] - len(lines)
+    about = f"{kills} kills over {found['runs']} runs, {claims} claims, {engine}"
+    yield Row(f"runs lost ({about})", found["runs"] - ended["done"], "", most=0)
+    yield Row(f"lines of tools written twice, {engine}", twice, "", most=0)
+    yield Row(f"signals that nobody took, {engine}", untaken[0] if untaken else 0, "", most=0)
+    yield Row(f"lines missing: killed between the start of a tool and its command, {engine}", missing, "")
+    yield Row(f"all of it, {engine}", found["seconds"], "s")
 
 
 BENCHMARK = Benchmark("kills of runners at random moments: no run lost, none done twice", rows)

@@ -267,3 +267,36 @@ def test_a_lease_is_by_the_clock_of_the_database_alone(folder: Path, monkeypatch
             monkeypatch.setattr(time, "time", lambda hours=hours: real().timestamp() + 3600 * hours)
             assert run_due(Played(echo)) == []
         assert ledger.runs.get(run.key).fence == claimed.fence
+
+
+def test_a_wait_that_takes_the_place_of_another_is_not_ended_by_what_came_for_that_one(folder: Path) -> None:
+    words = iter(["one", "two"])
+    provider = Played(lambda request: "over" if "RESUME" in sent(request) else [("wait_for", {"file": next(words)})])
+    session = opened(provider, folder)
+
+    async def two_turns() -> None:
+        async for _ in session.run("wait"):
+            pass
+        with the_ledger() as ledger:
+            (run,) = ledger.runs.waiting()
+            assert ledger.runs.signal_wait(run, "file", {"path": "one", "how": "has appeared", "size": 0}, AT)
+        async for _ in session.run("rather wait for the other one"):
+            pass
+        await session.aclose()
+
+    asyncio.run(two_turns())
+    assert run_due(provider) == [] and stored(1).state == "waiting_reply"
+    (folder / "two").touch()
+    (done,) = run_due(provider)
+    assert done.report == "over" and "two has appeared" in sent(provider.seen[-1])
+
+
+def test_a_run_ends_with_the_session_that_is_deleted(folder: Path) -> None:
+    provider = Played(waiting(("wait_for", {"file": "go", "event": "appears"})))
+    session = opened(provider, folder)
+    say(session, "wait")
+    with the_ledger() as ledger:
+        ledger.delete_session(session.id)
+    (folder / "go").touch()
+    assert run_due(provider) == []
+    assert (stored(1).state, stored(1).waits, stored(1).session) == ("cancelled", None, "")

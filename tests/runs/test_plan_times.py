@@ -145,7 +145,7 @@ def test_a_single_time_is_read_as_cron_reads_one() -> None:
     {"cron": "0 0 31 2 *"}, {"cron": "0 0 30 2 *"}, {"cron": "* * * * * *"}, {"cron": "* * * *"},
     {"cron": "60 * * * *"}, {"cron": "@daily"}, {"cron": "a b c d e"}, {"cron": "*/0 * * * *"}, {"cron": "5-1 * * * *"},
     {"cron": f"{'9' * 5000} * * * *"}, {"cron": "² * * * *"}, {"cron": "\0 * * * *"}, {"cron": "* * * * 1L2"},
-    {"cron": "0 9 * * *", "zone": "Mars/Olympus"}, {"cron": "0 9 * * *", "zone": "../../etc/passwd"},
+    {"cron": "0 9 * * *", "zone": "Mars/Olympus"}, {"within": "2 hours", "zone": "Mars/Olympus"}, {"cron": "0 9 * * *", "zone": "../../etc/passwd"},
     {"cron": "0 9 * * *", "zone": "/etc/passwd"}, {"cron": "0 9 * * *", "zone": "a\0b"},
     {"cron": "0 9 * * *", "zone": "Europe"}, {"cron": "0 9 * * *", "zone": "x" * 5000},
     {"at": "2027-02-30"}, {"at": "25:00"}, {"at": "9:5:1"}, {"at": "tomorrow"}, {"at": "9999-12-31"},

@@ -56,7 +56,7 @@ class SleepingRun:
             self._jobs.start("turn", "", self._go_on(session))
 
     async def _go_on(self, session: Session) -> None:
-        from nexus_cli.runs.live_wait import claim_resumed, end_turn  # noqa: PLC0415
+        from nexus_cli.runs.live_wait import claim_resumed, end_turn, stop_if_cancelled  # noqa: PLC0415
 
         claimed = await claim_resumed(session)
         if claimed is None or session.ledger is None:
@@ -64,7 +64,8 @@ class SleepingRun:
         run, trigger = claimed
         self._show_note(f"{run.id} goes on: {trigger.facts['came']}")
         try:
-            await self._run_turn(trigger)
+            async with stop_if_cancelled(session, run):
+                await self._run_turn(trigger)
         finally:
             end_turn(session.ledger, run, self._outcome(), session.state.costs()[0])
 

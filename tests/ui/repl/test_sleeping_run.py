@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs.stage import stored
+from runs.stage import AT, stored
 from session.played import Answer
 from ui.repl.test_repl import Stage
 
+from nexus_cli.config.paths import places
+from nexus_cli.ledger import Ledger
 from nexus_cli.runs import live_wait
 
 
@@ -47,3 +50,23 @@ def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(s
     assert (run.state, run.report, run.resumes) == ("done", "CI has passed", 1)
     assert "run-1 goes on: " in stage.view.text
     assert "cut short" not in stage.view.text and "✗" not in stage.view.text
+
+
+def test_a_run_that_is_cancelled_elsewhere_while_it_goes_on_here_stops(stage: Stage) -> None:
+    def script(request: Any) -> Answer:
+        has_come = "RESUME" in json.dumps(request.messages)
+        return [("bash", {"command": "touch begun; sleep 30"})] if has_come else [("wait_for", {"file": "ci.log"})]
+
+    async def scene() -> None:
+        stage.type("tell me how CI ends")
+        await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
+        (stage.repl.folder / "ci.log").write_text("passed")
+        await stage.until((stage.repl.folder / "begun").exists)
+        with closing(Ledger.open(places().ledger)) as ledger:
+            ledger.runs.cancel(1, AT)
+        await stage.until(lambda: "Interrupted" in stage.view.text)
+        await stage.idle()
+
+    stage.provider.script = script
+    stage.play(scene())
+    assert stored(1).state == "cancelled"

@@ -1,0 +1,93 @@
+"""What runs wait for outside: servers and disks that do not answer hold up nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from runs.stage import SETTINGS, Played, last, opened, say, sent
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.run import DONE
+from nexus_cli.ledger import Ledger
+from nexus_cli.runs import watch_waits
+from nexus_cli.runs.runner import Runner
+from nexus_cli.tools import wait_conditions
+
+BREAK = 0.02
+
+
+@contextmanager
+def server_that_never_ends() -> Iterator[str]:
+    """A server that answers 200 and sends headers without end."""
+    door = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        with suppress(OSError):
+            line, _ = door.accept()
+            with closing(line):
+                line.sendall(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    line.sendall(b"X-More: 1\r\n")
+                    time.sleep(BREAK)
+
+    thread = Thread(target=answer, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{door.getsockname()[1]}/"
+    finally:
+        door.close()
+
+
+def test_a_server_that_sends_without_end_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wait_conditions, "SECONDS", 0.2)
+    with server_that_never_ends() as url:
+        begin = time.monotonic()
+        assert wait_conditions.request_status(url) == 200, "the first line had come"
+        assert time.monotonic() - begin < 2
+
+
+def test_a_look_that_takes_long_holds_up_no_other_run(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reply(request: Any) -> Any:
+        if "Continue from here" in sent(request):
+            return "done"
+        name = "snail" if last(request).endswith("the snail") else "hare"
+        return [("wait_for", {"file": name, "event": "appears"})]
+
+    provider, folder, seen = Played(reply), _isolated / "project", []
+    folder.mkdir(exist_ok=True)
+    for words in ("wait for the snail", "wait for the other"):
+        assert say(opened(provider, folder), words).exit == 3
+    look, may_end = watch_waits.look, Event()
+
+    def slow_look(kind: str, value: Any) -> Any:
+        seen.append(value["path"])
+        if value["path"].endswith("snail"):
+            assert may_end.wait(20)
+        return look(kind, value)
+
+    monkeypatch.setattr(watch_waits, "look", slow_look)
+    monkeypatch.setattr(watch_waits, "PATIENCE", 0.01)
+    (folder / "hare").touch()
+    (folder / "snail").touch()
+
+    async def both() -> None:
+        with closing(Ledger.open(places().ledger)) as ledger:
+            runner, begin = Runner(ledger, provider=provider, settings=SETTINGS), time.monotonic()
+            work = asyncio.create_task(runner.run_due())
+            while ledger.runs.get(2).state != DONE:
+                assert not work.done() and time.monotonic() - begin < 20
+                await asyncio.sleep(BREAK)
+            assert ledger.runs.get(1).state == "waiting_reply", "its look has not ended"
+            may_end.set()
+            assert [run.key for run in await work] == [2, 1] and len(seen) == 2
+            await runner.aclose()
+
+    asyncio.run(both())
