@@ -77,9 +77,11 @@ async def stop_if_cancelled(session: Session, run: Run) -> AsyncIterator[None]:
 
 async def _stop_if_cancelled(session: Session, run: Run) -> None:
     assert session.ledger is not None, "a claimed run is in a ledger"
-    while not session.ledger.runs.lost({run.key: run.fence}):
+    while True:
         await asyncio.sleep(LOOK_SECONDS)
-    session.cancel()
+        if session.ledger.runs.lost({run.key: run.fence}):
+            session.cancel()
+            return
 
 
 def end_turn(ledger: Ledger, run: Run, outcome: Outcome | None, cost: float | None) -> None:

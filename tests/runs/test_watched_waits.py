@@ -20,6 +20,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs import watch_waits
 from nexus_cli.runs.runner import Runner
 from nexus_cli.tools import wait_conditions
+from nexus_cli.tools.wait_conditions import look
 
 BREAK = 0.02
 
@@ -65,7 +66,7 @@ def test_a_look_that_takes_long_holds_up_no_other_run(_isolated: Path, monkeypat
     folder.mkdir(exist_ok=True)
     for words in ("wait for the snail", "wait for the other"):
         assert say(opened(provider, folder), words).exit == 3
-    look, may_end = watch_waits.look, Event()
+    may_end = Event()
 
     def slow_look(kind: str, value: Any) -> Any:
         seen.append(value["path"])
