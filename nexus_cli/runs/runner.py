@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.runs.drive import LEASE, RunDriver, now
 from nexus_cli.runs.run_kind import Duty, RunKind
 from nexus_cli.runs.standard_kinds import KINDS, PLAIN
-from nexus_cli.runs.watch_waits import WaitWatch
+from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
 from nexus_cli.session.available_models import resolve_alias, unnamed_model
 from nexus_cli.session.factory import make_provider
 
@@ -106,7 +107,9 @@ class Runner:
             driven |= dict.fromkeys(self._take_due(where))
             if not (under_way := [*self._tasks.values(), *self._watch.open.values()]):
                 return [self._ledger.runs.get(key) for key in driven]
-            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            while not (await asyncio.wait(under_way, timeout=SLICE, return_when=asyncio.FIRST_COMPLETED))[0]:
+                with suppress(NexusError):  # a server may be back before something is recorded
+                    self._stop_lost()
 
     async def serve(self, stop: asyncio.Event, **where: Any) -> None:
         """Do what is due until `stop` is set; then let the running turns finish their step. `where` as `run_due`."""
@@ -177,7 +180,9 @@ class Runner:
             for run in found:
                 if len(self._tasks) >= self._at_once:
                     break
-                if self._holds_back(self._ledger, run):
+                if is_elsewhere(self._ledger, run):
+                    self._later[run.key] = time.monotonic() + HELD_SECONDS
+                elif self._holds_back(self._ledger, run):
                     self._held.add(run.key)
                     self._later[run.key] = time.monotonic() + HELD_SECONDS
                 elif self._take(run):
@@ -223,7 +228,7 @@ class Runner:
             await driver.drive()
         except NexusError as error:  # nothing more can be recorded of it here
             self._later[driver.run.key] = time.monotonic() + FAILED_SECONDS
-            self._show(driver.run, Notice(error.line))
+            self._show(driver.run, Notice(f"{error.message}. {error.hint}".rstrip(". ")))
         finally:
             driver.ledger.let_go(driver.run.id)
             driver.ledger.close()

@@ -6,6 +6,7 @@ Times are by the clock of the database. Each condition is looked at ever less of
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.run import Run, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.tools.wait_conditions import POLLED, look
+from nexus_cli.tools.wait_conditions import POLLED, look, this_machine
 
 GROWTH = 1.2
 """Factor by which the time between two looks grows."""
@@ -73,7 +74,7 @@ class WaitWatch:
         if wait is None:
             return
         is_over = wait.until is not None and wait.until <= present
-        if key not in self.open and self._is_due(run, wait):
+        if key not in self.open and not is_elsewhere(ledger, run) and self._is_due(run, wait):
             self.open[key] = asyncio.create_task(self._look_long(ledger, run, wait, is_over))
         elif is_over:
             self._end_wait(ledger, run, wait)
@@ -100,6 +101,14 @@ class WaitWatch:
             return False
         pace.next, pace.seconds = self.monotonic() + pace.seconds, min(most, pace.seconds * GROWTH)
         return True
+
+
+def is_elsewhere(ledger: Ledger, run: Run) -> bool:
+    """True if a run belongs to another machine that shares the ledger: its folder is there, or what it waits for."""
+    if not ledger.db.is_shared:
+        return False
+    machine, folder = run.waits.value.get("machine") if run.waits else None, run.options.get("folder")
+    return machine not in (None, this_machine()) or bool(folder and not os.path.isdir(folder))
 
 
 def _key(run: Run) -> tuple[int, str]:

@@ -37,6 +37,14 @@ def look(kind: str, value: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
+def this_machine() -> str:
+    """Return what tells this machine from others that share a ledger with it."""
+    try:
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip() or socket.gethostname()
+    except (OSError, ValueError):
+        return socket.gethostname()
+
+
 def file_state(path: Path) -> list[int] | None:
     """Return what changes with a file: time of change in ns, size, inode; None where there is none."""
     try:
@@ -77,7 +85,7 @@ def describe_process(pid: int) -> dict[str, Any] | None:
     """Return the wait's value for a process, by which it is told from a later one of the same number; None if there is
     none."""
     started = _started(pid)
-    return {"process": pid, "started": started} if started else None
+    return {"process": pid, "started": started, "machine": this_machine()} if started else None
 
 
 def owner_of(pid: int) -> int | None:

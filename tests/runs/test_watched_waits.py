@@ -12,10 +12,11 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from runs.stage import SETTINGS, Played, last, opened, say, sent
+from ledger.postgres import Server
+from runs.stage import AT, SETTINGS, Played, last, opened, say, sent
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.run import DONE
+from nexus_cli.core.run import DONE, Run, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs import watch_waits
 from nexus_cli.runs.runner import Runner
@@ -92,3 +93,26 @@ def test_a_look_that_takes_long_holds_up_no_other_run(_isolated: Path, monkeypat
             await runner.aclose()
 
     asyncio.run(both())
+
+
+def test_what_waits_on_another_machine_is_left_to_it(postgres: Server, tmp_path: Path) -> None:
+    url = postgres.new_database()
+    with closing(Ledger.open(url)) as ledger:
+        here = {"folder": str(tmp_path)}
+        keys = [ledger.runs.queue("service", "work", {}, one, AT) for one in ({"folder": "/of/another"}, here, here)]
+        for key, machine in zip(keys[1:], ("another", wait_conditions.this_machine()), strict=True):
+            assert key is not None
+            value = {"path": str(tmp_path / "log"), "event": "changes", "before": [1, 2, 3], "machine": machine}
+            ledger.runs.wait(ledger.runs.get(key), Wait("file", "log changes", value), AT)
+        asyncio.run(watch_waits.WaitWatch().look(ledger))
+        assert [len(ledger.runs.signals(key or 0)) for key in keys] == [0, 0, 1], "a file is looked at where it is"
+        ledger.runs.signal(keys[1] or 0, "person", {}, AT)
+        tried = list[int]()
+
+        def hold_back(ledger: Ledger, run: Run) -> str:
+            tried.append(run.key)
+            return "not now"
+
+        runner = Runner(ledger, holds_back=hold_back)
+        assert asyncio.run(runner.run_due()) == [] and tried == keys[2:]
+    postgres.drop(url)

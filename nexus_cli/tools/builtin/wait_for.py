@@ -23,6 +23,7 @@ from nexus_cli.tools.wait_conditions import (
     file_state,
     look,
     owner_of,
+    this_machine,
 )
 
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
@@ -64,7 +65,7 @@ def _make_wait(arguments: Mapping[str, Any], context: ToolContext, now: float) -
         if event not in EVENTS:
             return ToolResult(error=f"event {event[:80]!r} is none of {', '.join(EVENTS)}", ran=False)
         path = context.targets[name]
-        value = {"path": str(path), "event": event, "before": file_state(path)}
+        value = {"path": str(path), "event": event, "before": file_state(path), "machine": this_machine()}
         return Wait("file", f"{name} {event}", value)
     if "process" in arguments:
         return _wait_for_process(arguments["process"])
