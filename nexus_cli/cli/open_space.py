@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 from nexus_cli.cli import process
@@ -13,6 +14,7 @@ from nexus_cli.cli.serve_once import make_runner
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.daemon_task import DaemonTask
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, Entity, Space
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.litellm_backend import LitellmBackend
@@ -85,6 +87,10 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
     except asyncio.CancelledError:
         if not interrupt.signal:
             raise
+    except (OSError, EOFError, NexusError):
+        if piped or (os.isatty(0) and os.isatty(1)):
+            raise
+        return 128 + signal.SIGHUP  # the window was closed
     finally:
         interrupt.uninstall()
         await runner.aclose()

@@ -17,12 +17,12 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactMerger
+from nexus_cli.core.run import AGENT_NAME
 from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.session.available_models import unnamed_model
-from nexus_cli.spaces.people import NEXUS
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.reports.status import status_text
 
@@ -60,5 +60,5 @@ def session_tools() -> list[str]:
     absent, place = {FactMerger, Spaces}, ledger_place()
     if ledger_exists(place):
         with suppress(NexusError), closing(Ledger.look(place)) as ledger:  # one that cannot be read is told elsewhere
-            absent -= {Spaces} if ledger.is_member(NEXUS) else set()
+            absent -= {Spaces} if ledger.is_member(AGENT_NAME) else set()
     return [name for name, tool in discover_tools().items() if not absent & set(tool.needs)]

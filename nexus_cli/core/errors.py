@@ -56,7 +56,8 @@ class NexusError(Exception):
     def line(self) -> str:
         """Return the whole line for stderr, without control of its length."""
         hint = " ".join(self.hint.split())
-        return f"nexus: {self.message.rstrip('.')}." + (f" {hint.rstrip('.')}." if hint else "")
+        ended = hint if hint.endswith("?") else f"{hint.rstrip('.')}."
+        return f"nexus: {self.message.rstrip('.')}." + (f" {ended}" if hint else "")
 
 
 class ProviderError(NexusError):

@@ -6,6 +6,7 @@ Ids that people see are made of the keys of the ledger: `run-12`, `msg-12`, `spa
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,10 @@ APPROVAL = "approval"
 """Kind of the wait for a person who allows a call, and of the signal that answers it."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Stand behind the one entry that started a run, and behind what resolved a wait."""
+AGENT_NAME = "nexus"
+"""The agent of plain sessions."""
+SELF = "You"
+"""The agent itself in its timeline: the name of nobody."""
 LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20
 """Characters of a message."""
@@ -33,7 +38,7 @@ _UNFIT = re.compile(r"[\"()\[\]@:\\]")
 
 def check_name(name: str, what: str) -> str:
     """Return the name of a space or of somebody without outer spaces; `NexusError("usage", ...)` if it is none."""
-    name = " ".join(name.split(" ")).strip()
+    name = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip()
     # Neither controls nor marks of direction or width are printable.
     if name and len(name) <= LONGEST_NAME and not _UNFIT.search(name) and name.isprintable():
         return name
@@ -42,8 +47,8 @@ def check_name(name: str, what: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """Return the form by which names are compared: two that look alike but for case are one."""
-    return name.casefold()
+    """Return the form by which names are compared: two that look alike but for case, width and spaces are one."""
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
 
 
 def parse_key(text: str, prefix: str) -> int | None:
@@ -58,11 +63,13 @@ def find_mentions(text: str, names: Iterable[str]) -> list[str]:
     An address (`a@b.org`) mentions nobody.
     """
     by_length = sorted(names, key=len, reverse=True)
+    text = unicodedata.normalize("NFC", text)
     if not by_length:
         return []
     pattern = re.compile(rf"(?<![\w@])@({'|'.join(map(re.escape, by_length))})(?!\w)", re.IGNORECASE)
     folded = {fold_name(name): name for name in by_length}
-    return list(dict.fromkeys(folded[fold_name(match[1])] for match in pattern.finditer(text)))
+    found = (folded.get(fold_name(match[1])) for match in pattern.finditer(text))
+    return list(dict.fromkeys(name for name in found if name is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +167,10 @@ class Signal:
     run: int
     at: str
     kind: str
-    """`reply`, `file`, `process`, `time`, `url`, `approval`, `timeout`, or `person`: somebody resumed it."""
+    """`reply`, `file`, `process`, `time`, `url`, `approval`, `timeout`, `person`: somebody resumed it, or
+    `unanswered`: an agent that was asked has ended its run without a reply."""
     value: Mapping[str, Any] = field(default_factory=dict)
-    """Plain JSON; of a reply `message` (key)."""
+    """Plain JSON; of a reply `message` (key), of `unanswered` the `entity`, its `name` and its `run` (keys)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,12 @@ class PlanTable:
 
     def add(self, prompt: str, options: Mapping[str, Any], at: str, *, next_at: float, cron: str = "", zone: str = "",
             missed: str = "once", name: str = "") -> Plan:  # fmt: skip
-        """Store a plan whose first time is `next_at`."""
+        """Store a plan whose first time is `next_at`; `NexusError("usage", ...)` if there is one of its name."""
         with self._db.write():
+            if name:
+                self._db.lock(f"plan {name}")
+            if name and self._db.one("SELECT 1 FROM plans WHERE name = ?", name):
+                raise NexusError("usage", f"plan {name!r}", "there is one of this name", "Choose another name")
             key = self._db.run(
                 "INSERT INTO plans (prompt, name, options, cron, zone, missed, next_at, created)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

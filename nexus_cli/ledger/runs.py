@@ -28,7 +28,7 @@ from nexus_cli.core.run import (
 from nexus_cli.ledger import lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.sessions import WAIT
-from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies
+from nexus_cli.ledger.signals import OPEN, add_signal, signal_earlier_replies, signal_unanswered
 
 TITLE = 120
 """Characters of a title."""
@@ -194,6 +194,7 @@ class RunTable:
                 " lease = NULL, updated = ? WHERE key = ? AND fence = ?",
                 state, report.replace("\0", "\ufffd"), error.replace("\0", "\ufffd"), cost, at, run.key, run.fence,
             )  # fmt: skip
+            signal_unanswered(self._db, run.key, at)
             self._db.notify()
 
     def wait(self, run: Run, wait: Wait, at: str) -> None:
@@ -211,6 +212,8 @@ class RunTable:
                 f" lease = NULL, updated = ? WHERE key = ? AND state NOT IN ({ended})",
                 at, key,
             )  # fmt: skip
+            if not before.has_ended:
+                signal_unanswered(self._db, key, at)
             self._db.notify()
         return before
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from nexus_cli.core.run import QUEUED, RUNNING, WAITING, SpaceMessage, Wait
+from nexus_cli.core.run import ENDED, QUEUED, RUNNING, WAITING, SpaceMessage, Wait
 from nexus_cli.ledger.database import Database
 
 OPEN = f"state IN ('{QUEUED}', '{RUNNING}', '{WAITING}')"
@@ -26,28 +27,63 @@ def signal_replies(db: Database, message: SpaceMessage) -> tuple[list[int], set[
     Return them, and the agents of all runs for which it is a reply.
     """
     db.lock(f"space {message.space}")  # a run begins to wait, and a message comes, one after the other
+    resumed, answered = [], set[int]()
+    for key, wait, entity in _waits_for_replies(db):
+        if not _is_reply(wait, message.space, message.key, message.sender.key):
+            continue
+        if entity is not None:
+            answered.add(entity)
+        if _find_replies(db, wait):
+            add_signal(db, key, "reply", {"message": message.key}, message.at)
+            resumed.append(key)
+    return resumed, answered
+
+
+def signal_unanswered(db: Database, run: int, at: str) -> None:
+    """Signal the runs that wait for a reply of the agent of a run that has ended, to a message which that run was
+    about, if it sent none."""
+    row = db.one(
+        "SELECT r.entity, r.message, e.name FROM runs r JOIN entities e ON e.key = r.entity WHERE r.key = ?", run
+    )
+    if row is None:
+        return
+    entity, message, name = int(row[0]), row[1], row[2]
+    taken = db.all("SELECT value FROM signals WHERE run = ? AND kind = 'reply' AND taken = 1", run)
+    about = {message, *(json.loads(value)["message"] for (value,) in taken)}
+    for key, wait, _ in _waits_for_replies(db):
+        named = wait.value["from"]
+        if wait.value["message"] not in about or (entity not in named if named else _others(db, wait) != [entity]):
+            continue
+        if not _find_replies(db, replace(wait, value={**wait.value, "from": [entity]})):
+            add_signal(db, key, "unanswered", {"entity": entity, "name": name, "run": run}, at)
+
+
+def _others(db: Database, wait: Wait) -> list[int]:
+    rows = db.all("SELECT entity FROM members WHERE space = ?", wait.value["space"])
+    return [int(key) for (key,) in rows if key != wait.value["sender"]]
+
+
+def _waits_for_replies(db: Database) -> list[tuple[int, Wait, int | None]]:
+    """Return the runs that wait for replies, with their agents."""
     rows = db.all(
         f"SELECT key, waits, entity FROM runs WHERE {OPEN} AND state = '{WAITING}' AND waits LIKE '%\"reply\"%'"
         " ORDER BY key"
     )
-    resumed, answered = [], set[int]()
-    for key, waits, entity in rows:
-        wait = Wait.from_json(json.loads(waits))
-        if wait.kind != "reply" or not _is_reply(wait, message.space, message.key, message.sender.key):
-            continue
-        if entity is not None:
-            answered.add(int(entity))
-        if _find_replies(db, wait):
-            add_signal(db, key, "reply", {"message": message.key}, message.at)
-            resumed.append(int(key))
-    return resumed, answered
+    found = [(int(key), Wait.from_json(json.loads(waits)), entity) for key, waits, entity in rows]
+    return [(key, wait, entity) for key, wait, entity in found if wait.kind == "reply"]
 
 
 def signal_earlier_replies(db: Database, run: int, wait: Wait, at: str) -> None:
-    """Signal a run that begins to wait if everything that it waits for was said already."""
-    db.lock(f"space {wait.value['space']}")
+    """Signal a run that begins to wait if everything that it waits for was said already, or never will be."""
+    space, message = wait.value["space"], wait.value["message"]
+    db.lock(f"space {space}")
     if replies := _find_replies(db, wait):
         add_signal(db, run, "reply", {"message": replies[-1]}, at)
+        return
+    ended = ", ".join(f"'{state}'" for state in ENDED)
+    rows = db.all(f"SELECT key FROM runs WHERE space = ? AND message = ? AND state IN ({ended})", space, message)
+    for (key,) in rows:
+        signal_unanswered(db, int(key), at)
 
 
 def _find_replies(db: Database, wait: Wait) -> list[int]:

@@ -16,7 +16,9 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
     AGENT,
+    AGENT_NAME,
     LONGEST_MESSAGE,
+    SELF,
     Entity,
     Space,
     SpaceMessage,
@@ -62,6 +64,8 @@ class SpaceTable:
         With `options` an agent gets these from now on.
         """
         name = check_name(name, "the name")
+        if fold_name(name) in {fold_name(SELF), *([] if kind == AGENT else [AGENT_NAME])}:
+            raise NexusError("usage", f"the name {name}", "it stands for an agent", "Choose another name")
         with self._db.write():
             self._db.lock("entities")
             found = self.find_entity(name)

@@ -119,7 +119,7 @@ class RunDriver:
         except NexusError as error:
             if error.kind == "ledger":
                 raise
-            self._finish(FAILED, error=f"{error.message}. {error.hint}".rstrip(". "))
+            self._finish(FAILED, error=_error_text(error.message, error.hint))
         except Exception as bug:  # a seam: it would be taken up again for ever
             self._finish(FAILED, error=report_bug(bug).message)
         finally:
@@ -171,7 +171,7 @@ class RunDriver:
         else:
             await self.kind.end(session, self.run, outcome)
             state = FAILED if error is not None else DONE
-            said = f"{error['message']}. {error['hint']}".rstrip(". ") if error is not None else ""
+            said = _error_text(error["message"], error["hint"]) if error is not None else ""
             self._finish(state, report=outcome.text, error=said, cost=session.state.costs()[0])
 
     async def _turn(self, session: Session, trigger: Trigger) -> Outcome:
@@ -264,6 +264,10 @@ class RunDriver:
 
     def _finish(self, state: str, *, report: str = "", error: str = "", cost: float | None = None) -> None:
         self.ledger.runs.finish(self.run, state, now(), report=report, error=error, cost=cost)
+
+
+def _error_text(message: str, hint: str) -> str:
+    return f"{message.rstrip('.')}. {hint}".rstrip(". ")
 
 
 def _last_words(session: Session) -> str:

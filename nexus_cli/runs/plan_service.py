@@ -68,7 +68,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     return ledger.plans.add(
         prompt, {name: _plain(value) for name, value in options.items() if value not in (None, "")},
         format_utc(local_now()), next_at=time.next_at, cron=time.cron, zone=time.zone, missed=new.missed,
-        name=_check_plan_name(ledger, new.name) if new.name else "",
+        name=_check_plan_name(new.name) if new.name else "",
     )  # fmt: skip
 
 
@@ -86,12 +86,10 @@ def check_level(level: str, settings: RunSettings) -> str:
     return level
 
 
-def _check_plan_name(ledger: Ledger, text: str) -> str:
+def _check_plan_name(text: str) -> str:
     name = check_name(text, "plan")
     if parse_key(name, "plan") is not None:
         raise NexusError("usage", f"plan {name!r}", "a name that looks like an id", "Choose another name")
-    if any(one.name == name for one in ledger.plans.list_plans()):
-        raise NexusError("usage", f"plan {name!r}", "there is one of this name", "Choose another name")
     return name
 
 

@@ -45,6 +45,8 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
             return "somebody resumed this run without waiting on" + (f", and said: {said}" if said else "")
         case "reply":
             return "the reply has come"
+        case "unanswered":
+            return f"{signal.value['name']} has ended run-{signal.value['run']} without an answer"
         case "approval":
             return f"the person answered {signal.value.get('answer')}"
     return describe_event(signal.kind, signal.value)

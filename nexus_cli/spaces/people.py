@@ -11,12 +11,10 @@ from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, Entity, Space, check_name, fold_name
+from nexus_cli.core.run import AGENT, AGENT_NAME, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import not_a_member
 
-NEXUS = "nexus"
-"""The agent of plain sessions."""
 DEFAULTS: Mapping[str, Any] = {"allow": "read", "recipe": "tick_event"}
 """Options of an agent's runs that nobody has set."""
 _SECONDS = 5.0
@@ -64,8 +62,9 @@ def _as_name(text: str) -> str:
 def own_entity(ledger: Ledger, settings: Settings) -> Entity:
     """Return the person, made at their first use of spaces."""
     name = own_name(settings)
-    if (found := ledger.spaces.find_entity(name)) and found.kind == AGENT:
-        raise NexusError("config", f"your name in spaces, {found.name}", "it is that of an agent", _HINT)
+    found = ledger.spaces.find_entity(name)
+    if fold_name(name) in (AGENT_NAME, fold_name(SELF)) or (found and found.kind == AGENT):
+        raise NexusError("config", f"your name in spaces, {name}", "it is that of an agent", _HINT)
     return found or ledger.spaces.entity(name, HUMAN)
 
 
@@ -85,7 +84,9 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
 def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
     """True if `name` is that of an agent: `nexus`, one that there is, or one of the settings."""
     found = ledger.spaces.find_entity(name)
-    return fold_name(name) == NEXUS or _find_settings(settings, name) is not None or bool(found and found.kind == AGENT)
+    if found is not None and found.kind == AGENT:
+        return True
+    return fold_name(name) == AGENT_NAME or _find_settings(settings, name) is not None
 
 
 def make_member(

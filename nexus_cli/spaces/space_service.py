@@ -18,6 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import (
     AGENT,
+    AGENT_NAME,
     ENDED,
     QUEUED,
     RUNNING,
@@ -35,7 +36,6 @@ from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
 from nexus_cli.ledger.spaces import MOST_HOPS, Posted
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_services import OpenSpaces
-from nexus_cli.spaces.people import NEXUS
 from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import TimelineLines, neutral_text
 
@@ -132,11 +132,12 @@ class SpaceService:
         lines += [f"It started run-{key} of {agent.name}." for agent, key in posted.triggered]
         if message.hops > MOST_HOPS:
             lines.append(f"It started nobody: {MOST_HOPS} messages of agents followed each other. Ask a person.")
-        if not wait:
-            return ToolResult(" ".join(lines))
         others = [member for member in space.members if member.key != self.agent.key]
         named = find_mentions(message.text, [one.name for one in others])
         asked = [one for one in others if one.name in named]
+        is_cut = message.hops > MOST_HOPS and all(one.kind == AGENT for one in asked or others)
+        if not wait or is_cut:  # nobody would ever answer
+            return ToolResult(" ".join(lines))
         who = " and ".join(named) if named else "anybody"
         value = {
             "space": space.key, "message": message.key, "from": [one.key for one in asked], "sender": self.agent.key
@@ -246,7 +247,7 @@ def nexus_spaces(
     ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock
 ) -> SpaceService | None:
     """Return the spaces of a plain session, which acts for the agent `nexus`."""
-    agent = ledger.spaces.find_entity(NEXUS)
+    agent = ledger.spaces.find_entity(AGENT_NAME)
     if agent is None or agent.kind != AGENT:
         return None
     return SpaceService(ledger, log, made.id, agent, clock)

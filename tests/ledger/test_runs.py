@@ -11,7 +11,7 @@ from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space, Wait, find_mentions
+from nexus_cli.core.run import AGENT, FAILED, HUMAN, Entity, Run, Space, Wait, find_mentions
 from nexus_cli.ledger import Ledger, SessionInfo
 
 AT = "2026-02-18T15:06:55.000Z"
@@ -135,7 +135,9 @@ def test_names_are_one_whatever_their_case_and_of_one_kind(ledger: Ledger) -> No
     assert ledger.spaces.entity("husam", HUMAN) == made
     with pytest.raises(NexusError, match="that of a person"):
         ledger.spaces.entity("HUSAM", AGENT)
-    for bad in ("", "a\nb", 'a"b', "a@b", "x" * 65, "a\u202eb", "[SEEN]"):
+    assert ledger.spaces.entity("\uff28usam ", HUMAN) == made
+    assert ledger.spaces.entity("Jose\u0301  Maria", HUMAN).name == "Jos\u00e9 Maria"
+    for bad in ("", "a\nb", 'a"b', "a@b", "x" * 65, "a\u202eb", "[SEEN]", "You", "Nexus"):
         with pytest.raises(NexusError):
             ledger.spaces.entity(bad, HUMAN)
 
@@ -143,6 +145,7 @@ def test_names_are_one_whatever_their_case_and_of_one_kind(ledger: Ledger) -> No
 def test_mentions_are_whole_names_and_the_longest_counts() -> None:
     names = ["Ana", "Anatol", "Jane Doe"]
     assert find_mentions("@anatol and (@Jane Doe), a@Ana.org, @Anat, @Ana!", names) == ["Anatol", "Jane Doe", "Ana"]
+    assert find_mentions("@ivan, @Jose\u0301", ["\u0130van", "Jos\u00e9"]) == ["Jos\u00e9"], "folds unlike it is found"
 
 
 def test_a_mention_triggers_its_agent_and_in_a_space_of_two_every_message_does(ledger: Ledger) -> None:
@@ -188,6 +191,31 @@ def test_every_one_who_was_asked_has_to_answer(ledger: Ledger) -> None:
     assert ledger.spaces.post(space, bob, "yes", AT).resumed == (run.key,)
 
 
+def test_who_asked_an_agent_that_ends_without_an_answer_waits_no_longer(ledger: Ledger) -> None:
+    space, (_, ana, bob) = people(ledger, "Ana", "Bob")
+    for answers in (True, False):
+        run = wait_for_reply(ledger, space, ana, [bob])
+        question = ledger.spaces.read(space)[-1]
+        asked = claim(ledger, queue(ledger, entity=bob.key, space=space.key, message=question.key))
+        if answers:
+            ledger.spaces.post(space, bob, "yes", AT)
+        ledger.runs.finish(asked, FAILED, AT, error="no key")
+        signals = [(one.kind, one.value.get("name")) for one in ledger.runs.signals(run.key)]
+        assert signals == ([("reply", None)] if answers else [("unanswered", "Bob")])
+
+
+def test_an_agent_that_ended_before_the_wait_began_counts_too(ledger: Ledger) -> None:
+    space, (_, ana, bob) = people(ledger, "Ana", "Bob")
+    message = ledger.spaces.post(space, ana, "well?", AT, waits=True).message
+    asked = queue(ledger, entity=bob.key, space=space.key, message=message.key)
+    ledger.runs.cancel(asked.key, AT)
+    session = make_session(ledger)
+    value = {"space": space.key, "message": message.key, "from": [bob.key], "sender": ana.key}
+    append(ledger, session.id, Kind.ASSISTANT, wait_memo(Wait("reply", "a reply", value)))
+    run = ledger.runs.of_session(session.id)
+    assert run is not None and [one.kind for one in ledger.runs.signals(run.key)] == ["unanswered"]
+
+
 def test_a_reply_between_the_message_and_the_wait_counts(ledger: Ledger) -> None:
     space, (husam, ana) = people(ledger, "Ana")
     message = ledger.spaces.post(space, ana, "well?", AT, waits=True).message
@@ -213,6 +241,8 @@ def test_the_cursor_of_a_member_only_goes_on(ledger: Ledger) -> None:
 
 def test_a_plan_fires_once_however_many_see_that_it_is_due(ledger: Ledger) -> None:
     plan = ledger.plans.add("report", {"allow": "read"}, AT, next_at=100.0, cron="0 9 * * *", zone="UTC", name="Daily")
+    with pytest.raises(NexusError, match="one of this name"):
+        ledger.plans.add("other", {}, AT, next_at=100.0, name="Daily")
     assert ledger.plans.due(99.0) == [] and ledger.plans.due(100.0) == [plan]
     (key,) = ledger.plans.fire(plan, 200.0, AT, [("plan-1 100", {"type": "plan"})])
     assert ledger.plans.fire(plan, 200.0, AT, [("plan-1 100 b", {"type": "plan"})]) == []

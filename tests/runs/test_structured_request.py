@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from runs.stage import AT, MODEL, Played, Reply, last, queue, run_due, sent, waiting
 
 from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, RESUME_MARK, TRIGGER_MARK
 from nexus_cli.ledger import Ledger
+from nexus_cli.spaces import space_history
 
 
 @pytest.fixture
@@ -137,6 +139,39 @@ def test_a_resumed_run_reads_its_space_as_one_timeline_however_often_it_waits(fo
     ledger.close()
 
 
+@pytest.mark.parametrize("killed_at", [1, 2, 3])
+def test_a_kill_while_replies_are_recorded_goes_on_there(
+    folder: Path, killed_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.open(places().ledger)
+    spaces = ledger.spaces
+    husam, sarah = spaces.entity("Husam", HUMAN), spaces.entity("Sarah", HUMAN)
+    agent = spaces.entity("Ana", AGENT, {"folder": str(folder), "model": MODEL, "allow": "all"})
+    space = spaces.create("Project Alpha", AT, members=[husam, agent, sarah])
+    spaces.post(space, husam, "@Ana ask Sarah", AT)
+    provider = Played(waiting(("send_message", {"text": "@Sarah which?", "wait": True})))
+    run_due(provider)
+    for who, text in ((husam, "one"), (agent, "two"), (sarah, "three"), (husam, "four")):
+        spaces.post(space, who, text, AT)
+    plain, calls = space_history._append, list[int]()
+
+    def append(*arguments: Any) -> None:
+        calls.append(1)
+        if len(calls) == killed_at:
+            raise NexusError("ledger", "killed", "here")
+        plain(*arguments)
+
+    monkeypatch.setattr(space_history, "_append", append)
+    run_due(provider)
+    assert len(calls) == killed_at and len(provider.seen) == 1
+    (run,) = run_due(provider)
+    text = sent(provider.seen[-1])
+    assert run.state == "done" and len(provider.seen) == 2
+    assert [text.count(f"[msg:{key}]") for key in range(1, 7)] == [1, 0, 1, 1, 1, 1]
+    assert text.count(RESUME_MARK) == 1 and f'"three"  [NEW] {RESUME_MARK}' in text
+    ledger.close()
+
+
 def test_fifty_long_replies_and_a_long_question_leave_the_reply_and_what_started_the_run(folder: Path) -> None:
     ledger = Ledger.open(places().ledger)
     spaces = ledger.spaces
@@ -161,9 +196,9 @@ def test_fifty_long_replies_and_a_long_question_leave_the_reply_and_what_started
 def test_a_long_instruction_is_whole_after_a_wait(folder: Path) -> None:
     words = "\n".join(f"step {number}: look at file {number}" for number in range(40))
     queue(words, folder)
-    provider = Played(waiting(("wait_for", {"time": "1 second"})))
+    provider = Played(waiting(("wait_for", {"file": "ci.log"})))
     run_due(provider)
-    time.sleep(1.1)
+    (folder / "ci.log").write_text("passed\n")
     (run,) = run_due(provider)
     recap = sent(provider.seen[-1])
     assert run.state == "done" and all(f"> {line}" in recap for line in words.split("\n"))

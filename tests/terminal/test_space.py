@@ -169,6 +169,20 @@ def test_narrow_colourless_and_dumb_terminals(
     assert made.status() == 0
 
 
+def test_who_asked_hears_why_an_agent_failed(here: Place, ledger: Ledger) -> None:
+    ana = ledger.spaces.find("Project Alpha").members[2]
+    ledger.spaces.entity(ana.name, AGENT, {"folder": str(here.folder / "gone")})
+    status, out, _ = piped(here, b"@Ana look\n")
+    assert status == 0 and out.count("Ana failed: folder ") == 1 and "no such folder" in out, out
+
+
+def test_a_closed_window_ends_it(here: Place, ledger: Ledger, repl: Opens) -> None:
+    made = repl(at=here, arguments=OPEN)
+    made.wait_for("an old message")
+    made.hang_up()
+    assert made.status() == 129
+
+
 def late(body: Any) -> Any:
     return {"text": "late", "delay": 60}
 

@@ -4,8 +4,8 @@ A timeline as in `timeline`, with `space`: `{"id", "name", "members": [{"id", "n
 of the member for whom messages are new (None: nobody's). Each row has the kind `message` and further keys `message`
 (its id), `reply_to` (an id or None), `waits` (the sender waits for a reply), `origin` (`{"who", "text", "space"}` of
 a message that was carried here from another space, else None), `runs` (`[{"run", "agent", "source", "state", "session",
-"cost_usd"}]`: whom it triggered and what came of it). `trigger` is None in all rows but those with runs. `totals` has
-`rows`, `messages`, `runs` and `cost_usd` (of the runs that have ended).
+"cost_usd", "error"}]`: whom it triggered and what came of it). `trigger` is None in all rows but those with runs.
+`totals` has `rows`, `messages`, `runs` and `cost_usd` (of the runs that have ended).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
     made = [
         {
             "run": run.id, "agent": agents.name(run.entity), "source": str(run.trigger.get("triggerSource", "")),
-            "state": run.state, "session": run.session, "cost_usd": run.cost_usd,
+            "state": run.state, "session": run.session, "cost_usd": run.cost_usd, "error": run.error or None,
         }
         for run in runs
     ]  # fmt: skip

@@ -18,11 +18,11 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import AGENT, QUEUED, RUNNING, WAITING, Entity, Run, Space, SpaceMessage, find_mentions
+from nexus_cli.core.run import AGENT, FAILED, QUEUED, RUNNING, WAITING, Entity, Run, Space, SpaceMessage, find_mentions
 from nexus_cli.ledger import Ledger
 from nexus_cli.spaces.post_message import post_message
 from nexus_cli.spaces.space_reports import message_json, read_space
-from nexus_cli.ui.cells import cut, one_line
+from nexus_cli.ui.cells import cut, one_line, wrap
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplView
@@ -69,6 +69,8 @@ class SpaceChat:
         """Key of the newest message that is shown."""
         self._day = ""
         self._working: Sequence[Run] = ()
+        self._failed = set[int]()
+        """Keys of the runs of which is known that they failed."""
         self._echoed = set[int]()
         """Keys of own messages that the terminal shows already."""
         self._showing, self._posting = asyncio.Lock(), asyncio.Lock()
@@ -178,7 +180,7 @@ class SpaceChat:
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""
-        self.view.put(self.theme.paint(role, sanitize(text)) + "\n")
+        self.view.put(self.theme.paint(role, "\n".join(wrap(sanitize(text), self.view.width))) + "\n")
 
     # What is posted
 
@@ -240,6 +242,7 @@ class SpaceChat:
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")
+        self._failed = {run.key for run in await _in_thread(self._failed_runs)}
         await self._show_new()
 
     def _watch(self) -> None:
@@ -275,7 +278,7 @@ class SpaceChat:
     async def _show_new(self) -> None:
         """Show what was said since, once, and who works now."""
         async with self._showing:
-            space, skipped, messages, self._working = await _in_thread(self._look)
+            space, skipped, messages, self._working, failed = await _in_thread(self._look)
             if self._member.key not in {one.key for one in space.members} and not self._stop.is_set():
                 self.show_note(f"You are no longer in {one_line(space.name)}.", "warn")
                 self.request_exit()
@@ -288,9 +291,17 @@ class SpaceChat:
                     self._echoed.discard(message.key)
                     continue
                 self._show(message)
+            names = {one.key: one.name for one in self._space.members}
+            for run in failed:
+                if run.key not in self._failed:
+                    self._failed.add(run.key)
+                    self.show_note(one_line(f"{names.get(run.entity or 0, 'an agent')} failed: {run.error}"), "error")
             self.view.invalidate()
 
-    def _look(self) -> tuple[Space, int, list[SpaceMessage], list[Run]]:
+    def _failed_runs(self) -> list[Run]:
+        return self._ledger.runs.list_runs([FAILED], LAST, space=self._space.key)
+
+    def _look(self) -> tuple[Space, int, list[SpaceMessage], list[Run], list[Run]]:
         """Read what is new, in a thread; it counts as read."""
         table = self._ledger.spaces
         space = table.get(self._space.key)
@@ -299,7 +310,7 @@ class SpaceChat:
         if messages:
             table.mark_seen(space.key, self._member.key, messages[-1].key)
         working = self._ledger.runs.list_runs((RUNNING, WAITING, QUEUED), space=space.key)
-        return space, skipped, messages, working
+        return space, skipped, messages, working, self._failed_runs()[::-1]
 
     def _show(self, message: SpaceMessage) -> None:
         lines = message_lines(_shortened(message_json(message, is_seen=True)), self.view.width)

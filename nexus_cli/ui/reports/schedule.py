@@ -23,7 +23,8 @@ def plan_text(value: Value, width: int) -> str:
     if done == "removed":
         return "\n".join(filled(f"{one['id']} is removed; its runs stay.", width))
     if done == "queued":
-        return "\n".join(filled(f"{one['id']} is due now: {value['run']} is queued.", width))
+        who = "nexus serve runs it, or nexus serve --once"
+        return "\n".join(filled(f"{one['id']} is due now: {value['run']} is queued. {who}.", width))
     when = f"{_when(one)}, next {_next(one)}" if one["cron"] else _next(one)
     if done == "paused":
         return "\n".join(filled(f"{one['id']} is paused ({_title(one)}).", width))

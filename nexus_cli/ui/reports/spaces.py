@@ -13,6 +13,8 @@ NONE = "There are no spaces. nexus space create NAME makes one."
 SILENT = "Nothing was said yet."
 NEW = "new"
 """Between what was read and what is new."""
+MOST_NAMED = 20
+"""Members that are named."""
 LONGEST = 60
 """Characters of the names of members in a list."""
 
@@ -68,4 +70,5 @@ def message_lines(one: Value, width: int) -> list[str]:
 
 def _names(space: Value) -> str:
     members: Sequence[Value] = space["members"]
-    return ", ".join(one["name"] + (" (agent)" if one["type"] == "agent" else "") for one in members)
+    named = [one["name"] + (" (agent)" if one["type"] == "agent" else "") for one in members[:MOST_NAMED]]
+    return ", ".join([*named, *([f"{len(members) - MOST_NAMED} more"] if len(members) > MOST_NAMED else [])])

@@ -23,6 +23,7 @@ from nexus_cli.ui.reports.lines import (
     when,
 )
 from nexus_cli.ui.reports.permissions import describe_verdict
+from nexus_cli.ui.reports.spaces import MOST_NAMED
 from nexus_cli.ui.reports.usage import FOR
 
 COLUMNS = 60
@@ -68,7 +69,8 @@ def timeline_text(value: Value, width: int) -> str:
 
 def _title(value: Value) -> str:
     if space := value.get("space"):
-        members = ", ".join(f"{one['name']} ({one['type']})" for one in space["members"])
+        more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
+        members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
         new = f" · [NEW] is new to {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
@@ -107,20 +109,26 @@ def _row(row: Value, width: int) -> list[str]:
 def _trigger(row: Value) -> str:
     from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a plain session does without runs)
 
-    kind = "" if row["kind"] == "message" else cut_line(row["trigger"]["type"], KIND)
+    kind = "" if _is_posted(row) else cut_line(row["trigger"]["type"], KIND)
     return f"{TRIGGER_MARK} {kind}".rstrip()
+
+
+def _is_posted(row: Value) -> bool:
+    """True for a message of a space; an entry of SPACE HISTORY, of the same kind, tells of several."""
+    return row["kind"] == "message" and "runs" in row
 
 
 def _below(row: Value) -> Iterator[str]:
     """Yield what stands below a message of a space: why it was carried there, whom it triggered and which runs."""
-    if row["kind"] != "message":
+    if not _is_posted(row):
         return
     if row["why"]:
         yield row["why"]
     for run in row["runs"]:
         cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
         session = f" · session {run['session']}" if run["session"] else ""
-        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}"
+        why = f": {run['error']}" if run.get("error") else ""
+        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
 
 
 def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str]:
@@ -169,11 +177,11 @@ def _facts(row: Value) -> Iterator[str]:
             yield plural(row["requests"], "request")
             yield f"{short(row['tokens'])} tokens"
             yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
-        case "user" | "steer" | "instruction":
-            yield _quoted(row)
-        case "message":
+        case "message" if _is_posted(row):
             yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
             yield "waits for a reply" if row["waits"] else ""
+            yield _quoted(row)
+        case "user" | "steer" | "instruction" | "message":
             yield _quoted(row)
         case "waiting":
             yield row["text"]
