@@ -11,6 +11,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.run import Run, Signal, Wait
+from nexus_cli.ledger import WAIT
 from nexus_cli.session.recap import stamp
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
@@ -25,7 +26,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     if run.waits.kind == "reply":
         await _load_replies(session, run.waits, signals, marked=not came)
     what = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
-    waited = _seconds_between(run.updated, signals[-1].at)
+    waited = _seconds_between(_wait_began(session, run), signals[-1].at)
     facts: Mapping[str, Any] = {
         "type": "resume", "run": run.id, "waitedFor": run.waits.why, "came": what, "waited": format_duration(waited),
         "timestamp": format_utc(local_now()),
@@ -72,6 +73,12 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
 
     async for _ in session.act(load):
         pass
+
+
+def _wait_began(session: Session, run: Run) -> str:
+    """Return when the run began to wait; its row says when it was claimed."""
+    memos = session.record.memos(WAIT) if session.record is not None else []
+    return memos[-1].at if memos else run.created
 
 
 def _seconds_between(earlier: str, later: str) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
-from runs.stage import MODEL, Played, opened, queue, run_due, say, sent, stored, waiting
+from runs.stage import MODEL, Played, last, opened, queue, run_due, say, sent, stored, waiting
 
 from nexus_cli.config.paths import places
 from nexus_cli.ledger import Ledger
@@ -36,6 +37,7 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     assert outcome.error is not None and (outcome.error["kind"], outcome.exit) == ("waiting", 3)
     assert "run-1" in outcome.error["message"] and "ci.log changes" in outcome.error["message"]
     assert run_due(provider) == [] and stored(1).state == "waiting_reply"
+    time.sleep(1.1)
     (folder / "ci.log").write_text("passed\n")
     monkeypatch.chdir(tmp_path)
     (run,) = run_due(provider)
@@ -45,6 +47,7 @@ def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     )  # fmt: skip
     assert 'Person: "Tell me how CI ends."' in recap
     assert 'You: called wait_for("ci.log", timeout: "2 hours") -> This run sleeps until ci.log changes' in recap
+    assert "After 0 s" not in last(provider.seen[-1]) and 'waited: "0 s"' not in last(provider.seen[-1])
     assert recap.endswith("<- RESUME") and "has changed" in recap and sent(provider.seen[-1]).count("<- RESUME") == 1
     assert not any(message.get("tool_calls") for message in provider.seen[-1].messages), "a dangling call"
     assert run_due(provider) == []

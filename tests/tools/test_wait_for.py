@@ -19,6 +19,7 @@ from nexus_cli.core.duration import MOST_SECONDS, format_duration, parse_duratio
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
 from nexus_cli.core.tool import ToolContext
+from nexus_cli.tools.builtin.wait_for import LONGEST_WHY
 from nexus_cli.tools.permission import ApprovalNeed, Grant, decide
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.tools.wait_conditions import POLLED, check_url, describe_process, file_state, is_running, look
@@ -61,7 +62,9 @@ def test_a_file_is_waited_for_as_it_was_then(tmp_path: Path) -> None:
         ("longer", path.unlink, "has disappeared"),
     ):  # fmt: skip
         wait = wait_of(call(tmp_path, file="a"))
-        assert wait["value"] == {"path": str(path), "event": "changes", "before": file_state(path)}, before
+        assert {**wait["value"], "machine": ""} == {
+            "path": str(path), "event": "changes", "before": file_state(path), "machine": "",
+        }, before  # fmt: skip
         assert look("file", wait["value"]) is None
         change()
         came = look("file", wait["value"])
@@ -159,3 +162,8 @@ def test_durations_are_read_as_they_are_written(seconds: int) -> None:
     assert parse_duration(f"{seconds} seconds") == parse_duration(f"{seconds}s") == seconds
     shown = parse_duration(format_duration(seconds).replace("d", "days"))
     assert shown is not None and abs(shown - seconds) <= max(30, seconds * 0.1)
+
+
+def test_what_is_waited_for_is_said_shortly(tmp_path: Path) -> None:
+    wait = wait_of(call(tmp_path, file="a" * 5000))
+    assert len(wait["why"]) == LONGEST_WHY + 3 and wait["value"]["path"].endswith("a" * 5000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +28,8 @@ from nexus_cli.tools.wait_conditions import (
 )
 
 EVENTS = (CHANGES, APPEARS, DISAPPEARS)
+LONGEST_WHY = 300
+"""Characters that say what is waited for; the value of the wait is whole."""
 WAYS = ("file", "process", "time", "url")
 
 
@@ -42,6 +45,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     made = _make_wait(arguments, context, now)
     if isinstance(made, ToolResult):
         return made
+    made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
     until = made.until
     if "timeout" in arguments:
         seconds = parse_duration(arguments["timeout"])
