@@ -20,7 +20,7 @@ LARGE = 200_000
 """Characters from which on a text is sanitized in a thread."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """How a pager ends that the person has left."""
-_PAGED: WeakSet[ReplView] = WeakSet()
+PAGED: WeakSet[ReplView] = WeakSet()
 """The views on which a text is paged now."""
 
 
@@ -30,7 +30,7 @@ async def show_in_pager(view: ReplView, text: str, *, at_end: bool = False) -> N
     With `at_end` the pager opens however short it is, `less` at its last line. Printed as well where the pager fails.
     Nothing while one is open on `view`.
     """
-    if view in _PAGED:
+    if view in PAGED:
         return
     shown = (await asyncio.to_thread(sanitize, text) if len(text) > LARGE else sanitize(text)).rstrip("\n") + "\n"
     command = _pager() if at_end or shown.count("\n") > view.height - SPARE else []
@@ -39,14 +39,14 @@ async def show_in_pager(view: ReplView, text: str, *, at_end: bool = False) -> N
     if not command:
         view.put(shown)
         return
-    _PAGED.add(view)
+    PAGED.add(view)
     try:
         status = await view.outside(lambda: run_on_terminal(command, text=replace_surrogates(shown).encode()))
         how = "" if status in _LEFT else f"exit status {status}"
     except (OSError, ValueError) as error:
         how = getattr(error, "strerror", None) or str(error)
     finally:
-        _PAGED.discard(view)
+        PAGED.discard(view)
     if how:
         view.put(f"{shown}nexus: the pager {sanitize(command[0])} failed: {how}. Set PAGER to one that works.\n")
 

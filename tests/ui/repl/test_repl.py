@@ -34,6 +34,7 @@ from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl.command_context import ReplCommandContext
 from nexus_cli.ui.repl.input_queue import Attachment
+from nexus_cli.ui.repl.pager import PAGED
 from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.reports.lines import short
@@ -804,12 +805,12 @@ def test_control_o_shows_the_newest_output_and_then_the_transcript(
         await stage.idle()
         for number in (1, 2, 3):
             stage.repl.show_last_output()
-            await stage.until(lambda number=number: len(pages()) == number)  # type: ignore[misc]
+            await stage.until(lambda number=number: len(pages()) == number and not PAGED)  # type: ignore[misc]
         stage.type("!!seq 300 400")
         await stage.idle()
         stage.repl.show_last_output()
         await stage.until(lambda: len(pages()) == 4)
-        await stage.idle()
+        await stage.until(lambda: not PAGED)  # it has written, and is about to end
         stage.type("/transcript")
         await stage.until(lambda: len(pages()) == 5)
 
