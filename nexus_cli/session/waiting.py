@@ -48,7 +48,10 @@ class SessionWaits:
         if self._why:
             return replace(result, waits=None, error=f"this is not waited for: the run waits until {self._why}")
         self._why = str(result.waits["wait"]["why"])
-        return result
+        run = self.ledger.runs.of_session(self.log.session_id)
+        if run is None or run.waits is None:
+            return result
+        return replace(result, output=f"{result.output} It no longer waits until {run.waits.why}.")
 
     def end_step(self) -> None:
         """Raise `NexusError("waiting", ...)` if the run waits from now on."""
