@@ -76,7 +76,7 @@ def _leave_nothing() -> None:
 
 
 class _Work:
-    """What is done beside the agents: plans, services, spaces, runs whose wait is over."""
+    """The work beside the agents: plans, services, spaces, runs whose wait is over."""
 
     def __init__(
         self,

@@ -212,7 +212,7 @@ class Workers(Protocol):
 
 
 class Waits(Protocol):
-    """What a tool needs to let the run of its session wait, see `ToolResult.waits`."""
+    """The way for a tool to let the run of its session wait, see `ToolResult.waits`."""
 
     def now(self) -> float:
         """Return the present by the clock of the ledger, in seconds since the epoch."""

@@ -1,4 +1,4 @@
-"""What unattended runs of a project have done since the person was last here: told once, in a few lines."""
+"""Report once, in a few lines, the unattended runs of a project since the person was last here."""
 
 from __future__ import annotations
 

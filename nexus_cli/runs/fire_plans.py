@@ -24,7 +24,7 @@ PUNCTUAL = 15 * 60.0
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What becomes of a plan whose time has come."""
+    """The outcome of a plan whose time has come."""
 
     facts: Mapping[str, Any] | None
     """The trigger of its run; None: no run."""

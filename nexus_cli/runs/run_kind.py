@@ -1,4 +1,4 @@
-"""What others bring to a runner: duties that queue what is due, and how runs of one type of trigger begin and go on.
+"""The seams of a runner: duties that queue what is due, and the steps of runs of one type of trigger.
 
 A plan, a service or a message to an agent becomes a run by `ledger.runs.queue`. From then on the runner does the rest.
 """
@@ -43,7 +43,7 @@ async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
 
 @dataclass(frozen=True)
 class RunKind:
-    """How runs of one type of trigger begin, go on and end."""
+    """The steps by which runs of one type of trigger begin, go on and end."""
 
     begin: Callable[[Session, Run], Awaitable[Trigger]] = begin_plainly
     """Records what is before the trigger of the first turn (such as SPACE HISTORY) and returns that trigger. After a

@@ -1,4 +1,4 @@
-"""What binds runs that nobody watches: their level, their dollars and those of a day; and the look back after them."""
+"""Limits of runs that nobody watches: their level, their dollars and those of a day; and the reflection after them."""
 
 from __future__ import annotations
 

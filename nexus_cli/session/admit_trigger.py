@@ -1,4 +1,4 @@
-"""What a trigger puts into the window before its turn begins: its text, or what goes on without one."""
+"""Admit a trigger: record its text in the window before its turn begins, or go on without one."""
 
 from __future__ import annotations
 

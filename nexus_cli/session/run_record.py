@@ -1,4 +1,4 @@
-"""What is recorded of a session that begins to wait and has no run yet: how others open it to go on."""
+"""Describe a session that begins to wait and has no run yet, so that others can open it to go on."""
 
 from __future__ import annotations
 

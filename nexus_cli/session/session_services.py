@@ -1,4 +1,4 @@
-"""What the rooms above give a session: its workers, what plans work for later, what its agent does in spaces."""
+"""Services that the rooms above give a session: its workers, its plans, its part in spaces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces
 
 @dataclass(frozen=True, slots=True)
 class SessionServices:
-    """What makes the services of a session that lie above this room; a session has no tool for those left out."""
+    """Makers of the services of a session that lie above this room; it has no tool for those left out."""
 
     workers: Callable[[Any], RunningWorkers] | None = None
     """Makes what runs the workers of a `Session`, at the first call."""

@@ -1,4 +1,4 @@
-"""What lets the run of a session wait: who may, what is recorded of the run that begins to, and how its turn ends.
+"""Let the run of a session wait: decide who may, describe the run that begins to, and end its turn.
 
 The wait itself is recorded with the result of the call (`ledger.runs.apply_memo`). Who goes on with it is
 `nexus_cli.runs`, or the session itself while a person has it open (`live_wait`).

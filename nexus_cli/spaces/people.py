@@ -1,4 +1,4 @@
-"""Who takes part in spaces: the person at this machine, and the agents with the options of their runs."""
+"""The members of spaces: the person at this machine, and the agents with the options of their runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent does in spaces: send, answer, read, look at its runs. Implements `Spaces` for one session.
+"""The acts of an agent in spaces: send, answer, read, list its runs. Implements `Spaces` for one session.
 
 Only what is sent is delivered. A call posts once: its id is the key of the message in the ledger, so that a process
 that goes on after a kill finds what was posted, and the wait that belongs to it.

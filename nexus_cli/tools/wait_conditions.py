@@ -1,4 +1,4 @@
-"""What a run may wait for outside nexus: a file, a process, the answer of a server. Looks, and changes nothing.
+"""Conditions outside nexus that a run may wait for: a file, a process, a server's answer. Looks, changes nothing.
 
 The value of a wait says how things were when it began, so that a change is seen whoever looks, from whatever folder,
 also after a reboot.

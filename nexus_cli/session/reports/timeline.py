@@ -104,7 +104,7 @@ def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping
 
 
 class SessionRecord:
-    """What the ledger has of a session, with as many of its newest entries as rows are listed."""
+    """The ledger's record of a session, with as many of its newest entries as rows are listed."""
 
     def __init__(self, ledger: Ledger, session: str, subjects: Mapping[str, str], last: int) -> None:
         self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)

@@ -1,4 +1,4 @@
-"""What started the turn, in one line (seed C's trigger); of a structured run the TRIGGER block says it."""
+"""The trigger of a plain turn in one line (seed C); that of a structured run is in its TRIGGER block."""
 
 from __future__ import annotations
 
