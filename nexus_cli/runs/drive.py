@@ -39,6 +39,7 @@ from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.plan_service import PlanService
+from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_kind import RunKind
 from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
 from nexus_cli.session.crash_report import report_bug
@@ -48,6 +49,8 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.waiting import WAITING
+from nexus_cli.spaces.run_facts import run_facts
+from nexus_cli.spaces.space_service import run_spaces
 
 LEASE = 60.0
 """Seconds for which a claim holds without a word of its owner."""
@@ -196,7 +199,7 @@ class RunDriver:
         if run.waits.kind == APPROVAL:
             runs.take(run, signals, now())
             return Trigger()
-        trigger = await self.kind.resume(session, run, signals)
+        trigger = await resume_trigger(session, run, signals)
         taken = {"run": run.key, "signals": [signal.key for signal in signals]}
         return replace(trigger, notes={**trigger.notes, TAKEN: taken})
 
@@ -225,11 +228,11 @@ class RunDriver:
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=partial(self.kind.facts, self.ledger, self.run) if self.kind.facts else None,
+            run_facts=partial(run_facts, self.ledger, self.run),
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger,
-            services=SessionServices(SessionWorkers, PlanService, self.kind.spaces(self.run)),
+            services=SessionServices(SessionWorkers, PlanService, run_spaces(self.run)),
         )  # fmt: skip
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:

@@ -1,22 +1,19 @@
-"""The seams of a runner: duties that queue what is due, and the steps of runs of one type of trigger.
+"""The seams of a runner: duties that queue what is due, and the first and the last step of runs by their trigger.
 
 A plan, a service or a message to an agent becomes a run by `ledger.runs.queue`. From then on the runner does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.run import Run, Signal
+from nexus_cli.core.run import Run
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import OpenSpaces
-from nexus_cli.spaces.space_service import run_spaces
 
 
 class Duty(Protocol):
@@ -43,16 +40,10 @@ async def _do_nothing(session: Session, run: Run, outcome: Outcome) -> None:
 
 @dataclass(frozen=True)
 class RunKind:
-    """The steps by which runs of one type of trigger begin, go on and end."""
+    """The steps by which runs of one type of trigger begin and end."""
 
     begin: Callable[[Session, Run], Awaitable[Trigger]] = begin_plainly
     """Records what is before the trigger of the first turn (such as SPACE HISTORY) and returns that trigger. After a
     kill it is called again: then it finds what it recorded before, and goes on there."""
-    resume: Callable[[Session, Run, Sequence[Signal]], Awaitable[Trigger]] = resume_trigger
-    """Returns the trigger of a run that waited, with what came: `resume_trigger`, or one that adds to it."""
-    facts: Callable[[Ledger, Run], Mapping[str, Any]] | None = None
-    """Returns the facts of the structured request, see `Sources.run`, read for each request; None: a plain one."""
     end: Callable[[Session, Run, Outcome], Awaitable[None]] = _do_nothing
     """Called when a run has ended, before that is recorded: after a kill perhaps again. Its session is still open."""
-    spaces: Callable[[Run], OpenSpaces | None] = run_spaces
-    """Returns what `open_session` takes as `spaces` for the session of a run; None: its agent takes part in none."""

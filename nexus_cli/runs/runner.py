@@ -25,11 +25,19 @@ from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.drive import LEASE, RunDriver, now
 from nexus_cli.runs.run_kind import Duty, RunKind
-from nexus_cli.runs.standard_kinds import KINDS, PLAIN
+from nexus_cli.runs.service_triggers import begin_service
+from nexus_cli.runs.unattended import look_back
 from nexus_cli.runs.watch_waits import WaitWatch, is_elsewhere
 from nexus_cli.session.available_models import resolve_alias, unnamed_model
 from nexus_cli.session.factory import make_provider
+from nexus_cli.spaces.space_history import begin_space_run, end_space_run
 
+KINDS: Mapping[str, RunKind] = {
+    "plan": RunKind(end=look_back),
+    "service": RunKind(begin_service, look_back),
+    "space_message": RunKind(begin_space_run, end_space_run),
+}
+"""By type of trigger; of any other one a plain session began to wait."""
 AT_ONCE = 4
 """Runs that a runner drives at the same time."""
 MOST = 100
@@ -76,7 +84,7 @@ class Runner:
     ) -> None:
         """Look at `ledger`, which stays open; each run that is driven has a connection of its own.
 
-        `duties` queue what is due before each look. `kinds` are by type of trigger; None: those of `standard_kinds`.
+        `duties` queue what is due before each look. `kinds` are by type of trigger; None: `KINDS`.
         `holds_back` returns why a due run is not taken up now, "" if it is (the spending cap of a day). Without
         `provider` there is one of all models, closed by `aclose`; without `settings` each run has those of its folder.
         `show` gets the events of every run. Without a `person` who is there a run waits for each approval.
@@ -215,7 +223,7 @@ class Runner:
             own.close()
             return False
         driver = RunDriver(
-            own, claimed, self._kinds.get(run.type, PLAIN), self._settings_in, self._provider_for, _choose_model,
+            own, claimed, self._kinds.get(run.type, RunKind()), self._settings_in, self._provider_for, _choose_model,
             self._show, self._person,
         )  # fmt: skip
         self._drivers[run.key] = driver
