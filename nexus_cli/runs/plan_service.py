@@ -62,7 +62,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "it is once or skip", "See nexus plan add --help")
     time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
-    options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by}
+    options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(

@@ -113,6 +113,7 @@ def test_a_full_disk_fires_nothing_and_the_plan_stays_due(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = planned(ledger, tmp_path, within="1h")
+    assert made.options["run_after"] == "1h"  # the PLANS block says so
     ledger.plans.change(made.key, next_at=ledger.runs.now() - 1)
 
     def full(connection: Any) -> None:
