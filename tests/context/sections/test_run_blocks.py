@@ -39,14 +39,6 @@ SEED: Mapping[str, Any] = {
         {"id": "space-abc", "name": "Daily Reports", "members": [{"you": True}, {"name": "Sarah", "type": "human"}]},
         {"id": "space-def", "name": "1:1 with Husam", "members": [{"name": "Husam", "type": "human"}, {"you": True}]},
     ],
-    "goals": [
-        {"text": "Complete Q4 revenue analysis", "priority": 2},
-        {"text": "Maintain daily report pipeline", "term": "long-term", "priority": 1},
-    ],
-    "memories": [
-        {"topic": "Q4", "text": "Revenue source breakdown uses the new categorization from October"},
-        {"topic": "reports", "text": "Sarah prefers charts over tables"},
-    ],
     "plans": [
         {"name": "Daily Report", "cron": "0 9 * * *", "next": "2026-02-19T09:00:00+00:00"},
         {"name": "Follow up with Designer", "next": "2026-02-18T17:07:00+00:00", "runAfter": "2 hours"},
@@ -56,7 +48,22 @@ SEED: Mapping[str, Any] = {
         {"id": "def-456", "state": "waiting_reply", "space": "Daily Reports", "for": "Sarah"},
     ],
 }  # fmt: skip
-"""The example that goes through the seed's document."""
+"""The example that goes through the seed's document, without what has a seam of its own."""
+GOALS = [Goal("g1", "Complete Q4 revenue analysis"), Goal("g2", "Maintain daily report pipeline")]
+
+
+class Remembered:
+    """Facts of the seed, as many times as told."""
+
+    def __init__(self, times: int = 1) -> None:
+        self.times = times
+
+    def relevant(self, slot: MemorySlot, about: str, limit: int) -> Sequence[Fact]:
+        """One of the project."""
+        fact = Fact("m1", slot, "Sarah prefers charts over tables", "", FactState.KEPT, "person", "", 0)
+        return [fact] * self.times if slot is MemorySlot.PROJECT else []
+
+
 MENTION_TEXT = """\
 TRIGGER:
   type: space_message
@@ -82,12 +89,11 @@ YOUR SPACES:
   - "1:1 with Husam" (id: space-def) — Husam (human), You""",
     "run.goals": """\
 GOALS:
-  - Complete Q4 revenue analysis (priority: 2)
-  - Maintain daily report pipeline (long-term, priority: 1)""",
+  - Complete Q4 revenue analysis
+  - Maintain daily report pipeline""",
     "run.memories": """\
 MEMORIES:
-  - [Q4] Revenue source breakdown uses the new categorization from October
-  - [reports] Sarah prefers charts over tables""",
+  - [project] Sarah prefers charts over tables""",
     "run.plans": """\
 PLANS:
   - "Daily Report" (recurring, cron: 0 9 * * *, next: 2026-02-19T09:00:00Z, in 17h 53m)
@@ -103,7 +109,8 @@ ACTIVE RUNS:
 
 def sections(run: Mapping[str, Any], view: View = VIEW, **seams: Any) -> dict[str, Section]:
     """The sections of a run by id."""
-    sources = Sources.of(Path("/"), START, run=lambda: run, **seams)
+    own: dict[str, Any] = {"goals": lambda: GOALS, "facts": Remembered()}
+    sources = Sources.of(Path("/"), START, run=lambda: run, **{**own, **seams})
     return {section.id: section for section in render(read(sources), view)}
 
 
@@ -196,7 +203,7 @@ def test_a_plain_session_has_no_block() -> None:
 
 
 def test_goals_and_memories_come_from_their_own_seams() -> None:
-    class Remembered:
+    class Relevant:
         def relevant(self, slot: MemorySlot, about: str, limit: int) -> Sequence[Fact]:
             fact = Fact("m1", slot, f"about {about}", "", FactState.KEPT, "person", "", 0)
             return [fact] if slot is MemorySlot.PROJECT else []
@@ -205,13 +212,12 @@ def test_goals_and_memories_come_from_their_own_seams() -> None:
         def relevant(self, *_: Any) -> Sequence[Fact]:
             raise NexusError("ledger", "the ledger", "is gone")
 
-    run = {key: value for key, value in SEED.items() if key not in ("goals", "memories")}
     goals = [Goal("g1", "ship it"), Goal("g2", "test", parent="g1"), Goal("g3", "old", done=True),
              Goal("g4", "write", True, "g1")]  # fmt: skip
-    found = texts(run, goals=lambda: goals, facts=Remembered(), about=lambda: "Q4")
+    found = texts(SEED, goals=lambda: goals, facts=Relevant(), about=lambda: "Q4")
     assert found["run.goals"] == "GOALS:\n  - ship it (open: test)"
     assert found["run.memories"] == "MEMORIES:\n  - [project] about Q4"
-    assert "run.memories" not in texts(run, facts=Broken()) and "run.goals" not in texts(run)
+    assert "run.memories" not in texts(SEED, facts=Broken()) and "run.goals" not in texts(SEED, goals=tuple)
 
 
 def test_a_long_value_of_a_trigger_says_where_all_of_it_is() -> None:
@@ -236,10 +242,11 @@ def test_a_deep_payload_and_a_long_list_stay_small() -> None:
 @pytest.mark.parametrize("window", [8_000, 200_000])
 def test_all_blocks_fit_the_pool_of_a_preamble_and_trigger_and_identity_stay(window: int) -> None:
     long = {**SEED, "trigger": MENTION | {"message": "word " * 4000}}
-    long |= {key: list(SEED[key]) * 30 for key in ("spaces", "goals", "memories", "plans", "runs")}
+    long |= {key: list(SEED[key]) * 30 for key in ("spaces", "plans", "runs")}
     view = View.of("m", "tick_event", TokenBudget.of(window), COUNTER.count)
     cap = min(1000, int(window * 0.02))
-    made = plan_sections(sections(long, view).values(), cap, COUNTER.count)
+    many = {"goals": lambda: GOALS * 30, "facts": Remembered(30)}
+    made = plan_sections(sections(long, view, **many).values(), cap, COUNTER.count)
     assert made.used <= max(cap, made.raised) and (window < 100_000 or made.used <= 1000)
     assert {"run.trigger", "run.identity"} <= {one.section.id for one in made.sent}
     assert window < 100_000 or len(made.sent) == len(BLOCKS)

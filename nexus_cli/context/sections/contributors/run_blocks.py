@@ -67,8 +67,8 @@ def read(sources: Sources) -> Value:
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
         "spaces": [_space_line(one) for one in run.get("spaces", ())],
-        "goals": _goal_lines(sources, run),
-        "memories": _memory_lines(sources, run),
+        "goals": _goal_lines(sources),
+        "memories": _memory_lines(sources),
         "plans": [_plan_line(one, now) for one in run.get("plans", ())],
         "runs": [_run_line(one) for one in run.get("runs", ())],
     }
@@ -178,39 +178,25 @@ def _space_line(space: Mapping[str, Any]) -> str:
     return f"{_quote(space['name'])} (id: {_plain(space['id'])}){active} — {', '.join(members)}"
 
 
-def _goal_lines(sources: Sources, run: Mapping[str, Any]) -> list[str]:
-    """Return the open goals, with their open steps."""
-    given = run.get("goals")
-    if given is None:
-        found = sources.goals()
-        given = [
-            {"text": goal.text, "steps": [step.text for step in found if step.parent == goal.id and not step.done]}
-            for goal in found
-            if not goal.parent and not goal.done
-        ]
-    return [_goal_line(one) for one in given]
+def _goal_lines(sources: Sources) -> list[str]:
+    """Return the open goals, with their open steps; ours have no priority, which the seed's have."""
+    found, lines = sources.goals(), []
+    for goal in found:
+        if not goal.parent and not goal.done:
+            steps = [_plain(step.text) for step in found if step.parent == goal.id and not step.done]
+            lines.append(_plain(goal.text) + (f" (open: {'; '.join(steps)})" if steps else ""))
+    return lines
 
 
-def _goal_line(goal: Mapping[str, Any]) -> str:
-    told = [_plain(goal[key]) for key in ("term",) if goal.get(key)]
-    told += [f"priority: {goal['priority']}"] if goal.get("priority") is not None else []
-    told += [f"open: {'; '.join(map(_plain, goal['steps']))}"] if goal.get("steps") else []
-    return _plain(goal["text"]) + (f" ({', '.join(told)})" if told else "")
-
-
-def _memory_lines(sources: Sources, run: Mapping[str, Any]) -> list[str]:
+def _memory_lines(sources: Sources) -> list[str]:
     """Return the facts that matter for what started the run, each with its slot."""
-    given = run.get("memories")
-    if given is None and sources.facts is not None:
-        try:
-            given = [
-                {"topic": str(slot), "text": fact.statement}
-                for slot in MemorySlot
-                for fact in sources.facts.relevant(slot, sources.about(), MEMORIES)
-            ]
-        except NexusError:
-            given = []
-    return [f"[{_plain(one['topic'])}] {_plain(one['text'])}" for one in given or ()]
+    if sources.facts is None:
+        return []
+    try:
+        about, relevant = sources.about(), sources.facts.relevant
+        return [f"[{slot}] {_plain(fact.statement)}" for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
+    except NexusError:
+        return []
 
 
 def _plan_line(plan: Mapping[str, Any], now: datetime | None) -> str:
