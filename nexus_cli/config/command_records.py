@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.real_files import read_beginning
 
 RECORD = ".state"
@@ -61,6 +62,11 @@ def is_unchecked(project: Path, data: Path) -> bool:
     except (OSError, ValueError):
         return True
     return any(not runs for _, runs in found)
+
+
+def why_no_git(project: Path) -> str:
+    """Return why git must not be started in `project` now, "" if it may."""
+    return "what a command did there is not checked yet" if is_unchecked(project, places().data) else ""
 
 
 def _is_locked(handle: int) -> bool:

@@ -139,7 +139,7 @@ class _Comparison:
         tree, before = self._tree, self._before
         for _ in range(MOST_DEPTH + 2):
             folders = look_again(tree, before.folders)
-            closed = [path for path, now in folders.items() if _is_closed(before.folders[path], now)]
+            closed = [path for path, now in folders.items() if before.folders[path].mode & ~now.mode & stat.S_IRWXU]
             for path in closed:
                 self._attempt(path, lambda path: tree.set_folder_mode(path, before.folders[path].mode))
             if not closed:
@@ -272,9 +272,3 @@ class _Comparison:
         hooks = any(not name.endswith(".sample") for name, _ in tree.scan(f"{git}/hooks"))
         is_plain = tree.stat(f"{git}/config") is None or self._is_plain(f"{git}/config")
         return hooks or not is_plain or not tree.is_folder(git) or tree.stat(f"{git}/commondir") is not None
-
-
-def _is_closed(before: GuardedFolder, now: GuardedFolder) -> bool:
-    """True if the command took rights from a folder that are needed to see, or to take away, what it made there."""
-    lost = before.mode & ~now.mode & stat.S_IRWXU
-    return bool(lost & (stat.S_IRUSR | stat.S_IXUSR) or (lost and now.names != before.names))
