@@ -36,6 +36,30 @@ def open_folder(path: PurePath | str, *, inside: int | None = None, create: bool
         os.close(place)
 
 
+class FolderChain:
+    """Open folders below `root`, through no link; the way to the last one stays open for those beside it."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self._way: list[tuple[str, int]] = []
+
+    def open(self, path: str) -> int:
+        """Return a handle on the folder `path`, "" for the root; it is ours until the next call. As `open_folder`."""
+        names = path.split(os.sep) if path else []
+        known = 0
+        while known < min(len(names), len(self._way)) and self._way[known][0] == names[known]:
+            known += 1
+        self.forget(known)
+        for name in names[known:]:
+            self._way.append((name, _open_inside(self._way[-1][1] if self._way else self.root, name, False)))
+        return self._way[-1][1] if self._way else self.root
+
+    def forget(self, known: int = 0) -> None:
+        """Close the way but for its first `known` folders."""
+        while len(self._way) > known:
+            os.close(self._way.pop()[1])
+
+
 @contextmanager
 def open_listable(folder: int) -> Iterator[int]:
     """Yield a second handle on `folder` that can be listed, locked and synced; `PermissionError` if it may not."""

@@ -78,6 +78,8 @@ class ToolContext:
     """True for a real path that a deny rule keeps from this call: a folder is searched without it."""
     walls: Callable[[], CommandWalls] | None = None
     """Makes what a command runs inside, blocking; None: it runs as nexus itself does."""
+    tell: Callable[[str], None] = _ignore_text
+    """Shows the person a line that they must see, whatever the model makes of the result."""
     replaced: Callable[[Path, str, str], None] = _ignore_change
     """Receives a file that an edit has replaced, with the digests of its content before ("": none) and after."""
 

@@ -18,11 +18,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nexus_cli.config.paths import private_dir
 from nexus_cli.sandbox import syscalls
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import CarveOuts, PutBack, release_carve_outs, share_carve_outs
+from nexus_cli.sandbox.carve_outs import take_snapshot
+from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.landlock import RuleCache
 from nexus_cli.sandbox.profile import Profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
@@ -45,21 +45,21 @@ class WallError(OSError):
 class Confinement:
     """The walls of one profile, for any number of commands; keep it, its rules are cached."""
 
-    def __init__(self, profile: Profile, probe: BackendProbe, put_back_folder: Path | None = None) -> None:
+    def __init__(self, profile: Profile, probe: BackendProbe) -> None:
         """Prepare the walls of `profile` by the backend that `probe` found; a profile `none` has none.
 
-        `put_back_folder` keeps what commands had left in protected places. Raises `WallError` without a backend.
+        Raises `WallError` without a backend.
         """
         self.profile, self.backend = profile, probe.backend if profile.name != "none" else Backend.NONE
         if probe.backend is Backend.NONE and profile.name != "none":
             raise WallError(probe.why)
         self._program = probe.program
-        self._put_back_folder = put_back_folder
         self._lock = threading.Lock()
         self._scope_lock = threading.Lock()
         """Held where the scope is used: a thread in it takes the other one."""
         self._abi = probe.abi
         self._watched: dict[int, list[tuple[WalledThread, int]]] = {}
+        self._guards: dict[int, CommandGuard] = {}
         self._rules: RuleCache | None = None
         self._scope: SignalScope | None = None
         self._filter = b""
@@ -100,13 +100,14 @@ class Confinement:
     def watch_command(self) -> Iterator[list[str]]:
         """End what a command left running, and hold the protected places around it.
 
-        The list is filled as the context ends: a line for each place that the command had changed.
+        The list is filled as the context ends: a line for each place that the command had changed, and for what else
+        the person has to know. Raises `OSError` if the places cannot be compared afterwards.
         """
         told: list[str] = []
         me = threading.get_ident()
+        if self.profile.guarded and self.backend is not Backend.NONE:
+            self._guards[me] = CommandGuard(self.profile)
         self._watched[me] = []
-        guarded = bool(self.profile.guarded) and self.backend is not Backend.NONE
-        before = share_carve_outs(self.profile) if guarded else None
         try:
             yield told
         finally:
@@ -114,28 +115,15 @@ class Confinement:
                 with suppress(OSError), _no_collection():
                     end_strays(thread, since)
                 thread.end()
-            if before is not None:
-                told += self._put_back(before)
-
-    def _put_back(self, before: CarveOuts) -> list[str]:
-        try:
-            found = self._in_walls(before.put_back) if self._rules is not None else before.put_back()
-            self._keep_left(found)
-        except OSError as error:
-            return [f"protected places were not compared: {error.strerror}"]
-        finally:
-            release_carve_outs(self.profile)
-        return [one.line(self.profile.project) for one in found]
+            if (guard := self._guards.pop(me, None)) is not None:
+                told += guard.end()
 
     def _mount_points(self) -> list[Path]:
         """Return the carve-outs that exist."""
         if not self.profile.guarded:
             return []
-        seen = share_carve_outs(self.profile)
-        try:
-            return seen.mount_points()
-        finally:
-            release_carve_outs(self.profile)
+        guard = self._guards.get(threading.get_ident())
+        return (guard.snapshot if guard else take_snapshot(self.profile)).mount_points()
 
     def _start_in_bwrap(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         assert self._program is not None
@@ -180,18 +168,6 @@ class Confinement:
         syscalls.install_filter(self._filter)
         if _can_write_to_proc() or not syscalls.has_filter():
             raise WallError("the kernel accepted the rules and does not enforce them")
-
-    def _keep_left(self, told: Sequence[PutBack]) -> None:
-        """Write what commands had left in protected places to a private folder, as far as that is possible."""
-        if self._put_back_folder is None:
-            return
-        with suppress(OSError):
-            for number, one in enumerate(told):
-                if one.content is not None:
-                    folder = private_dir(self._put_back_folder)
-                    kept = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{number}-{one.path.name}"
-                    with open(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                        file.write(one.content)
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import RECORD, find_worktree
 from nexus_cli.core.real_files import read_beginning
-from nexus_cli.sandbox.guarded_places import MOST_FOLDERS, has_more_folders
 
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
@@ -75,6 +74,8 @@ class Profile:
     Those of further folders are found at each command (`guarded_places`)."""
     git_folder: Path | None = None
     """The git folder of a worktree, in that of its repository, outside the project."""
+    records: Path | None = None
+    """Nexus's data folder: what is guarded is written there while a command runs."""
     network: bool = False
     unix_sockets: bool = False
     temp: Path | None = None
@@ -123,9 +124,6 @@ def make_profile(
             writable.append(path)
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
-    if project in writable and has_more_folders(project):
-        notes.append(f"only the first {MOST_FOLDERS:,} folders of the project are guarded: its protected files further "
-                     "down stay as commands leave them")  # fmt: skip
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.
@@ -143,6 +141,7 @@ def make_profile(
         shown=shown,
         guarded=guarded if project in writable else (),
         git_folder=git_folder,
+        records=own.data,
         network=name == "net",
         unix_sockets=unix_sockets,
         temp=temp,

@@ -366,7 +366,7 @@ class CallPermission:
                     held.close()
                 from nexus_cli.sandbox.backend import Backend, BackendProbe  # noqa: PLC0415
 
-                held = Confinement(made, probe or BackendProbe(Backend.NONE), places().data / "put_back")
+                held = Confinement(made, probe or BackendProbe(Backend.NONE))
                 self._confinements[profile] = held
         env, taken = child_environment_for(made, os.environ, self._settings.env_pass)
         if profile == "read":

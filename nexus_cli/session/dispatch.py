@@ -289,6 +289,7 @@ class Dispatcher:
             self.services,
             lambda text: self.given.update({call.id: text}),
             targets,
+            tell=lambda line: lane_state.emit(event.Notice(line)),
             replaced=self._step.note_change,
         )
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree, project_identity
@@ -147,6 +148,7 @@ def _open(
     notices: list[str],
     services: SessionServices,
 ) -> Session:
+    notices.extend(_settle(options))
     found = find_session(ledger, options)
     recipe, told = recipe_of(found, options)
     notices.extend([*told, *unknown_tools(recipe)])
@@ -191,6 +193,23 @@ def _open(
     if found and ledger.writes and (front or found.model != info.name or options.recipe not in ("", found.recipe)):
         ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
     return session
+
+
+def _settle(options: Options) -> list[str]:
+    """Undo what a command did that was cut short with its nexus, before anything reads it. Return lines for the person.
+
+    Raises `NexusError` if that cannot be: what lies there could be obeyed.
+    """
+    project, own = project_root(options.cwd), places()
+    if not is_unchecked(project, own.data):
+        return []
+    from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a process was killed)
+
+    try:
+        return settle_project(project, own)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise NexusError("internal", "the project was not checked", why, f"Records lie in {own.data}") from error
 
 
 async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:

@@ -19,7 +19,7 @@ from benchmarks.row import Benchmark, Row
 
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
-from nexus_cli.sandbox.carve_outs import CarveOuts
+from nexus_cli.sandbox.command_guard import CommandGuard
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.probe import find_backend
@@ -49,15 +49,11 @@ def plain(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
 
 def compared(profile: Profile) -> float:
     """Seconds of CPU to look at the protected places before and after a command, the contents known."""
-    known = CarveOuts(profile)
+    CommandGuard(profile).end()
     since = time.process_time()
     for _ in range(ROUND):
-        known.close()
-        known = CarveOuts(profile, known)
-        known.put_back()
-    taken = (time.process_time() - since) / ROUND
-    known.close()
-    return taken
+        CommandGuard(profile).end()
+    return (time.process_time() - since) / ROUND
 
 
 def rows(times: int) -> Iterator[Row]:

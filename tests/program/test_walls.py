@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import PRICED, QUICK, Seen, Stage, calls, clean, play, stage
+from program.stage import PRICED, QUICK, Seen, Stage, calls, clean, end, play, stage, until
 from program.terminal_run import TerminalRun
 
 KEY = "sk-nobody"
@@ -75,9 +76,33 @@ def always(root: Path) -> dict[str, Any]:
         return {"question": question, "rest": rest, "lines": lines, "stored": stored, "done": done, "left": left}
 
 
+def killed(root: Path) -> dict[str, Any]:
+    """nexus is killed while a command runs that planted instructions; then it is started again."""
+    plant = "mkdir -p .vscode; echo EVIL | tee AGENTS.md .vscode/tasks.json; touch planted; sleep 60"
+    with stage(root, [calls(bash(plant)), "done", "and done"]) as place:
+        child = place.begin("ask", "--allow", "run", "hi")
+        try:
+            assert until(lambda: (place.folder / "planted").exists(), 40)
+            child.send_signal(signal.SIGKILL)
+            child.wait(timeout=30)
+        finally:
+            end(child)
+        there = (place.folder / "AGENTS.md").exists()
+        done = place.ask("--allow", "read", "hello")
+        left = [name for name in ("AGENTS.md", ".vscode/tasks.json") if (place.folder / name).exists()]
+        return {"there": there, "done": done, "left": left, "sent": str(place.server.requests[-1].body)}
+
+
+def changed(root: Path) -> dict[str, Any]:
+    """A command that plants a hook and a repository."""
+    words = "echo x > AGENTS.md; git init -q sub; git -C sub config core.pager x"
+    with stage(root, [calls(bash(words)), "done"]) as place:
+        return {"done": place.ask("--json", "--allow", "run", "hi")}
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return play(tmp_path_factory.mktemp, levels, no_sandbox, always)
+    return play(tmp_path_factory.mktemp, levels, no_sandbox, always, killed, changed)
 
 
 @pytest.mark.parametrize(
@@ -146,3 +171,15 @@ def test_a_mistyped_deny_rule_is_told_and_refuses_level_all(tmp_path: Path) -> N
         )
         assert unguarded.status == 2 and unguarded.result["error"]["kind"] == "config"
         assert "names no tool" in unguarded.result["error"]["message"] and not (place.folder / "made").exists()
+
+
+def test_what_a_killed_nexus_let_a_command_plant_is_gone_before_the_next_start_reads_it(seen: Seen) -> None:
+    shown = seen["killed"]
+    assert shown["there"] and shown["left"] == [] and "EVIL" not in shown["sent"]
+    assert b"AGENTS.md: removed" in shown["done"].stderr and shown["done"].status == 0
+
+
+def test_the_person_sees_what_was_put_back_and_which_repository_runs_programs(seen: Seen) -> None:
+    done = seen["changed"]["done"]
+    assert b"sandbox: AGENTS.md: removed" in done.stderr
+    assert b"sandbox: sub: new repository" in done.stderr

@@ -153,7 +153,7 @@ class Scene:
         """Run a line of bash inside the walls."""
         profile = profile or self.profile()
         env, _ = child_environment_for(profile, self.environ)
-        confinement = Confinement(profile, self.ground.probe, self.own.cache / "put_back")
+        confinement = Confinement(profile, self.ground.probe)
         argv = ["bash", "-c", words]
         try:
             return run_process(

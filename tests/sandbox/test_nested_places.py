@@ -14,12 +14,13 @@ from sandbox.scene import IDENTITY, Ground, Scene, in_user, open_scene
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.protected_places import protected_name
-from nexus_cli.sandbox import guarded_places
+from nexus_cli.core.real_tree import RealTree
+from nexus_cli.sandbox import command_guard, guarded_places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.bwrap import bwrap_arguments
-from nexus_cli.sandbox.carve_outs import CarveOuts
+from nexus_cli.sandbox.carve_outs import take_snapshot
 from nexus_cli.sandbox.confinement import Confinement
-from nexus_cli.sandbox.guarded_places import find_folders, has_more_folders, look_again
+from nexus_cli.sandbox.guarded_places import GuardedFolder
 from nexus_cli.sandbox.profile import make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.sandbox.walled_thread import SignalScope, WalledThread
@@ -86,8 +87,6 @@ HARM = {
     "folders of tools": "echo evil >> pkg/.vscode/tasks.json; mkdir plain/.idea; echo evil > plain/.idea/x",
     "a folder of a tool removed": "rm -rf pkg/.vscode; mkdir pkg/.vscode; echo evil > pkg/.vscode/launch.json",
     "start-up files": "echo evil > pkg/.envrc; echo evil > plain/.envrc; echo evil > src/.vimrc",
-    "a moved folder": "mv src s; echo evil >> s/AGENTS.md; echo evil > s/one/two/CLAUDE.md; echo evil > s/one/.envrc",
-    "a folder moved deeper": "mkdir -p n/er; mv pkg n/er/; echo evil > n/er/pkg/.envrc; echo evil > n/er/pkg/.exrc",
     "a folder removed and made anew": "rm -rf pkg; mkdir -p pkg/.vscode; echo evil > pkg/.vscode/tasks.json",
     "a link in place of a folder": "mv pkg p; ln -s $T pkg; echo evil > pkg/.vscode/deep/er",
     "a link higher up": "mv src s2; ln -s $T src; rm -rf src/one; echo evil > src/AGENTS.md",
@@ -169,7 +168,8 @@ def test_what_a_command_makes_of_its_own_stays(ground: Ground) -> None:
             return done.put_back, [name for name in kept if not (scene.project / name).exists()], done.output.decode()
 
     told, missing, text = in_user(ground.user, act)
-    assert told == () and missing == [], text
+    assert missing == [], text
+    assert len(told) == 1 and told[0].startswith("clone: new repository"), "what git would run there is told"
 
 
 def test_a_folder_may_be_removed_or_moved_with_what_is_protected_in_it(ground: Ground) -> None:
@@ -184,8 +184,9 @@ def test_a_folder_may_be_removed_or_moved_with_what_is_protected_in_it(ground: G
             return told, sorted(os.listdir(scene.project))
 
     told, names = in_user(ground.user, act)
-    assert told[1:] == [(), (), ()] and names == [".git", "lib", "plain", "sub", "tracked"]
-    assert told[0] == ("sub/.git: changed",), "the repository is gone, its folder is not"
+    assert told[1:] == [(), (), ()], told
+    assert names == [".git", "lib", "plain", "sub", "tracked"]
+    assert len(told[0]) == 1 and told[0][0].startswith("sub/.git: is gone"), "the repository is gone, its folder is not"
 
 
 def test_files_move_between_folders_with_protected_names(ground: Ground) -> None:
@@ -226,12 +227,13 @@ def test_a_repository_in_a_folder_that_was_there_stays_and_runs_nothing(ground: 
             prepare(scene)
             text = scene.text(words + more)
             git = scene.project / "plain/.git"
-            return text, os.listdir(git / "hooks"), (git / "config").read_text()
+            config = git / "config"
+            return text, os.listdir(git / "hooks"), config.read_text() if config.exists() else ""
 
     text, hooks, config = in_user(ground.user, lambda: act(""))
     assert text == "1\n" and all(name.endswith(".sample") for name in hooks) and "example.org" in config
     _, _, config = in_user(ground.user, lambda: act("; git config core.sshCommand evil"))
-    assert "evil" not in config and "repositoryformatversion = 0" in config
+    assert config == ""
 
 
 def test_work_in_a_repository_below_the_top_goes_on_as_ever(ground: Ground) -> None:
@@ -252,35 +254,39 @@ def test_work_in_a_repository_below_the_top_goes_on_as_ever(ground: Ground) -> N
     assert in_user(ground.user, act) == ("2\n1\n", ())
 
 
-def test_of_too_many_folders_the_first_are_guarded_and_a_note_says_so(
+def test_of_too_many_folders_the_first_are_guarded_and_the_person_is_told(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 8)
 
-    def act() -> tuple[list[bool], list[str]]:
+    def act() -> tuple[list[bool], list[list[str]]]:
         with open_scene(ground) as scene:
-            before = scene.profile().notes
             for number in range(9):
                 (scene.project / f"a{number}").mkdir()
             (scene.project / "a9/b").mkdir(parents=True)
-            find_folders(scene.project)
-            scene.run("echo evil > a0/AGENTS.md; echo evil > a9/b/AGENTS.md")
-            names = ("a0/AGENTS.md", "a9/b/AGENTS.md")
-            notes = [*before, *scene.profile().notes]
-            return [(scene.project / name).exists() for name in names], notes
+            words = "echo evil > a0/AGENTS.md; echo evil > a9/b/AGENTS.md"
+            told = [[line for line in scene.run(one).put_back if "folders" in line] for one in ("true", words)]
+            return [(scene.project / name).exists() for name in ("a0/AGENTS.md", "a9/b/AGENTS.md")], told
 
-    kept, notes = in_user(ground.user, act)
-    assert kept == [False, True] and len(notes) == 1 and "folders of the project are guarded" in notes[0]
+    kept, told = in_user(ground.user, act)
+    assert kept == [False, True]
+    assert [len(lines) for lines in told] == [1, 0], "once"
 
 
-def test_new_folders_do_not_push_older_ones_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 5)
-    (tmp_path / "src/deep").mkdir(parents=True)
-    assert not has_more_folders(tmp_path)
-    for number in range(9):
-        (tmp_path / f"a{number}").mkdir()
-    found = [os.path.relpath(path, tmp_path) for path in find_folders(tmp_path)]
-    assert found == [".", "src", "src/deep", "a0", "a1"] and has_more_folders(tmp_path)
+def test_folders_that_a_command_makes_do_not_push_older_ones_out_in_the_next_session(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarded_places, "MOST_FOLDERS", 8)
+
+    def act() -> list[str]:
+        with open_scene(ground) as scene:
+            (scene.project / "src/deep/er").mkdir(parents=True)
+            scene.run("for i in {1..20}; do mkdir a$i; done")
+            command_guard._last.clear()  # as in a new process
+            scene.run("echo evil > src/deep/er/AGENTS.md")
+            return [str(path) for path in scene.project.rglob("AGENTS.md")]
+
+    assert in_user(ground.user, act) == []
 
 
 def test_folders_that_tools_make_or_links_lead_to_or_that_are_far_down_are_not_looked_at(tmp_path: Path) -> None:
@@ -290,21 +296,30 @@ def test_folders_that_tools_make_or_links_lead_to_or_that_are_far_down_are_not_l
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "bare/HEAD").touch()
     (tmp_path / "link").symlink_to("a")
-    found = [os.path.relpath(path, tmp_path) for path in find_folders(tmp_path)]
+    found = [os.path.relpath(path, tmp_path) for path in find(tmp_path)]
     assert found == [".", "a", "bare", "sub", "a/b", "a/b/c", "a/b/c/d"]
+
+
+def find(project: Path, known: dict[str, GuardedFolder] | None = None) -> dict[str, GuardedFolder]:
+    """Return the guarded folders."""
+    tree = RealTree([str(project)])
+    try:
+        return guarded_places.find_folders(tree, str(project), (), known or {})[0]
+    finally:
+        tree.close()
 
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the folders that were listed."""
     found: list[str] = []
-    scandir = os.scandir
+    scan = RealTree.scan
 
-    def count(path: str) -> Any:
+    def count(self: RealTree, path: str) -> list[tuple[str, bool]]:
         found.append(os.path.basename(path))
-        return scandir(path)
+        return scan(self, path)
 
-    monkeypatch.setattr("nexus_cli.sandbox.guarded_places.os.scandir", count)
+    monkeypatch.setattr(RealTree, "scan", count)
     return found
 
 
@@ -315,21 +330,20 @@ def test_only_folders_that_changed_are_listed_again(
     for number in range(20):
         (project / f"a{number}/b").mkdir(parents=True)
     monkeypatch.setattr(guarded_places, "RACY", 0)
-    before = find_folders(project)
+    before = find(project)
     assert len(listed) == len(before) == 41
     listed.clear()
-    assert find_folders(project) == before == look_again(before, {str(project)}) and listed == []
+    assert find(project, before) == before and listed == []
     (project / "a7/b/AGENTS.md").touch()
     (project / "a8/b").rmdir()
-    again = look_again(before, {str(project)})
+    again = find(project, before)
     assert sorted(listed) == ["a8", "b"] and again[f"{project}/a7/b"].names == ("AGENTS.md",)
     assert before.keys() - again.keys() == {f"{project}/a8/b"}
 
 
 def test_a_folder_that_changed_just_before_it_was_listed_is_listed_again(tmp_path: Path, listed: list[str]) -> None:
     (tmp_path / "a").mkdir()
-    find_folders(tmp_path)
-    find_folders(tmp_path)
+    find(tmp_path, find(tmp_path))
     assert listed.count("a") == 2
 
 
@@ -341,9 +355,7 @@ def test_mounts_are_few_and_those_near_the_top_come_first(tmp_path: Path) -> Non
     (project / "src/CLAUDE.md").symlink_to("AGENTS.md")
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
     profile = make_profile("write", project=project, cwd=project, own=own, temp=None, environ={"HOME": "/nowhere"})
-    state = CarveOuts(profile)
-    mounts = state.mount_points()
-    state.close()
+    mounts = take_snapshot(profile).mount_points()
     assert mounts[:2] == [project / "AGENTS.md", project / "src/AGENTS.md"] and len(mounts) == 60
     line = bwrap_arguments(Path("/bwrap"), profile, ["true"], "/", 3, mounts)
     bound = [line[place + 1] for place, word in enumerate(line) if word in ("--bind", "--ro-bind")]
@@ -354,18 +366,15 @@ def test_mounts_are_few_and_those_near_the_top_come_first(tmp_path: Path) -> Non
     assert f'(deny file-write-unlink (literal (param "{named}")))' in line[2], "nothing follows a moved folder there"
 
 
-def test_handles_of_folders_are_few_and_are_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nexus_cli.sandbox.carve_outs.MOST_HANDLES", 7)
-    with_scene = Ground("root" if not os.getuid() else "ordinary", Backend.NONE)
-    with open_scene(with_scene) as scene:
+def test_no_handle_stays_open_after_a_comparison() -> None:
+    with open_scene(Ground("root" if not os.getuid() else "ordinary", Backend.NONE)) as scene:
         for number in range(20):
-            (scene.project / f"a{number}").mkdir()
-            (scene.project / f"a{number}/AGENTS.md").touch()
+            (scene.project / f"a{number}/b").mkdir(parents=True)
+            (scene.project / f"a{number}/b/AGENTS.md").touch()
         before = len(os.listdir("/proc/self/fd"))
-        state = CarveOuts(scene.profile())
-        assert len(os.listdir("/proc/self/fd")) == before + 7
-        assert state.put_back() == []
-        state.close()
+        guard = command_guard.CommandGuard(scene.profile())
+        assert len(os.listdir("/proc/self/fd")) == before + 1, "the record of a command that runs"
+        assert guard.end() == []
         assert len(os.listdir("/proc/self/fd")) == before
 
 

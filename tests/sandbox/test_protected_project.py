@@ -75,17 +75,14 @@ HARM = {
     "14 a hook made executable": "chmod +x .git/hooks/post-commit",
     "15 the configuration": "printf '[core]\\n\\tfsmonitor = x\\n' >> .git/config",
     "15 the configuration replaced": "cp .git/config c && echo '[alias]' >> c && mv -f c .git/config",
-    "16 the folder moved and made anew": "mv .git g2 && mkdir -p .git/hooks && echo x > .git/hooks/pre-commit",
     "16 the folder moved far": "mkdir -p a/b && mv .git a/b/git && cp -r a/b/git .git && echo x >> .git/config",
     "17 hooks removed and made anew": "rm -rf .git/hooks; mkdir .git/hooks; echo x > .git/hooks/pre-commit",
     "17 hooks a link": "mv .git/hooks h; ln -s ../h .git/hooks; echo x > h/pre-commit",
-    "18 a file in place of the folder": "mkdir evil; mv .git g2; echo 'gitdir: evil' > .git",
     "19 fsmonitor": "git config core.fsmonitor 'touch x'",
     "20 hooksPath": "git config core.hooksPath /tmp; git config --worktree core.hooksPath /tmp",
     "21 attributes and a filter": "echo '* filter=y' > .git/info/attributes; git config filter.y.clean 'touch x'",
     "21 the folder of attributes moved": "mv .git/info .git/i2; mkdir .git/info; echo '* x' > .git/info/attributes",
     "22 a submodule": "echo '[core]' >> .git/modules/a/b/config; echo x > .git/modules/a/b/hooks/pre-commit",
-    "22 a new submodule": "mkdir -p .git/modules/n/hooks; echo x > .git/modules/n/hooks/pre-commit",
     "22 commondir": "echo /tmp > .git/commondir",
     "24 a bare repository": "mkdir -p objects refs; echo 'ref: refs/heads/x' > HEAD",
     "25 settings of nexus": "echo 'x = 1' > .nexus/config.toml; mkdir -p .nexus/skills; echo > .nexus/skills/y",
@@ -134,6 +131,55 @@ def test_protected_places_are_as_they_were(ground: Ground, name: str) -> None:
     lost, told, text = after_harm(ground)[name]
     assert not lost, (told, text)
     assert told or ground.backend is Backend.BWRAP, "what was put back is told"
+
+
+@once_each
+@pytest.mark.parametrize(
+    ("words", "mounted"),
+    [
+        ("mv .git g2 && mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit", "pre-commit"),
+        ("mkdir evil; mv .git g2; echo 'gitdir: evil' > .git", ""),
+        ("rm -rf .git; ln -s g2 .git", ""),
+    ],
+)
+def test_what_takes_the_place_of_a_git_folder_that_was_moved_is_not_obeyed(
+    ground: Ground, words: str, mounted: str
+) -> None:
+    """bubblewrap refuses to move it; otherwise it is told that it is gone."""
+
+    def act() -> tuple[bool, str, tuple[str, ...], list[str]]:
+        with open_scene(ground) as scene:
+            before = (scene.project / ".git/config").read_text()
+            done = scene.run(words)
+            git = scene.project / ".git"
+            kept = git.is_dir() and not git.is_symlink() and (git / "config").read_text() == before
+            left = [str(path) for path in git.rglob("*") if path.is_file() and b"evil" in path.read_bytes()]
+            return kept, "link" if git.is_symlink() else "file" if git.is_file() else "", done.put_back, left
+
+    kept, kind, told, left = in_user(ground.user, act)
+    assert kind == "" and left == []
+    if ground.backend is Backend.BWRAP:
+        assert kept
+    else:
+        assert any(".git" in line for line in told), told
+
+
+@once_each
+def test_a_new_submodule_stays_without_what_runs_programs(ground: Ground) -> None:
+    words = (
+        "git init -q --bare .git/modules/n; cd .git/modules/n; echo evil > hooks/pre-commit; git config core.pager x;"
+        "git init -q --bare ../m; git -C ../m config core.worktree ../../../m; git -C ../m remote add origin /x"
+    )
+
+    def act() -> tuple[bool, bool, bool]:
+        with open_scene(ground) as scene:
+            scene.run(words)
+            modules = scene.project / ".git/modules"
+            return (modules / "n/hooks/pre-commit").exists(), (modules / "n/config").exists(), (
+                modules / "m/config"
+            ).exists()
+
+    assert in_user(ground.user, act) == (False, False, True)
 
 
 @once_each
@@ -226,7 +272,8 @@ def test_a_new_worktree_that_obeys_another_configuration_is_taken_away(ground: G
             scene.run(
                 "git worktree prune; rm -rf one two; git worktree add -q two; echo x >> .git/worktrees/two/gitdir"
             )
-            return first, os.listdir(scene.project / ".git/worktrees")
+            entries = scene.project / ".git/worktrees"
+            return first, os.listdir(entries) if entries.exists() else []
 
     assert in_user(ground.user, act) == ([], [])
 
@@ -259,13 +306,14 @@ def test_a_repository_that_the_command_makes_stays_and_runs_nothing(ground: Grou
             shutil.rmtree(scene.project / ".git")
             text = scene.text(words + more)
             hooks = os.listdir(scene.project / ".git/hooks")
-            return text, hooks, (scene.project / ".git/config").read_text()
+            config = scene.project / ".git/config"
+            return text, hooks, config.read_text() if config.exists() else ""
 
     text, hooks, config = in_user(ground.user, lambda: act(""))
     assert text == "1\n" and all(name.endswith(".sample") for name in hooks)
     assert "example.org" in config
     _, _, config = in_user(ground.user, lambda: act("; git config core.sshCommand 'touch x'"))
-    assert "sshCommand" not in config and "repositoryformatversion = 0" in config
+    assert config == ""
 
 
 @once_each
@@ -292,7 +340,7 @@ def test_what_was_left_there_is_kept_for_the_person(ground: Ground) -> None:
     def act() -> list[str]:
         with open_scene(ground) as scene:
             scene.run("echo mine > .envrc")
-            return [path.read_text() for path in (scene.own.cache / "put_back").iterdir()]
+            return [path.read_text() for path in (scene.own.data / "put_back").iterdir()]
 
     assert in_user(ground.user, act) == ["mine\n"]
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nexus_cli.config.command_records import UncheckedError
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import CommandWalls, ToolContext
@@ -29,6 +30,8 @@ _SHOW_EVERY = 0.1
 _SHOW_MOST = 4096
 _MOST_PUT_BACK = 20
 """Protected places that a result names."""
+_MOST_SHOWN = 5
+"""Those that a person is shown at once."""
 _LATIN = "nexus-latin"
 
 
@@ -63,17 +66,31 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     try:
         done = await run_in_thread(work, ended.append)
     except asyncio.CancelledError:
+        if ended:
+            _tell_put_back(ended[0], context)
         if ended and ended[0].output:
             context.stopped(await asyncio.to_thread(_text, ended[0].output))
         raise
+    except UncheckedError as error:
+        context.tell(str(error.strerror))
+        return ToolResult(error=f"the command was not started: {error.strerror}", ran=False)
     except (OSError, ValueError) as error:
         if not os.path.isdir(context.cwd):
             return ToolResult(error=f"the working folder {context.cwd} is gone", ran=False)
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
+    _tell_put_back(done, context)
     text = await asyncio.to_thread(_format_result, done, seconds, walls)
     return ToolResult(text, uncounted=done.uncounted, status=done.status)
+
+
+def _tell_put_back(done: ProcessResult, context: ToolContext) -> None:
+    """Show the person what the command had changed that it must not change."""
+    for line in done.put_back[:_MOST_SHOWN]:
+        context.tell(f"sandbox: {line}")
+    if len(done.put_back) > _MOST_SHOWN:
+        context.tell(f"sandbox: {len(done.put_back) - _MOST_SHOWN:,} more protected places restored or removed")
 
 
 def _shell() -> str:

@@ -1,0 +1,227 @@
+"""Read, replace and remove what is below folders that are held open: by handle, through no link.
+
+A command may put links and other files anywhere below; nothing done here leads out of these folders, or changes a file
+in place, which may have a second name elsewhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from nexus_cli.core.real_files import FolderChain, open_folder
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNREACHABLE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENODEV,
+                errno.EINVAL}  # fmt: skip
+"""Nothing of ours is there, or nobody with our rights can reach it. Any other error means that one could not look."""
+
+MOST_LEVELS = 64
+"""Each is a handle that is held."""
+
+
+class RealTree:
+    """Paths are absolute, and below one of the roots."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        """Open the roots; one that is not there has nothing in it."""
+        self._chains: dict[str, FolderChain] = {}
+        self._last = ("", -1)
+        for root in sorted(roots, key=len, reverse=True):
+            with suppress(FileNotFoundError, NotADirectoryError), open_folder(root) as handle:
+                self._chains[root] = FolderChain(os.dup(handle))
+
+    def close(self) -> None:
+        """Release the roots."""
+        for root in list(self._chains):
+            self.leave(root)
+
+    def leave(self, root: str) -> None:
+        """Do nothing at or below `root` from now on."""
+        chain = self._chains.pop(root)
+        chain.forget()
+        os.close(chain.root)
+        self._last = ("", -1)
+
+    def forget(self) -> None:
+        """Look up the way to each folder anew: some may have been replaced."""
+        self._last = ("", -1)
+        for chain in self._chains.values():
+            chain.forget()
+
+    def holds(self, path: str) -> bool:
+        """Return True if `path` is one of the roots or below one."""
+        return any(path == root or path.startswith(f"{root}/") for root in self._chains)
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """Return the status of what is at `path`, None if nothing can be reached there."""
+        try:
+            folder, name = self._find(path)
+            # A root that was closed to us has no "." any more.
+            return os.fstat(folder) if name == "." else os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            _raise_unless_unreachable(error)
+            return None
+
+    def is_folder(self, path: str) -> bool:
+        """Return True if a folder, and no link to one, is at `path`."""
+        about = self.stat(path)
+        return about is not None and stat.S_ISDIR(about.st_mode)
+
+    def scan(self, path: str) -> list[tuple[str, bool]]:
+        """Return the sorted names in a folder, each with whether it is a folder; [] if it cannot be listed."""
+        try:
+            folder, name = self._find(path)
+            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            _raise_unless_unreachable(error)
+            return []
+        try:
+            with os.scandir(handle) as entries:
+                return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+        finally:
+            os.close(handle)
+
+    def walk(self, path: str) -> Iterator[str]:
+        """Yield `path` and what is in it, down to `MOST_LEVELS`, what is near the top first."""
+        waiting = deque([(path, self.is_folder(path))])
+        deepest = path.count("/") + MOST_LEVELS
+        while waiting:
+            path, is_folder = waiting.popleft()
+            yield path
+            if is_folder and path.count("/") < deepest:
+                waiting.extend((f"{path}/{name}", below) for name, below in self.scan(path))
+
+    def read(self, path: str, most: int) -> bytes | None:
+        """Return the bytes of a regular file; None for anything else, and for what is too large or cannot be read."""
+        try:
+            folder, name = self._find(path)
+            handle = os.open(name, _READ, dir_fd=folder)
+        except OSError as error:
+            _raise_unless_unreachable(error)
+            return None
+        try:
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+                return None
+            with open(handle, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(handle)
+
+    def read_link(self, path: str) -> bytes | None:
+        """Return where a link leads."""
+        try:
+            folder, name = self._find(path)
+            return os.fsencode(os.readlink(name, dir_fd=folder))
+        except OSError as error:
+            _raise_unless_unreachable(error)
+            return None
+
+    def write(self, path: str, content: bytes, mode: int, owner: tuple[int, int]) -> None:
+        """Put a new file in the place of whatever file is at `path`, in one step."""
+        folder, name = self._find(path)
+        draft = f".nexus-{secrets.token_hex(8)}"
+        try:
+            with open(os.open(draft, _NEW, 0o600, dir_fd=folder), "wb") as file:
+                file.write(content)
+                file.flush()
+                with suppress(PermissionError):
+                    os.fchown(file.fileno(), *owner)
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+            os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
+            raise
+
+    def link(self, path: str, target: bytes) -> None:
+        """Make a link where nothing is."""
+        folder, name = self._find(path)
+        os.symlink(os.fsdecode(target), name, dir_fd=folder)
+
+    def make_folder(self, path: str, mode: int, owner: tuple[int, int]) -> None:
+        """Make a folder where nothing is."""
+        folder, name = self._find(path)
+        os.mkdir(name, 0o700, dir_fd=folder)
+        with suppress(PermissionError):
+            os.chown(name, *owner, dir_fd=folder, follow_symlinks=False)
+        _set_mode(folder, name, stat.S_IMODE(mode))
+
+    def set_folder_mode(self, path: str, mode: int) -> None:
+        """Set the mode of a folder; a file, which may have a second name elsewhere, is never touched so."""
+        _set_mode(*self._find(path), stat.S_IMODE(mode))
+
+    def remove(self, path: str) -> None:
+        """Remove what is at `path`; of a folder all in it, however deep: what lies deeper is moved up."""
+        parent, last = self._find(path)
+        if not self.is_folder(path):
+            os.unlink(last, dir_fd=parent)
+            return
+        folder = _open_emptied(parent, last)
+        try:
+            prefix, number = secrets.token_hex(8), 0
+            while names := os.listdir(folder):
+                for name in names:
+                    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                        os.unlink(name, dir_fd=folder)
+                        continue
+                    inner = _open_emptied(folder, name)
+                    try:
+                        for below in os.listdir(inner):
+                            number += 1
+                            if stat.S_ISDIR(os.stat(below, dir_fd=inner, follow_symlinks=False).st_mode):
+                                _set_mode(inner, below, 0o700)  # no folder is moved that may not be written
+                            os.rename(below, f"{prefix}-{number}", src_dir_fd=inner, dst_dir_fd=folder)
+                    finally:
+                        os.close(inner)
+                    os.rmdir(name, dir_fd=folder)
+        finally:
+            os.close(folder)
+            self.forget()
+        parent, last = self._find(path)
+        os.rmdir(last, dir_fd=parent)
+
+    def _find(self, path: str) -> tuple[int, str]:
+        """Return a handle on the folder that `path` is in, and its name there."""
+        parent, _, name = path.rpartition("/")
+        if parent == self._last[0]:
+            return self._last[1], name
+        for root, chain in self._chains.items():
+            if path == root:
+                return chain.root, "."
+            if path.startswith(f"{root}/"):
+                self._last = ("", -1)
+                self._last = parent, chain.open(parent[len(root) + 1 :])
+                return self._last[1], name
+        raise FileNotFoundError(errno.ENOENT, "is not below a folder that is open")
+
+
+def _raise_unless_unreachable(error: OSError) -> None:
+    if error.errno not in _UNREACHABLE:
+        raise error
+
+
+def _open_emptied(parent: int, name: str) -> int:
+    """Return a handle on a folder that we may list and write from now on."""
+    _set_mode(parent, name, 0o700)
+    return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+
+
+def _set_mode(parent: int, name: str, mode: int) -> None:
+    if sys.platform != "linux":
+        os.chmod(name, mode, dir_fd=parent, follow_symlinks=False)
+        return
+    handle = os.dup(parent) if name == "." else os.open(name, _HANDLE, dir_fd=parent)
+    try:
+        os.chmod(f"/proc/self/fd/{handle}", mode)  # leads to the folder itself, also where we may not open it
+    finally:
+        os.close(handle)

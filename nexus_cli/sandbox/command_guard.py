@@ -1,0 +1,179 @@
+"""Hold the protected places of a project around a command, also if this process does not see its end.
+
+How the project was is in a file (`config/command_records`) while a command runs. What is found of a command that has
+ended is compared first: before the next command, and before a session reads what is in the project.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from nexus_cli.config.command_records import RECORD, UncheckedError, find_records, records_folder
+from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.paths import Places, private_dir
+from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.sandbox.carve_outs import ProtectedSnapshot, take_snapshot
+from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
+from nexus_cli.sandbox.profile import Profile, find_worktree_folder
+from nexus_cli.sandbox.put_back import NotCompared, RestoredPath, put_back
+
+_PATIENCE = 60.0
+"""Seconds to wait for the comparison of another command."""
+_MOST_KNOWN = 30
+"""Projects of which it is known, between commands, how they were."""
+_KNOWN = ".known"
+_last: dict[str, tuple[ProtectedSnapshot, tuple[int, ...]]] = {}
+"""By project: the snapshot in its file, and which file that is."""
+_told_of: set[str] = set()
+"""Projects with more folders than are guarded."""
+
+
+class CommandGuard:
+    """The state of a project before one command, until that has ended."""
+
+    def __init__(self, profile: Profile) -> None:
+        """Compare what earlier commands left unchecked, then look at the project as it is now.
+
+        Raises `OSError` if either fails: then the command must not run.
+        """
+        assert profile.records is not None
+        self._folder = private_dir(records_folder(profile.records))
+        self._kept = profile.records / "put_back"
+        self.told: list[str] = []
+        roots = [str(profile.project)] + ([str(profile.git_folder.parent.parent)] if profile.git_folder else [])
+        with FileLock.wait_for(self._folder / "lock", _PATIENCE):
+            running, self.told = _settle(self._folder, self._kept, roots)
+            name = hashlib.sha256(roots[0].encode(errors="replace")).hexdigest()[:24]
+            self._known = self._folder / (name + _KNOWN)
+            known, is_there = _read_known(roots[0], self._known)
+            self.snapshot = take_snapshot(profile, known, running)
+            if self.snapshot != known or not is_there:
+                replace_private_file(self._known, self.snapshot.dumps())
+                _prune(self._folder)
+            self._path = self._folder / f"{time.time_ns():020}-{os.getpid()}{RECORD}"
+            self._record = os.open(self._known, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._record, fcntl.LOCK_EX)
+            os.rename(self._known, self._path)
+
+    def end(self) -> list[str]:
+        """Compare, and return lines for the person. What cannot be compared now is left to the next command."""
+        try:
+            with FileLock.wait_for(self._folder / "lock", _PATIENCE):
+                found = put_back(self.snapshot, _since(self._path))
+                _keep_left(self._kept, found)
+                os.rename(self._path, self._known)
+                _last[self.snapshot.project] = self.snapshot, _identity(self._known)
+        except Exception as error:  # a seam: whatever it was, the next command waits for the comparison
+            told = error.told if isinstance(error, NotCompared) else []
+            return [_describe_failure(self.snapshot.project, error), *_lines(told, self.snapshot.project)]
+        finally:
+            os.close(self._record)
+        return [*self.told, *_lines(found, self.snapshot.project), *self._describe_bound()]
+
+    def _describe_bound(self) -> list[str]:
+        project = self.snapshot.project
+        if not self.snapshot.has_more or project in _told_of:
+            return []
+        _told_of.add(project)
+        return [f"only {MOST_FOLDERS:,} folders of the project are guarded: files that tools obey in others, further "
+                "down or newer, stay as commands leave them"]  # fmt: skip
+
+
+def settle_project(project: Path, own: Places) -> list[str]:
+    """Compare what commands that were cut short left in `project`; return lines for the person.
+
+    Nothing in it is to be read or obeyed before. Raises `OSError` if it cannot be compared.
+    """
+    folder = records_folder(own.data)
+    if not any(name.endswith(RECORD) for name in (os.listdir(folder) if folder.is_dir() else ())):
+        return []
+    real = Path(os.path.realpath(project))
+    git = find_worktree_folder(real)
+    with FileLock.wait_for(folder / "lock", _PATIENCE):
+        return _settle(folder, own.data / "put_back", [str(real), *([str(git.parent.parent)] if git else [])])[1]
+
+
+def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[ProtectedSnapshot], list[str]]:
+    """Put back what commands that have ended left, the oldest last; return what is known to those that run."""
+    running: list[ProtectedSnapshot] = []
+    told: list[str] = []
+    try:
+        records = [(path, runs, _read(path)) for path, runs in find_records(folder, roots)]
+    except ValueError as error:
+        raise UncheckedError(f"a file in {folder} is damaged ({error}): look at the project, then delete it") from error
+    for path, runs, snapshot in reversed(records):
+        if runs:
+            running.append(snapshot)
+            continue
+        try:
+            found = put_back(snapshot, _since(path))
+        except OSError as error:
+            raise UncheckedError(_describe_failure(snapshot.project, error)) from error
+        _keep_left(kept, found)
+        path.unlink()
+        if found:
+            told.append(f"what a command that was cut short did was undone (copies: {kept})")
+            told += _lines(found, snapshot.project)
+    return running, told
+
+
+def _read(path: Path) -> ProtectedSnapshot:
+    return ProtectedSnapshot.loads(path.read_bytes())
+
+
+def _read_known(project: str, path: Path) -> tuple[ProtectedSnapshot | None, bool]:
+    """Return how a project was after its last command, if that is known, and whether the file at `path` says so."""
+    found, file = _last.get(project, (None, ()))
+    if found is None:
+        with suppress(OSError, ValueError):
+            return _read(path), True
+    return found, bool(file) and file == _identity(path)
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    try:
+        about = path.stat()
+    except OSError:
+        return ()
+    return (about.st_dev, about.st_ino, about.st_mtime_ns)
+
+
+def _since(path: Path) -> int:
+    """Return when the command of a record began, in nanoseconds."""
+    return int(path.name.partition("-")[0])
+
+
+def _prune(folder: Path) -> None:
+    """Forget the projects whose last command is longest ago."""
+    found = sorted(folder.glob(f"*{_KNOWN}"), key=lambda path: path.stat().st_mtime_ns)
+    for path in found[:-_MOST_KNOWN]:
+        path.unlink(missing_ok=True)
+
+
+def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> None:
+    """Write what commands had left in protected places to a private folder, as far as that is possible."""
+    files = [(path, content) for one in told for path, content in one.left.items()]
+    with suppress(OSError):
+        for number, (path, content) in enumerate(files):
+            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{number}-{os.path.basename(path)}"
+            handle = os.open(private_dir(kept) / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(handle, "wb") as file:
+                file.write(content)
+
+
+def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:
+    return [f"{one.path.removeprefix(f'{project}/')}: {one.what}" for one in told]
+
+
+def _describe_failure(project: str, error: Exception) -> str:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
+    return (
+        f"NOT CHECKED: what the last command did to hooks, instructions and the like in {project} could not be "
+        f"compared ({why}). No command starts there before it is; do not run git there"
+    )

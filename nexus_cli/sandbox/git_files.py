@@ -1,0 +1,118 @@
+"""Read git's own files without git: what a configuration names, whether it is plain, and the repositories in an index.
+
+Each is one pass over the bytes, whatever they are: a command may have written them.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+
+_SECTIONS = frozenset({b"core", b"user", b"init", b"extensions", b"remote", b"branch"})
+_KEYS = frozenset({
+    b"repositoryformatversion", b"filemode", b"bare", b"logallrefupdates", b"ignorecase", b"precomposeunicode",
+    b"symlinks", b"name", b"email", b"defaultbranch", b"objectformat", b"refstorage", b"url", b"fetch", b"remote",
+    b"merge", b"rebase",
+})  # fmt: skip
+"""What a new repository's configuration may set: it names no program and no other file."""
+_LINK_MODE = 0o160000
+
+
+def is_plain(configuration: bytes, *, of_submodule: bool) -> bool:
+    """Return True for a configuration by which git runs no program and reads no other file."""
+    keys = _KEYS | {b"worktree"} if of_submodule else _KEYS
+    return all(_is_plain_line(line.strip(), keys) for line in configuration.split(b"\n"))
+
+
+def _is_plain_line(line: bytes, keys: frozenset[bytes]) -> bool:
+    if not line or line[:1] in b"#;":
+        return True
+    if line.startswith(b"["):
+        name = line[1:-1].split(b" ", 1)[0].lower()
+        return line.find(b"]") == len(line) - 1 and b"\\" not in line and name in _SECTIONS
+    key, _, value = line.partition(b"=")
+    return b"\\" not in value and key.strip().lower() in keys
+
+
+def named_files(configuration: bytes) -> Iterator[str]:
+    """Yield what a configuration names as the folder of its hooks (`core.hooksPath`), or includes (`path`)."""
+    for line in configuration.split(b"\n"):
+        line = line.strip()
+        if line.startswith(b"["):
+            line = line.rpartition(b'"]')[2] if b'"]' in line else line.partition(b"]")[2]
+        key, _, value = line.partition(b"=")
+        if key.strip().lower() in (b"hookspath", b"path"):
+            value = value.strip()
+            named = value[1:].split(b'"')[0] if value.startswith(b'"') else value.split(b"#")[0].split(b";")[0].strip()
+            if named and b"\0" not in named:
+                yield os.fsdecode(named)
+
+
+def named_folder(git_file: bytes) -> str:
+    """Return the folder that a `.git` file names, "" if it names none."""
+    kind, _, named = git_file.partition(b": ")
+    return os.fsdecode(named.strip()) if kind == b"gitdir" and b"\0" not in named else ""
+
+
+def runs_programs(todo: bytes) -> bool:
+    """Return True if the list of a rebase runs a program."""
+    return any(line.split(None, 1)[:1] in ([b"exec"], [b"x"]) for line in todo.split(b"\n"))
+
+
+def linked_repositories(index: bytes) -> set[str]:
+    """Return the paths of the repositories (submodules or not) that an index links to. `ValueError` if it is none.
+
+    Whether names are SHA-1 or SHA-256 is not written in it: what can be read as either counts.
+    """
+    if index[:4] != b"DIRC" or len(index) < 12:
+        raise ValueError("is no index of git")
+    if struct.pack(">I", _LINK_MODE) not in index:
+        return set()
+    found: set[str] = set()
+    errors = []
+    for size in (20, 32):
+        try:
+            found.update(_links(index, size))
+        except (struct.error, ValueError, IndexError) as error:
+            errors.append(error)
+    if len(errors) == 2:
+        raise ValueError("is an index that cannot be read")
+    return found
+
+
+def _links(index: bytes, size: int) -> Iterator[str]:
+    version, count = struct.unpack_from(">II", index, 4)
+    if version not in (2, 3, 4):
+        raise ValueError
+    at, name = 12, b""
+    for _ in range(count):
+        (mode,) = struct.unpack_from(">I", index, at + 24)
+        (flags,) = struct.unpack_from(">H", index, at + 40 + size)
+        start = at + 42 + size + (2 if flags & 0x4000 else 0)
+        if version == 4:
+            kept, start = _variable_number(index, start)
+            end = index.index(b"\0", start)
+            name = name[: len(name) - kept] + index[start:end]
+            at = end + 1
+        else:
+            end = index.index(b"\0", start)
+            name = index[start:end]
+            at += (end - at + 8) & ~7
+        if mode == _LINK_MODE:
+            if not name:  # a split index: the name is in another file
+                raise ValueError
+            parts = name.split(b"/")
+            if not {b"", b".", b".."}.intersection(parts):
+                yield os.fsdecode(name)
+    if at > len(index) - size:
+        raise ValueError
+
+
+def _variable_number(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number as `pack` writes offsets, and the place behind it."""
+    value = data[at] & 0x7F
+    while data[at] & 0x80:
+        at += 1
+        value = ((value + 1) << 7) | (data[at] & 0x7F)
+    return value, at + 1

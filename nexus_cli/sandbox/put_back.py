@@ -1,0 +1,274 @@
+"""Compare a project with its snapshot: what changed is put back, what appeared is taken away, both are told.
+
+Guarded are the folders that were there before, by their path. A folder that the command made, moved or copied is not:
+`git clone`, `git worktree add` and `npm create` work. What it removed with its folder is not put back: nobody obeys
+what is gone. What git would obey in new folders stays, and is told.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nexus_cli.config.protected_places import GIT_FOLDER
+from nexus_cli.core.real_tree import RealTree
+from nexus_cli.sandbox.carve_outs import ProtectedSnapshot, SavedNode, read_links
+from nexus_cli.sandbox.git_files import is_plain, named_folder, runs_programs
+from nexus_cli.sandbox.guarded_places import (
+    MOST_CONFIGURATION,
+    MOST_DEPTH,
+    MOST_FOLDERS,
+    GuardedFolder,
+    look_again,
+    look_at,
+)
+
+REPOSITORY = "new repository: git there runs programs that its configuration or hooks name"
+REBASE = "a rebase that runs programs (exec) when it goes on"
+GONE = "is gone; if it was moved, its configuration and hooks are no longer guarded"
+UNREAD = "cannot be read: repositories that it links to were not looked at"
+_TODO = "rebase-merge/git-rebase-todo"
+_TICK = 20_000_000
+"""Nanoseconds by which the time of a file may lag behind the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredPath:
+    """A place that a command changed and does not find changed, or of which a person has to know."""
+
+    path: str
+    what: str
+    """`restored`, `removed`, `changed` where it could not be put back, or what there is to know."""
+    left: Mapping[str, bytes] = field(default_factory=dict)
+    """What the command had left there: files by their path."""
+
+
+class NotCompared(OSError):
+    """A part of the project could not be compared; what was done is in `told`."""
+
+    def __init__(self, why: str, told: list[RestoredPath]) -> None:
+        super().__init__(errno.EIO, why)
+        self.told = told
+
+
+def put_back(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
+    """Compare with now, and return what was done; what could not be put back comes first.
+
+    `since` is when the command began, in nanoseconds. Raises `NotCompared` if something could not be looked at, or not
+    be put back for want of room or memory: then it is to be done again.
+    """
+    tree = RealTree(before.roots)
+    try:
+        for root, place in before.roots.items():
+            about = tree.stat(root)
+            if about is not None and (about.st_dev, about.st_ino) != place:
+                tree.leave(root)  # another folder by that name: nothing here was in it
+        comparison = _Comparison(tree, before, since)
+        try:
+            comparison.run()
+        except Exception as error:  # a seam: whatever kept it from its end, it was not compared
+            comparison.failed.append(error)
+        told = sorted(comparison.told, key=lambda one: one.what in ("restored", "removed"))
+        if comparison.failed:
+            raise NotCompared(str(comparison.failed[0]), told)
+        return told
+    finally:
+        tree.close()
+
+
+class _Comparison:
+    """One comparison: what it told, and what failed."""
+
+    def __init__(self, tree: RealTree, before: ProtectedSnapshot, since: int) -> None:
+        self.told: list[RestoredPath] = []
+        self.failed: list[Exception] = []
+        self._tree, self._before, self._since = tree, before, since
+        self._now: dict[str, SavedNode] = {}
+        self._gits = dict(before.gits)
+        self._fresh: tuple[str, ...] = ()
+        """What begins so is of repositories that the command made: only what runs programs is taken away."""
+
+    def run(self) -> None:
+        """Do all of it."""
+        tree, before = self._tree, self._before
+        folders = self._open_folders()
+        for path, folder in folders.items():
+            if path not in self._gits and folder.has_git:
+                self._gits[path] = f"{path}/{GIT_FOLDER}"
+        self._gits |= {path: f"{path}/{GIT_FOLDER}" for path in self._find_new_links()}
+        known = set(before.gits.values())
+        self._fresh = tuple(f"{git}/modules/" if git in known else f"{git}/" for git in self._gits.values())
+        self._now, partial = before.look(tree, folders, self._gits.values(), before.nodes)
+        for root in partial.keys() - before.partial.keys():  # too much to look at, and it was not
+            self._attempt(root, self._take_away)
+        for path in [path for path in self._now if path not in before.nodes]:
+            if not path.startswith(tuple(f"{root}/" for root in before.partial)):
+                self._attempt(path, self._judge_new)
+        for path in before.nodes:
+            self._attempt(path, self._restore)
+        tree.forget()
+        self._tell_new_repositories(folders)
+        for git in self._gits.values():
+            about = tree.stat(f"{git}/{_TODO}")
+            is_new = about is not None and about.st_ctime_ns > self._since - _TICK
+            if is_new and runs_programs(tree.read(f"{git}/{_TODO}", MOST_CONFIGURATION) or b""):
+                self._tell(f"{git}/{_TODO}", REBASE)
+
+    def _tell(self, path: str, what: str, left: Mapping[str, bytes] | None = None) -> None:
+        self.told.append(RestoredPath(path, what, left or {}))
+
+    def _attempt(self, path: str, act: Callable[[str], None]) -> None:
+        """Do one thing; what our rights do not suffice for is told, anything else is to be done again."""
+        try:
+            act(path)
+        except PermissionError:
+            self._tell(path, "changed")
+        except OSError as error:
+            self.failed.append(error)
+
+    def _open_folders(self) -> dict[str, GuardedFolder]:
+        """Return the guarded folders as they are, opened again where the command closed them.
+
+        What cannot be listed or written could not be put back. A link in the place of a folder with protected names is
+        taken away: it may lead to others by the same names.
+        """
+        tree, before = self._tree, self._before
+        for _ in range(MOST_DEPTH + 2):
+            folders = look_again(tree, before.folders)
+            closed = [path for path, now in folders.items() if before.folders[path].mode & ~now.mode & stat.S_IRWXU]
+            for path in closed:
+                self._attempt(path, lambda path: tree.set_folder_mode(path, before.folders[path].mode))
+            if not closed:
+                break
+        for path, node in before.nodes.items():
+            about = tree.stat(path) if node.kind == stat.S_IFDIR else None
+            if about is None:
+                continue
+            if node.passage and stat.S_ISLNK(about.st_mode):
+                self._attempt(path, self._take_away)
+            elif stat.S_ISDIR(about.st_mode) and about.st_mode != node.mode:
+                self._attempt(path, lambda path: tree.set_folder_mode(path, before.nodes[path].mode))
+        return folders
+
+    def _find_new_links(self) -> Iterator[str]:
+        """Yield the folders to which an index links now and did not before: git obeys the repository in each."""
+        for folder, git in self._gits.items():
+            before = self._before.links.get(git)
+            now = read_links(self._tree, git, before)
+            if now[1] is None and now != before:
+                self._tell(f"{git}/index", UNREAD)
+            for name in set(now[1] or ()).difference((before and before[1]) or ()):
+                path = f"{folder}/{name}"
+                if path not in self._gits and self._tree.stat(f"{path}/{GIT_FOLDER}") is not None:
+                    yield path
+
+    def _judge_new(self, path: str) -> None:
+        """Take away what is in a protected place and was not, unless git makes it so and obeys nothing in it."""
+        node, (folder, _, name) = self._now.get(path), path.rpartition("/")
+        if node is None:
+            return
+        if node.passage:
+            stays = not folder.endswith("/worktrees") or self._is_new_worktree(path)
+        elif folder not in self._before.nodes and self._is_new_worktree(folder):
+            stays = True
+        elif path.startswith(self._fresh):
+            stays = node.kind == stat.S_IFDIR or name.endswith(".sample") or self._is_plain(path)
+        else:
+            stays = name == GIT_FOLDER and self._is_of_git(self._target(path))
+        if not stays:
+            self._take_away(path)
+
+    def _is_plain(self, path: str) -> bool:
+        content = self._tree.read(path, MOST_CONFIGURATION) if path.endswith("/config") else None
+        return content is not None and is_plain(content, of_submodule="/modules/" in path)
+
+    def _target(self, path: str) -> str:
+        """Return the folder that a `.git` file names, "" if it names none."""
+        named = named_folder(self._tree.read(path, MOST_CONFIGURATION) or b"")
+        return os.path.normpath(os.path.join(path, "..", named)) if named else ""
+
+    def _is_of_git(self, path: str) -> bool:
+        """Return True for a git folder that is guarded: of a repository of the project, its submodule or worktree."""
+        node = self._now.get(path)
+        return (
+            node is not None and node.passage and any(f"{path}/".startswith(f"{git}/") for git in self._gits.values())
+        )
+
+    def _is_new_worktree(self, entry: str) -> bool:
+        """True for what `git worktree add` makes: its configuration is that of the repository, as of all others."""
+        if entry.rpartition("/worktrees/")[0] not in self._gits.values():
+            return False
+        place = self._tree.read(f"{entry}/gitdir", MOST_CONFIGURATION) or b""
+        is_part = self._tree.read(f"{entry}/commondir", MOST_CONFIGURATION) == b"../..\n"
+        is_place = place.endswith(b"/.git\n") and place.count(b"\n") == 1
+        return is_part and is_place and self._tree.stat(f"{entry}/config.worktree") is None
+
+    def _take_away(self, path: str) -> None:
+        """Remove what is at `path`, if anything is."""
+        if self._tree.stat(path) is not None:
+            left = self._left(path)
+            self._tree.remove(path)
+            self._now = {one: node for one, node in self._now.items() if not f"{one}/".startswith(f"{path}/")}
+            self._tell(path, "removed", left)
+
+    def _left(self, path: str) -> dict[str, bytes]:
+        """Return the files at and below `path`, as far as they were read."""
+        nodes = ((one, node) for one, node in self._now.items() if f"{one}/".startswith(f"{path}/"))
+        return {one: node.content for one, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
+
+    def _restore(self, path: str) -> None:
+        """Put one path back as it was."""
+        tree, node, now = self._tree, self._before.nodes[path], self._now.get(path)
+        folder, _, name = path.rpartition("/")
+        if node.passage:
+            if now is None and self._gits.get(folder) == path and tree.is_folder(folder):
+                self._tell(path, GONE)
+            elif now is not None and now.kind != stat.S_IFDIR and name == GIT_FOLDER:
+                self._take_away(path)
+            return
+        same = now is not None and (now.mode, now.content) == (node.mode, node.content)
+        if (same and now and (node.content is not None or now.stamp == node.stamp)) or not tree.is_folder(folder):
+            return
+        if now is not None and now.kind == node.kind == stat.S_IFDIR:
+            return
+        left = self._left(path)
+        if node.content is None and node.kind != stat.S_IFDIR:
+            self._tell(path, "changed", left)
+            return
+        if now is not None and (now.kind == stat.S_IFDIR or node.kind != stat.S_IFREG):
+            tree.remove(path)
+        if node.content is None:
+            tree.make_folder(path, node.mode, node.owner)
+        elif stat.S_ISLNK(node.mode):
+            tree.link(path, node.content)
+        else:
+            tree.write(path, node.content, node.mode, node.owner)
+        self._tell(path, "restored", left)
+
+    def _tell_new_repositories(self, folders: Mapping[str, GuardedFolder]) -> None:
+        """Tell of repositories in new folders by which git runs programs."""
+        before = self._before.folders
+        new = ((path, set(now.folders).difference(before[path].folders)) for path, now in folders.items())
+        waiting = deque(f"{path}/{name}" for path, names in new for name in sorted(names))
+        for _ in range(MOST_FOLDERS):
+            path = waiting.popleft() if waiting else ""
+            folder = look_at(self._tree, path) if path else None
+            if folder is not None:
+                git = path if folder.is_bare else f"{path}/{GIT_FOLDER}" if folder.has_git else ""
+                if git and path not in self._gits and self._runs_programs(git):
+                    self._tell(path, REPOSITORY)
+                waiting.extend(f"{path}/{name}" for name in folder.folders)
+
+    def _runs_programs(self, git: str) -> bool:
+        """False for a repository that is plain, and for one that is guarded."""
+        tree = self._tree
+        git = git if tree.is_folder(git) else self._target(git)
+        if self._is_of_git(git):
+            return False
+        hooks = any(not name.endswith(".sample") for name, _ in tree.scan(f"{git}/hooks"))
+        is_plain = tree.stat(f"{git}/config") is None or self._is_plain(f"{git}/config")
+        return hooks or not is_plain or not tree.is_folder(git) or tree.stat(f"{git}/commondir") is not None

@@ -1,0 +1,466 @@
+"""What nexus does after a command: nothing outside the project, nothing by a link, and all of it also if it is killed,
+if it cannot, and if another session runs a command there."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sandbox.scene import IDENTITY, ONE_EACH, Ground, Scene, in_user, open_scene
+
+from nexus_cli.config.command_records import UncheckedError, is_unchecked
+from nexus_cli.sandbox import command_guard
+from nexus_cli.sandbox.command_guard import CommandGuard, settle_project
+from nexus_cli.sandbox.confinement import Confinement
+from nexus_cli.sandbox.git_files import is_plain, linked_repositories, named_files
+
+once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
+GIT = "git " + " ".join(IDENTITY)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Names, modes and contents of everything in a folder, no link followed."""
+    found = {}
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(place, name)
+            about = path.lstat()
+            content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
+            found[str(path.relative_to(folder))] = about.st_mode, content
+    return found
+
+
+def plant_canaries(scene: Scene) -> None:
+    """Fill the person's folders with what an attack would like to have removed, changed or put back."""
+    names = (".ssh/config", "Documents/a/letter", ".vscode/tasks.json", "hooks/pre-commit", ".git/config", "AGENTS.md")
+    for name in names:
+        path = scene.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine\n")
+        path.chmod(0o640)
+    (scene.home / "Documents").chmod(0o750)
+    (scene.project / "sub/deep").mkdir()
+    (scene.project / ".vscode").mkdir()
+    (scene.project / ".vscode/tasks.json").write_text("{}\n")
+
+
+LEADS_OUT = {
+    "an inclusion through a link": "ln -s ~ sub/h; mkdir sub/.git; "
+    "printf '[include]\\npath = h/{}\\n' > sub/.git/config",
+    "an inclusion through links upwards": "ln -s ~ sub/deep/h; mkdir sub/.git; "
+    "printf '[include]\\npath = ../deep/../deep/h/{}\\n' > sub/.git/config",
+    "hooks through a link": "ln -s ~ h; git init -q sub; git -C sub config core.hooksPath ../h/{}; "
+    "printf '[core]\\nhooksPath = h/{}\\n' >> .git/config",
+    "a git file through a link": "ln -s ~ sub/h; echo 'gitdir: h/{}' > sub/.git",
+    "a work tree elsewhere": "mkdir sub/.git; printf '[core]\\nworktree = {home}\\n' > sub/.git/config",
+    "a folder swapped for a link": "rm -rf sub; ln -s ~ sub",
+    "a protected folder swapped for a link": "mv .vscode v; ln -s ~/{} .vscode; ln -s ~ sub/.vscode; "
+    "ln -s ~/{} sub/.git",
+    "a folder on the way swapped": "mv .git/info i; ln -s ~ .git/info; mv .git/hooks h; ln -s ~/hooks .git/hooks",
+    "a parent moved": "mkdir a; mv sub a/sub; ln -s ~ sub; ln -s ~/{} a/sub/.idea",
+    "hard links": "ln ~/.vscode/tasks.json .vscode/x; ln ~/AGENTS.md AGENTS.md; ln ~/{} sub/.envrc; "
+    "chmod 777 AGENTS.md",
+    "a new submodule that is a link": "ln -s ~ sub/m; git update-index --add --cacheinfo 160000,"
+    "$(git rev-parse HEAD),sub/m; ln -s ~ .git/modules; mkdir -p .git/worktrees; ln -s ~/{} .git/worktrees/x",
+}
+
+
+@pytest.mark.parametrize("name", LEADS_OUT)
+def test_nothing_outside_the_project_changes_whatever_leads_there(ground: Ground, name: str) -> None:
+    def act() -> tuple[list[str], tuple[str, ...]]:
+        with open_scene(ground) as scene:
+            plant_canaries(scene)
+            before = tree(scene.home)
+            told: tuple[str, ...] = ()
+            for place in (".ssh", "Documents", "AGENTS.md", ".vscode"):
+                words = LEADS_OUT[name].replace("{home}", str(scene.home)).replace("{}", place)
+                told += scene.run(words).put_back
+                told += scene.run("true").put_back
+            after = tree(scene.home)
+            return [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)], told
+
+    changed, told = in_user(ground.user, act)
+    assert changed == [], told
+    assert not any("NOT CHECKED" in line for line in told)
+
+
+PIECES = (
+    "ln -s ~{} {}", "mkdir -p {}", "mv {} {}", "rm -rf {}", "cp -r {} {}", "echo evil > {}", "ln {} {}",
+    "(cd {} && [[ $(pwd -P) == $P* ]] && chmod {mode} .)",
+    "printf '[include]\\npath = {}\\n' >> {}/config", "printf '[core]\\nhooksPath = {}\\n' >> .git/config",
+    "printf 'gitdir: {}' > {}", "git init -q {}", "git add -f {}", "git worktree add -q {}", "ln -s {} {}",
+    "mkfifo {}", "git update-index --split-index",
+)  # fmt: skip
+NAMES = ("", "/Documents", "/.git", "/.ssh/config", "/hooks")
+PLACES = (
+    "sub", "sub/.git", "sub/.vscode", "sub/deep", "sub/deep/.git", ".git", ".git/hooks", ".git/info", ".git/modules",
+    ".git/modules/m", ".vscode", "AGENTS.md", "sub/AGENTS.md", "h", "h/Documents", ".own", ".own/hooks", "../out", ".",
+    ".git/config", ".git/worktrees/x", "vendor/x", "~/Documents",
+)  # fmt: skip
+
+
+def random_words(seed: int) -> str:
+    """A command of links, renames and plants in and around protected places.
+
+    It changes no modes outside: Landlock does not keep a command from that.
+    """
+    chance = random.Random(seed)
+    lines = []
+    for _ in range(chance.randint(3, 12)):
+        line = chance.choice(PIECES).replace("{mode}", chance.choice(("0", "500", "777", "4755")))
+        line = line.replace("~{}", f"~{chance.choice(NAMES)}", 1)
+        while "{}" in line:
+            line = line.replace("{}", chance.choice(PLACES), 1)
+        lines.append(line)
+    return "; ".join(["P=$PWD", *lines])
+
+
+def test_whatever_a_command_mixes_nothing_outside_the_project_changes(ground: Ground) -> None:
+    """What was outside is the same in bytes, names and modes; what was not compared is compared by the next command."""
+
+    def act() -> list[str]:
+        with open_scene(ground) as scene:
+            plant_canaries(scene)
+            shutil.copytree(scene.project, scene.base / "fresh", symlinks=True)
+            before = tree(scene.home), tree(scene.base / "fresh")
+            confinement = Confinement(scene.profile(), ground.probe)
+            for seed in range(25):
+                words = random_words(seed)
+                told = [*scene.start(words, confinement)[0], *scene.start("true", confinement)[0]]
+                is_same = (tree(scene.home), tree(scene.base / "fresh")) == before
+                if not is_same or any("NOT CHECKED" in one for one in told):
+                    return [words, *told]
+                hook = scene.project / ".git/hooks"
+                if hook.is_dir() and any(b"evil" in path.read_bytes() for path in hook.iterdir() if path.is_file()):
+                    return [words, *told]
+                subprocess.run(["chmod", "-R", "u+rwx", str(scene.project)], check=False, capture_output=True)
+                shutil.rmtree(scene.project)
+                shutil.copytree(scene.base / "fresh", scene.project, symlinks=True)
+            return []
+
+    assert in_user(ground.user, act) == []
+
+
+def other_process(act: Callable[[], Any]) -> int:
+    """Run `act` in a process of its own; return its id."""
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return child
+
+
+PLANTS = ("NEXUS.md", ".envrc", ".vscode/tasks.json", "sub/AGENTS.md", ".git/hooks/pre-commit")
+PLANT = "mkdir -p .vscode; for f in " + " ".join(PLANTS) + "; do echo evil > $f; done 2>/dev/null"
+
+
+@once_each
+@pytest.mark.parametrize("place", ["the project", "a worktree of it", "a folder above it"])
+def test_a_session_does_not_restore_what_a_command_of_another_planted_meanwhile(ground: Ground, place: str) -> None:
+    def act() -> list[str]:
+        with open_scene(ground) as scene:
+            project, mine = scene.project, scene.profile()
+            if place == "a worktree of it":
+                scene.git("worktree", "add", "-q", str(scene.base / "tree"))
+                project = scene.base / "tree"
+            elif place == "a folder above it":
+                (scene.project / "inner/sub").mkdir(parents=True)
+                scene.git("init", "-q", cwd=scene.project / "inner")
+                mine = scene.profile(project=scene.project / "inner")
+            other = scene.profile(project=project)
+            first = Confinement(mine, ground.probe)
+            ready, end = scene.base / "ready", scene.base / "end"
+
+            def run_other() -> None:
+                command_guard._last.clear()
+                guard = CommandGuard(other)
+                ready.touch()
+                while not end.exists():
+                    time.sleep(0.01)
+                guard.end()
+
+            with first.watch_command():
+                options: dict[str, Any] = {"cwd": mine.project, "env": scene.environ, "stdout": subprocess.DEVNULL}
+                first.start(["bash", "-c", PLANT], **options).wait()
+                child = other_process(run_other)
+                while not ready.exists():
+                    time.sleep(0.01)
+            end.touch()
+            os.waitpid(child, 0)
+            found = [path for folder in {mine.project, project} for path in folder.rglob("*") if path.is_file()]
+            return [str(path) for path in found if b"evil" in path.read_bytes() and not path.is_symlink()]
+
+    assert in_user(ground.user, act) == []
+
+
+def killed_in_a_command(scene: Scene, words: str = PLANT) -> None:
+    """Let another process run a command and be killed before that has ended."""
+    ready = scene.base / "ready"
+
+    def run() -> None:
+        confinement = Confinement(scene.profile(), scene.ground.probe)
+        with confinement.watch_command():
+            confinement.start(["bash", "-c", words], cwd=scene.project, env=scene.environ).wait()
+            ready.touch()
+            time.sleep(60)
+
+    child = other_process(run)
+    while not ready.exists():
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_what_a_killed_nexus_left_is_undone_before_the_project_is_read(ground: Ground) -> None:
+    def act() -> tuple[list[bool], list[str], list[str], list[bool]]:
+        with open_scene(ground) as scene:
+            killed_in_a_command(scene)
+            unchecked = [is_unchecked(scene.project, scene.own.data)]
+            told = settle_project(scene.project, scene.own)
+            unchecked.append(is_unchecked(scene.project, scene.own.data))
+            left = [name for name in PLANTS if (scene.project / name).exists()]
+            kept = [path.read_bytes() == b"evil\n" for path in (scene.own.data / "put_back").iterdir()]
+            assert settle_project(scene.project, scene.own) == []
+            return unchecked, told, left, kept
+
+    unchecked, told, left, kept = in_user(ground.user, act)
+    assert unchecked == [True, False] and left == []
+    assert "cut short" in told[0] and any("NEXUS.md: removed" in line for line in told)
+    assert kept and all(kept), "what was there is kept"
+
+
+@once_each
+def test_the_next_command_compares_what_a_killed_one_left_and_tells_it(ground: Ground) -> None:
+    def act() -> tuple[tuple[str, ...], str]:
+        with open_scene(ground) as scene:
+            killed_in_a_command(scene)
+            done = scene.run("cat NEXUS.md")
+            return done.put_back, done.output.decode()
+
+    told, text = in_user(ground.user, act)
+    assert any("NEXUS.md: removed" in line for line in told) and "evil" not in text
+
+
+@once_each
+def test_a_project_that_was_made_anew_after_the_kill_stays_as_it_is(ground: Ground) -> None:
+    def act() -> bool:
+        with open_scene(ground) as scene:
+            killed_in_a_command(scene)
+            shutil.move(scene.project, scene.base / "old")
+            (scene.project / ".vscode").mkdir(parents=True)
+            (scene.project / ".vscode/tasks.json").write_text("mine")
+            settle_project(scene.project, scene.own)
+            return (scene.project / ".vscode/tasks.json").exists()
+
+    assert in_user(ground.user, act)
+
+
+@once_each
+def test_what_runs_elsewhere_or_still_runs_is_left_alone(ground: Ground) -> None:
+    def act() -> list[bool]:
+        with open_scene(ground) as scene:
+            (scene.base / "other").mkdir()
+            guard = CommandGuard(scene.profile())
+            running = is_unchecked(scene.project, scene.own.data)
+            os.close(guard._record)
+            return [running, is_unchecked(scene.base / "other", scene.own.data)]
+
+    assert in_user(ground.user, act) == [False, False]
+
+
+LIMITS = {"NOFILE": resource.RLIMIT_NOFILE, "FSIZE": resource.RLIMIT_FSIZE, "AS": resource.RLIMIT_AS}
+
+
+@once_each
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_could_not_be_compared_stops_the_next_command_until_it_is(ground: Ground, limit: str) -> None:
+    """A limit that makes it impossible to look, or to write: nothing is lost, nothing goes on as if all were well."""
+
+    def act() -> dict[str, Any]:
+        with open_scene(ground) as scene:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            config = scene.project / ".git/config"
+            before = config.read_text()
+            guard = CommandGuard(scene.profile())
+            config.write_text("[core]\n\tfsmonitor = evil\n")
+            (scene.project / "NEXUS.md").write_text("evil")
+            soft, hard = resource.getrlimit(LIMITS[limit])
+            resource.setrlimit(LIMITS[limit], (3 if limit == "NOFILE" else 0, hard))
+            told = guard.end()
+            refused = ""
+            try:
+                CommandGuard(scene.profile()).end()
+            except OSError as error:
+                refused = type(error).__name__
+            resource.setrlimit(LIMITS[limit], (soft, hard))
+            failed = any("NOT CHECKED" in line for line in told)
+            unchecked = is_unchecked(scene.project, scene.own.data)
+            after = scene.run("true").put_back if failed else ()
+            is_as_before = config.read_text() == before and not (scene.project / "NEXUS.md").exists()
+            return {"failed": failed, "refused": refused, "unchecked": unchecked, "after": after, "same": is_as_before}
+
+    seen = in_user(ground.user, act)
+    assert seen["same"], seen
+    if limit != "AS":
+        assert seen["failed"] and seen["refused"] and seen["unchecked"], seen
+    assert seen["failed"] == seen["unchecked"]
+
+
+@once_each
+def test_a_damaged_record_refuses_and_says_which(ground: Ground) -> None:
+    def act() -> str:
+        with open_scene(ground) as scene:
+            killed_in_a_command(scene)
+            (record,) = (scene.own.data / "guarded").glob("*.state")
+            record.write_bytes(record.read_bytes()[:-9])
+            try:
+                settle_project(scene.project, scene.own)
+            except UncheckedError as error:
+                return str(error.strerror)
+            return ""
+
+    assert "damaged" in in_user(ground.user, act)
+
+
+def springs(scene: Scene, cwd: Path | None = None) -> bool:
+    """True if the person's `git status` runs what was planted."""
+    subprocess.run(["git", "status"], cwd=cwd or scene.project, env=scene.environ, capture_output=True)
+    return (scene.base / "sprung").exists()
+
+
+EVIL = "git -C {} config core.fsmonitor 'touch {sprung}; false'"
+LINKS = {
+    "a new repository in the index": f"git init -q evil; {EVIL}; cd evil; {GIT} commit -q --allow-empty -m x; cd ..; "
+    "git add evil 2>/dev/null",
+    "below what tools make": f"mkdir vendor; git init -q vendor/evil; {EVIL}; cd vendor/evil; "
+    f"{GIT} commit -q --allow-empty -m x; cd ../..; git add -f vendor/evil 2>/dev/null",
+    "six folders deep": f"mkdir -p a/b/c/d/e; git init -q a/b/c/d/e/evil; {EVIL}; cd a/b/c/d/e/evil; "
+    f"{GIT} commit -q --allow-empty -m x; cd ../../../../../..; git add a 2>/dev/null",
+    "an index of version 4": f"git init -q evil; {EVIL}; cd evil; {GIT} commit -q --allow-empty -m x; cd ..; "
+    "git add evil 2>/dev/null; git update-index --index-version 4",
+    "a split index": f"git init -q evil; {EVIL}; cd evil; {GIT} commit -q --allow-empty -m x; cd ..; "
+    "git add evil 2>/dev/null; git update-index --split-index",
+    "of a repository below": f"git init -q sub/evil; {EVIL}; cd sub/evil; {GIT} commit -q --allow-empty -m x; cd ..; "
+    "git add evil 2>/dev/null",
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_repository_that_a_command_put_into_an_index_runs_nothing(ground: Ground, name: str) -> None:
+    def act() -> tuple[bool, str]:
+        with open_scene(ground) as scene:
+            if name == "of a repository below":
+                scene.git("init", "-q", cwd=scene.project / "sub")
+            place = LINKS[name].partition("git init -q ")[2].partition(";")[0]
+            words = LINKS[name].replace("{sprung}", str(scene.base / "sprung")).replace("{}", place)
+            done = scene.run(words)
+            cwd = scene.project / "sub" if name == "of a repository below" else scene.project
+            links = scene.git("ls-files", "-s", cwd=cwd)
+            return springs(scene, cwd), links + done.output.decode()
+
+    sprang, text = in_user(ground.user, act)
+    assert "160000" in text and not sprang, text
+
+
+@pytest.mark.parametrize("place", ["vendor/lib", "a/b/c/d/e/lib"])
+def test_the_git_file_of_a_submodule_is_guarded_wherever_it_lies(ground: Ground, place: str) -> None:
+    words = f"git init -q evil; {EVIL.replace('{}', 'evil')}; echo 'gitdir: {{base}}/evil/.git' > "
+
+    def act() -> tuple[bool, bool]:
+        with open_scene(ground) as scene:
+            scene.git("init", "-q", str(scene.base / "lib"))
+            scene.git("commit", "-q", "--allow-empty", "-m", "x", cwd=scene.base / "lib")
+            add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "-f")
+            scene.git(*add, str(scene.base / "lib"), place)
+            before = (scene.project / place / ".git").read_text()
+            line = words.replace("{sprung}", str(scene.base / "sprung")).replace("{base}", str(scene.project))
+            scene.run(line + f"{place}/.git; git -C {place} config core.fsmonitor 'touch {scene.base}/sprung; false'")
+            return springs(scene), (scene.project / place / ".git").read_text() == before
+
+    assert in_user(ground.user, act) == (False, True)
+
+
+@once_each
+def test_a_command_that_changes_which_hooks_git_runs_leaves_neither_as_it_wants(ground: Ground) -> None:
+    def act() -> tuple[str, bool]:
+        with open_scene(ground) as scene:
+            hook = scene.project / "own/hooks/pre-commit"
+            hook.parent.mkdir(parents=True)
+            hook.write_text("#!/bin/sh\ntrue\n")
+            scene.git("config", "core.hooksPath", "own/hooks")
+            scene.run(
+                "git config core.hooksPath other; rm -rf own; mkdir -p own/hooks other; "
+                "for f in own/hooks/pre-commit own/hooks/post-commit other/pre-commit; do echo evil > $f; done"
+            )
+            names = scene.git("config", "core.hooksPath").strip()
+            return names, hook.exists() and "evil" not in hook.read_text() and len(os.listdir(hook.parent)) == 1
+
+    assert in_user(ground.user, act) == ("own/hooks", True)
+
+
+@once_each
+def test_what_git_would_run_in_new_places_is_told(ground: Ground) -> None:
+    words = (
+        "git init -q plain; git init -q --bare bare; git init -q evil; git -C evil config core.pager x; "
+        "mkdir -p bare2/objects bare2/refs; echo 'ref: refs/heads/x' > bare2/HEAD; printf '[core]\\nfsmonitor=x' > "
+        "bare2/config; git worktree add -q tree; mkdir .git/rebase-merge; "
+        "printf 'pick 1 x\nexec evil\n' > .git/rebase-merge/git-rebase-todo"
+    )
+
+    def act() -> tuple[str, ...]:
+        with open_scene(ground) as scene:
+            return scene.run(words).put_back
+
+    told = in_user(ground.user, act)
+    named = sorted(line.partition(":")[0] for line in told)
+    assert named == [".git/rebase-merge/git-rebase-todo", "bare2", "evil"], told
+
+
+@once_each
+def test_legitimate_work_is_not_touched(ground: Ground) -> None:
+    words = "; ".join(
+        (
+            "set -e; git clone -q . c; git worktree add -q wt; git worktree remove wt; mkdir app app/src",
+            "echo {} > app/package.json; git init -q app; echo 1 > x; git add x; git mv x y",
+            f"{GIT} commit -qm y; git checkout -q -b b; echo 2 > y; {GIT} commit -qam z",
+            "git checkout -q main; git rebase -q b",
+            "mkdir m; git mv y m/y; mv sub sub2; rm -rf c app; git status --short | wc -l",
+        )
+    )
+
+    def act() -> tuple[int, tuple[str, ...], str]:
+        with open_scene(ground) as scene:
+            done = scene.run(words)
+            return done.status, done.put_back, done.output.decode()
+
+    status, told, text = in_user(ground.user, act)
+    assert status == 0 and told == (), (told, text)
+
+
+def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
+    hostile = b" " * 3_000_000 + b"x\n" + b"[" * 1_000_000 + b"\n" + b'[remote "' * 200_000
+    assert not is_plain(hostile, of_submodule=False) and list(named_files(hostile)) == []
+    assert is_plain(b'[core]\n\tbare = false ; x\n[remote "o"]\n\turl = /x\n', of_submodule=False)
+    for line in (b'[remote "a"] uploadpack = "x]', b"[core] fsmonitor = x]", b"\xef\xbb\xbf[core]", b"[core]\n x = y",
+                 b"[user]\nname = a\\\n", b"[include]\n", b"[core]\nworktree = ../x\n"):  # fmt: skip
+        assert not is_plain(line, of_submodule=False), line
+    named = b'[includeIf "gitdir:=x"] path = a # b\n[core]\n hooksPath = "b c" \n[include]path=d;e\n[x "]"] PATH = f\n'
+    assert list(named_files(named)) == ["a", "b c", "d", "f"]
+
+
+def test_an_index_that_is_none_or_names_what_is_elsewhere_is_refused(tmp_path: Path) -> None:
+    for data in (b"", b"DIRC", b"x" * 99, b"DIRC\0\0\0\2\0\0\0\1" + b"\0\0\xe0\0" * 9):
+        with pytest.raises(ValueError):
+            linked_repositories(data)
+    assert linked_repositories(b"DIRC\0\0\0\2\0\0\0\0" + b"\0" * 20) == set()
