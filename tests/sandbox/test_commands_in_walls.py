@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,52 @@ def test_not_even_who_hides_outlives_the_command(ground: Ground) -> None:
         return running(mark)
 
     assert in_scene(ground, act) == 0
+
+
+FORKS = """
+import os, time
+os.setsid()
+limit = time.time() + 20
+while not os.path.exists("ended") and time.time() < limit:
+    if os.fork():
+        os._exit(0)
+open("escaped", "w").close()
+"""
+
+
+def test_not_even_a_chain_of_forks_outlives_the_command(ground: Ground) -> None:
+    """Each process lives for less than a look at all of them takes."""
+
+    def act(scene: Scene) -> tuple[str, bool]:
+        if not scene.environ["PYTHON"]:
+            pytest.skip("no Python that this user may run")
+        (scene.base / "forks.py").write_text(FORKS)
+        for _ in range(3):
+            text = scene.text('(env -i "$PYTHON" -I -S $BASE/forks.py >&- 2>&- <&- &); sleep 0.3; echo done')
+        (scene.project / "ended").touch()
+        time.sleep(0.5)
+        return text, (scene.project / "escaped").exists()
+
+    assert in_scene(ground, act) == ("done\n", False)
+
+
+@once_each
+def test_a_neighbour_is_not_ended_with_the_strays_of_a_command(ground: Ground) -> None:
+    """Neither a process of ours nor another command that runs at the same time."""
+
+    def act(scene: Scene) -> tuple[int | None, str]:
+        with subprocess.Popen(["sleep", "600"]) as ours:
+            found: list[str] = []
+            runner = threading.Thread(target=lambda: found.append(scene.text("sleep 1; echo done")))
+            runner.start()
+            for _ in range(3):
+                scene.run("(setsid sleep 600 &)")
+            runner.join()
+            status = ours.poll()
+            ours.kill()
+        return status, found[0]
+
+    assert in_scene(ground, act) == (None, "done\n")
 
 
 @once_each
@@ -228,7 +275,7 @@ def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground) -> N
     tools = {
         "npm": "npm pack --silent",
         "node": 'node -e \'require("fs").writeFileSync("made", "x")\' && cat made',
-        "gcc": "printf 'int main(){return 0;}' > a.c && gcc -pipe a.c -o a && ./a",
+        "gcc": "printf 'int main(){return 0;}' > a.c && gcc -pipe a.c -o a && ./a && rm a.c",
         "make": "printf 'all:\\n\\techo built\\n' > Makefile && make -s",
         "go": "echo module x > go.mod && printf 'package main\\nfunc main(){}\\n' > m.go && go build -o m . && ./m",
     }
