@@ -50,6 +50,7 @@ LAZY = {
     "commands/plan.py": {"nexus_cli"},  # cron and time zones, where something is planned
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
     "core/errors.py": {"difflib"},
+    "core/private_process.py": {"_ctypes"},
     "core/decode.py": {"charset_normalizer"},
     "config/ledger_place.py": {"nexus_cli"},  # settings that name a server
     "config/paths.py": {"platformdirs"},
