@@ -8,15 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.sandbox.profile import Profile, is_below
 
 _SECRET = re.compile(
-    r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT"
-    r"|AUTH)|.+_PWD|.*PASSWORD.*|(?:.*_)?SECRET_.*|.*API_?KEY.*|(?:BW|OP)_SESSION.*",
+    r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|CREDENTIALS?|CREDS|PASS|PASSPHRASE|PAT|AUTH|JWT|BEARER"
+    r"|COOKIES?|PEM|SALT|MNEMONIC|SEED_PHRASE|DSN)|SSHPASS|.+_PWD|.*(?:PASSWORD|PASSWD).*|(?:.*_)?SECRET_.*"
+    r"|.*(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|MASTER|ACCOUNT)_?KEY.*|.*CONN(?:ECTION)?_?STR(?:ING)?.*|.*WEBHOOK.*"
+    r"|(?:BW|OP)_SESSION.*",
     re.IGNORECASE,
 )
 """Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
+_KEY_IN_URL = re.compile(r"://(?=[^/\s@]{0,200}\d)[^/\s:@]{16,200}@")
+"""A key as the user of an address."""
 
 SHORTEST_SECRET = 8
 """Characters of a value that is masked: shorter ones are words of any text."""
@@ -76,9 +82,14 @@ def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] 
 
 
 def _secret_names(environ: Mapping[str, str], passed: Collection[str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name, value in environ.items() if value and is_secret(name) and name not in passed))
+    return tuple(sorted(name for name, value in environ.items() if name not in passed and is_secret(name, value)))
 
 
-def is_secret(name: str) -> bool:
-    """True if a variable of this name holds a secret."""
-    return _SECRET.fullmatch(name) is not None
+def is_secret(name: str, value: str) -> bool:
+    """True if a variable holds a secret, by its name or by its value: a password in an address, a key, a token."""
+    return bool(value) and (_SECRET.fullmatch(name) is not None or _holds_secret(value))
+
+
+@lru_cache(512)
+def _holds_secret(value: str) -> bool:
+    return redact(value, environ={}) != value or _KEY_IN_URL.search(value) is not None

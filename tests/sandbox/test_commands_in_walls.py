@@ -341,7 +341,7 @@ def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: G
     ],
 )  # fmt: skip
 def test_variables_are_secrets_by_their_names(name: str, secret: bool) -> None:
-    assert is_secret(name) is secret
+    assert is_secret(name, "x") is secret and not is_secret(name, "")
 
 
 def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_path: Path) -> None:
