@@ -144,8 +144,13 @@ def shown_paths(own: Places) -> tuple[Path, ...]:
     return (own.config / "skills", own.data / "trust.json")
 
 
+_PROCESSES = (Path("/proc/self"), Path("/proc/thread-self"))
+"""Environment, memory and open files of processes: each of `/proc/PID` counts as the first."""
+
+
 class SecretPlaces:
-    """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them.
+    """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them;
+    what /proc shows of a process.
 
     Personal skills and instruction files are open: they are for the model. Own folders that hold the `project` are
     too, but not the stored keys and the ledger; of those that hold a worktree only the worktree itself.
@@ -157,11 +162,11 @@ class SecretPlaces:
         worktree = find_worktree(project, own)
         self._worktree = _fold_path(Path(root)) if worktree else None
         kept = [path for path in own_paths(own) if worktree or not _is_below(root, os.path.realpath(path))]
-        found = [*credential_paths(environ), *kept, own.keys, own.ledger]
+        found = [*credential_paths(environ), *kept, own.keys, own.ledger, *_PROCESSES]
         self._places: dict[tuple[str, ...], Path] = {}
         for path in found:
             self._places[_fold_path(path)] = path
-            if os.path.lexists(path):
+            if path not in _PROCESSES and os.path.lexists(path):
                 self._places[_fold_path(Path(os.path.realpath(path)))] = path
         config = Path(os.path.realpath(own.config))
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
@@ -169,6 +174,8 @@ class SecretPlaces:
     def find(self, target: Path, inside: Path | None = None) -> Path | None:
         """Return the secret place that the real path `target` is in, or None; with `inside` one in that folder."""
         names = _fold_path(target)
+        if len(names) > 1 and names[0] == "proc" and names[1].isdigit():
+            names = ("proc", "self", *names[2:])
         if any(names[: len(one)] == one for one in self._open):
             return None
         first = len(inside.parts) if inside else 1
