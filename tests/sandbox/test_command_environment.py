@@ -54,7 +54,7 @@ HARMLESS = {
     "DATABASE_URL": "sqlite:///db.sqlite3", "TEST_DATABASE_URI": "postgresql://localhost:5432/test_shop",
     "PGUSER_URL": "postgres://postgres@localhost/shop", "REDIS_URL": "redis://localhost:6379/0", "PGHOST": "/tmp/pg",
     "http_proxy": "http://proxy.example.org:3128", "no_proxy": "localhost,127.0.0.1,::1,.example.org",
-    "PIP_INDEX_URL": "https://pypi.example.org/simple", "npm_config_registry": "https://registry.npmjs.org/",
+    "PIP_INDEX_URL": "https://pypi.example.org/simple", "npm_config_registry": "https://npm.example.org/",
     "KEYBOARD": "de", "XKB_DEFAULT_LAYOUT": "de", "KEYMAP": "de-latin1-nodeadkeys", "KEYTIMEOUT": "1", "COMPASS": "north",
     "TOKENIZERS_PARALLELISM": "false", "AUTHOR": "ada", "AUTHORITY": "x", "PASSENGER": "7", "BYPASS": "no", "PATTERN": "*",
     "LS_COLORS": "rs=0:di=01;34:ln=01;36:mh=00:pi=40;33:so=01;35:do=01;35:bd=40;33;01:*.tar=01;31:*.key=00;33",
