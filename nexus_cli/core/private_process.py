@@ -16,5 +16,5 @@ def make_process_private() -> None:
         return
     import _ctypes  # noqa: PLC0415  (`ctypes` would cost 3 ms of each start)
 
-    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # None is this program
     _ctypes.call_function(prctl, (_PR_SET_DUMPABLE, 0, 0, 0, 0))

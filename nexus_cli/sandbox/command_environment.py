@@ -47,9 +47,13 @@ def child_environment_for(
         # npm gives up when it may not read its settings, which hold the tokens of registries.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
-        if not any(path.name == "go-build" for path in profile.writable):
-            # go gives up where it can make no cache; `find_caches` lists one that exists.
-            env["GOCACHE"] = env.get("GOCACHE") or str(profile.temp / "go-build")
+        # go gives up where it can make no cache.
+        caches = {"GOCACHE": str(profile.temp / "go-build")} | dict(profile.caches)
+        moved = {name.lower() for name in caches}  # npm reads its own in any case
+        env = {name: value for name, value in env.items() if name.lower() not in moved} | caches
+        shared = os.path.join(env.get("HOME", ""), ".gradle", "caches")
+        if "GRADLE_USER_HOME" in caches and os.path.isdir(shared):
+            env["GRADLE_RO_DEP_CACHE"] = shared
     if profile.name != "none" and not profile.network:
         env = _OFFLINE | env
     if profile.name == "read":

@@ -159,6 +159,12 @@ def change_mode(mode: int) -> None:
         os.fchmod(file.fileno(), mode)
 
 
+def make_with_other_modes() -> None:
+    change_mode(0o1755)
+    make_file(0o755)
+    make_node(0o755)
+
+
 def check_mode(name: str, mode: int) -> None:
     if os.stat(name).st_mode & 0o7000 != mode & 0o7000:
         raise OSError(errno.EPERM, "the bit is not set")
@@ -276,7 +282,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "made setuid": lambda: make_file(0o4755),
     "node setuid": lambda: make_node(0o4755),
     "openat2 setuid": lambda: make_by_openat2(0o4755),
-    "other modes": lambda: (change_mode(0o1755), make_file(0o755), make_node(0o755)),
+    "other modes": make_with_other_modes,
     "tcp": lambda: connect(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT)),
     "tcp6": lambda: connect(socket.AF_INET6, socket.SOCK_STREAM, ("::1", PORT)),
     "udp": lambda: send(socket.AF_INET, ("127.0.0.1", PORT)),

@@ -14,7 +14,7 @@ from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.command_environment import child_environment_for, is_secret, mask_secrets
 from nexus_cli.sandbox.profile import make_profile
 
-PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n-----END OPENSSH PRIVATE KEY-----"
+PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5v\n-----END OPENSSH PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
 SECRETS = {
     # by value
@@ -25,7 +25,8 @@ SECRETS = {
     "REPO": "https://ghp_abcdefghij0123456789abcdefghij012345@github.com/a/b", "UPLINK": f"Bearer {JWT}",
     "ERRORS_TO": "https://0123456789abcdef0123456789abcdef@o1.ingest.example.io/1", "MY_SESSION": JWT,
     "DEPLOY": PEM, "STUFF": "sk-proj-abcdefghijklmnop0123456789", "BOT": "xoxb-1234567890-abcdefghijkl",
-    "CLOUD": "AKIAIOSFODNN7EXAMPLE", "MAPS": "AIzaSyA1234567890abcdefghijklmnopqrstuv", "MODEL": "hf_abcdefghijklmn0pqrst",
+    "CLOUD": "AKIAIOSFODNN7EXAMPLE", "MAPS": "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "MODEL": "hf_abcdefghijklmn0pqrst",
     "NOTIFY": "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXX", "X": "glpat-abcdefghij0123456789",
     "STORAGE": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + base64.b64encode(b"k" * 64).decode(),
     "HEADERS": "Authorization: Bearer abcdef0123456789", "DB": "host=db user=app password=Tr0ub4dor&3",
@@ -46,21 +47,27 @@ HARMLESS = {
     "GIT_AUTHOR_NAME": "Ada Lovelace", "GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_COMMITTER_NAME": "Ada Lovelace",
     "GIT_SSH_COMMAND": "ssh -i ~/.ssh/id_ed25519 -o IdentitiesOnly=yes", "CI": "true", "GITHUB_ACTIONS": "true",
     "GITHUB_SHA": "4385ff41c8d1b0c4a1de3bd36b3a9f1c2d4e5f60", "GITHUB_REPOSITORY": "ada/engine",
-    "GITHUB_REF": "refs/heads/feature/new-token-parser", "VIRTUAL_ENV": "/home/ada/work/.venv", "PYTHONPATH": "src:tests",
+    "GITHUB_REF": "refs/heads/feature/new-token-parser", "VIRTUAL_ENV": "/home/ada/work/.venv",
+    "PYTHONPATH": "src:tests",
     "CONDA_PREFIX": "/opt/conda/envs/key-value", "NODE_ENV": "test", "NODE_OPTIONS": "--max-old-space-size=4096",
     "NVM_DIR": "/home/ada/.nvm", "GOPATH": "/home/ada/go", "GOFLAGS": "-mod=mod", "GOPROXY": "https://proxy.golang.org",
     "CARGO_HOME": "/home/ada/.cargo", "RUSTFLAGS": "-C target-cpu=native", "JAVA_HOME": "/usr/lib/jvm/java-17",
-    "MAVEN_OPTS": "-Xmx2g -Djava.net.preferIPv4Stack=true", "CC": "gcc-12", "CFLAGS": "-O2 -g -Wall", "MAKEFLAGS": "-j8",
+    "MAVEN_OPTS": "-Xmx2g -Djava.net.preferIPv4Stack=true", "CC": "gcc-12", "CFLAGS": "-O2 -g -Wall",
+    "MAKEFLAGS": "-j8",
     "DATABASE_URL": "sqlite:///db.sqlite3", "TEST_DATABASE_URI": "postgresql://localhost:5432/test_shop",
     "PGUSER_URL": "postgres://postgres@localhost/shop", "REDIS_URL": "redis://localhost:6379/0", "PGHOST": "/tmp/pg",
     "http_proxy": "http://proxy.example.org:3128", "no_proxy": "localhost,127.0.0.1,::1,.example.org",
     "PIP_INDEX_URL": "https://pypi.example.org/simple", "npm_config_registry": "https://npm.example.org/",
-    "KEYBOARD": "de", "XKB_DEFAULT_LAYOUT": "de", "KEYMAP": "de-latin1-nodeadkeys", "KEYTIMEOUT": "1", "COMPASS": "north",
-    "TOKENIZERS_PARALLELISM": "false", "AUTHOR": "ada", "AUTHORITY": "x", "PASSENGER": "7", "BYPASS": "no", "PATTERN": "*",
+    "KEYBOARD": "de", "XKB_DEFAULT_LAYOUT": "de", "KEYMAP": "de-latin1-nodeadkeys", "KEYTIMEOUT": "1",
+    "COMPASS": "north",
+    "TOKENIZERS_PARALLELISM": "false", "AUTHOR": "ada", "AUTHORITY": "x", "PASSENGER": "7", "BYPASS": "no",
+    "PATTERN": "*",
     "LS_COLORS": "rs=0:di=01;34:ln=01;36:mh=00:pi=40;33:so=01;35:do=01;35:bd=40;33;01:*.tar=01;31:*.key=00;33",
     "PS1": r"\[\e[32m\]\u@\h:\w\$ ", "LESSOPEN": "| /usr/bin/lesspipe %s", "DEBEMAIL": "ada@example.org",
-    "DOCKER_HOST": "unix:///run/user/1000/docker.sock", "KUBECONFIG": "/home/ada/.kube/config", "AWS_REGION": "eu-west-1",
-    "AWS_PROFILE": "shop-prod", "GIT_URL": "ssh://git@github.com/ada/engine.git", "SESSION_MANAGER": "local/host:@/tmp/.ICE",
+    "DOCKER_HOST": "unix:///run/user/1000/docker.sock", "KUBECONFIG": "/home/ada/.kube/config",
+    "AWS_REGION": "eu-west-1",
+    "AWS_PROFILE": "shop-prod", "GIT_URL": "ssh://git@github.com/ada/engine.git",
+    "SESSION_MANAGER": "local/host:@/tmp/.ICE",
     "BUILD_ID": "7f3c9a52-1d7e-4b0a-9a51-3f8e2d6c4b10", "SOURCE_DATE_EPOCH": "1700000000", "COLORTERM": "truecolor",
     "PYTHONHASHSEED": "0", "COVERAGE_FILE": ".coverage", "DJANGO_SETTINGS_MODULE": "shop.settings.secret_santa",
     "IMAGE": "registry.example.org/shop/api@sha256:4bcff63911fcb4448bd4fdacec207030997caf25e9bea4045fa6c8c44de311d1",
@@ -97,6 +104,8 @@ WORD = st.text(string.ascii_letters + string.digits, min_size=1, max_size=12)
 
 @given(scheme=st.sampled_from(["postgres", "redis", "https", "mongodb+srv", "ftp"]), user=st.one_of(st.just(""), WORD),
        password=WORD, host=WORD, path=WORD)  # fmt: skip
-def test_no_address_with_a_password_reaches_a_command(scheme: str, user: str, password: str, host: str, path: str) -> None:
+def test_no_address_with_a_password_reaches_a_command(
+    scheme: str, user: str, password: str, host: str, path: str
+) -> None:
     assert is_secret("ADDRESS", f"{scheme}://{user}:{password}@{host}/{path}")
     assert not is_secret("ADDRESS", f"{scheme}://{host}/{path}")

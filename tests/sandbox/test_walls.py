@@ -157,7 +157,7 @@ WALLS = [
     Wall(49, "openat2 setuid", ""),
     Wall(49, "setuid by the shell", "cp /bin/true s49 && chmod u+s s49 && test -u s49"),
     Wall(49, "other modes", "", YES, read=NO),
-    Wall(49, "copied with its mode", "cp -p /bin/true c49 && install -m 755 c49 i49 && tar c c49 | tar xp", YES, read=NO),
+    Wall(49, "copied", "cp -p /bin/true c49 && install -m 755 c49 i49 && tar c c49 | tar xp", YES, read=NO),
     Wall(50, "settings of the kernel", "exec 9>>/proc/sys/kernel/core_pattern"),
     Wall(50, "other settings in /proc", "exec 9>>/proc/mtrr"),
     Wall(50, "tables of cron", "f=$(mktemp -p /etc/cron.d nexus.XXXXXX) && rm $f"),
@@ -231,7 +231,8 @@ NEVER = {
 }  # fmt: skip
 """Attempts that fail without walls too: by the care of whoever starts the command, or on most systems."""
 ROOTS = {
-    "settings of the kernel", "other settings in /proc", "a device", "devices", "terminal", "raw", "packet", "tables of cron", "chroot", "by handle", "a namespace",
+    "settings of the kernel", "other settings in /proc", "a device", "devices", "terminal", "raw", "packet",
+    "tables of cron", "chroot", "by handle", "a namespace",
     "bwrap in bwrap", "dangerous capabilities", "io_uring",
 }  # fmt: skip
 """Attempts that need more than an ordinary user has, or a system that lets everybody."""

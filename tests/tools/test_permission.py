@@ -142,8 +142,8 @@ def test_credentials_are_refused_at_every_level_but_all(
 @pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"]], ids=lambda tool: tool.name)
 @pytest.mark.parametrize("root", ["project", "/", "/proc"])
 @pytest.mark.parametrize(
-    "path", ["/proc/self/environ", "/proc/thread-self/environ", "/proc/1/environ", "/proc/self/task/1/mem", "/proc/self",
-             "/proc/4711/cwd/x", "/proc/1/task", "link/environ", "/PROC/Self/environ", "/proc/self/fd"],
+    "path", ["/proc/self/environ", "/proc/thread-self/environ", "/proc/1/environ", "/proc/self/task/1/mem",
+             "/proc/self", "/proc/4711/cwd/x", "/proc/1/task", "link/environ", "/PROC/Self/environ", "/proc/self/fd"],
 )  # fmt: skip
 def test_what_proc_shows_of_a_process_is_refused_in_every_project(
     project: Path, path: str, root: str, tool: Tool
