@@ -32,8 +32,10 @@ def main() -> NoReturn:
 def serve_warm() -> None:
     """Be the warm process of the folder and the minutes in the arguments."""
     from nexus_cli.cli.preload import import_run  # noqa: PLC0415  (no other process wants it)
+    from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (not for `--version`)
     from nexus_cli.warm import server  # noqa: PLC0415  (as above)
 
+    make_process_private()
     server.serve(sys.argv[1], float(sys.argv[2]), import_run, lambda: process.take_in_hand(sys.argv[1:]), _run_app)
 
 
@@ -50,6 +52,9 @@ def _run_app() -> NoReturn:
 
 
 def _app_status() -> int:
+    from nexus_cli.core.private_process import make_process_private  # noqa: PLC0415  (not for `--version`)
+
+    make_process_private()
     from nexus_cli.cli import app  # noqa: PLC0415  (`--version` and a warm start do without it)
 
     return app.run(sys.argv[1:])

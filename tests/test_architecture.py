@@ -50,9 +50,11 @@ LAZY = {
     "commands/plan.py": {"nexus_cli"},  # cron and time zones, where something is planned
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
     "core/errors.py": {"difflib"},
+    "core/private_process.py": {"_ctypes"},
     "core/decode.py": {"charset_normalizer"},
     "config/ledger_place.py": {"nexus_cli"},  # settings that name a server
     "config/paths.py": {"platformdirs"},
+    "config/protected_places.py": {"nexus_cli"},  # redaction, where there are settings of a build tool
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/trust_items.py": {"tomllib", "tomlkit"},
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key

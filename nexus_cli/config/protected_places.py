@@ -15,34 +15,84 @@ from pathlib import Path
 
 from nexus_cli.config.paths import Places
 from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.core.real_files import read_beginning
 
 _KEYS = (
     ".ssh", ".gnupg", ".pki", ".age", ".config/age", ".config/sops", ".config/op", ".op", ".password-store",
     ".local/share/pass", ".config/keepassxc", ".config/Bitwarden", ".config/Bitwarden CLI", ".config/1Password",
     ".local/share/keyrings", ".local/share/kwalletd", ".kde/share/apps/kwallet", ".local/share/python_keyring",
     ".vault-token", ".krb5", ".Xauthority", ".ICEauthority", "Library/Keychains",
-    "Library/Application Support/Bitwarden", "Library/Application Support/1Password",
+    "Library/Application Support/Bitwarden", "Library/Application Support/1Password", ".1password", ".config/rbw",
+    ".local/share/rbw", ".config/Enpass", ".local/share/Enpass", ".lpass", ".config/lpass", ".local/share/lpass",
+    ".config/gopass", ".local/share/gopass", ".config/Authy Desktop", ".keybase", ".config/keybase",
+    ".local/share/keybase", ".step", ".tsh", ".minisign", ".signify", ".tarsnap.key", ".putty", ".config/putty",
+    ".vnc/passwd", ".config/tigervnc/passwd", ".smbcredentials", ".davfs2/secrets", ".android/adbkey", ".secrets",
+    ".config/borg", ".config/syncthing", ".local/state/syncthing", ".config/filezilla", ".config/remmina",
+    ".local/share/remmina", ".config/wireguard", ".openvpn",
 )  # fmt: skip
-"""Keys and stores of passwords."""
+"""Keys and stores of passwords, keys of remote desktops, backups and private networks."""
 _CLOUD = (
     ".aws", ".azure", ".kube", ".oci", ".s3cfg", ".boto", ".databrickscfg", ".fly", ".netlify", ".wrangler",
     ".config/gcloud", ".config/doctl", ".config/hcloud", ".config/rclone", ".config/.wrangler", ".config/netlify",
     ".config/scw", ".config/stripe", ".docker/config.json", ".config/containers/auth.json", ".terraformrc",
     ".terraform.d/credentials.tfrc.json", ".local/share/com.vercel.cli", ".config/heroku", ".kaggle",
-    ".huggingface/token", ".cache/huggingface/token", ".cache/huggingface/stored_tokens",
+    ".huggingface/token", ".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".gsutil", ".mc",
+    ".config/mc", ".rclone.conf", ".aliyun", ".bluemix", ".config/linode-cli", ".vultr-cli.yaml",
+    ".config/vultr-cli.yaml", ".cloudflared", ".config/cloudflared", ".ngrok2", ".config/ngrok", ".railway",
+    ".config/railway", ".config/fly", ".render", ".supabase", ".now", ".vercel", ".pulumi/credentials.json",
+    ".config/configstore/firebase-tools.json", ".config/openstack", ".snowsql", ".snowflake", ".config/snowflake",
+    ".dbt/profiles.yml", ".config/argocd", ".argocd", ".config/helm", ".circleci/cli.yml", ".sentryclirc",
+    ".config/kaggle", ".continuum", ".saml2aws", ".awsvault", ".chef",
 )  # fmt: skip
 """Clouds, clusters and registries of images."""
 _FORGES = (
     ".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/hub", ".config/glab-cli",
     ".config/github-copilot", ".npmrc", ".pypirc", ".config/pypoetry/auth.toml", ".cargo/credentials",
     ".cargo/credentials.toml", ".gem/credentials", ".composer/auth.json", ".config/composer/auth.json",
-    ".m2/settings-security.xml", ".nuget/NuGet/NuGet.Config", ".pgpass", ".my.cnf", ".mylogin.cnf",
+    ".m2/settings-security.xml", ".nuget/NuGet/NuGet.Config", ".pgpass", ".my.cnf", ".mylogin.cnf", ".config/tea",
+    ".python-gitlab.cfg", ".travis", ".subversion/auth", ".local/share/gem/credentials", ".conan2/credentials.json",
+    ".local/share/uv/credentials", ".authinfo", ".authinfo.gpg", ".msmtprc", ".config/msmtp", ".mbsyncrc",
+    ".offlineimaprc", ".fetchmailrc",
 )  # fmt: skip
-"""Forges, package registries and databases."""
+"""Forges, package registries, databases and mail boxes."""
+_MAY_HOLD = (
+    ".config/pip/pip.conf", ".pip/pip.conf", ".m2/settings.xml", ".gradle/gradle.properties", ".gradle/init.gradle",
+    ".config/uv/uv.toml", ".condarc", ".yarnrc", ".yarnrc.yml", ".bunfig.toml", ".cargo/config", ".cargo/config.toml",
+    ".bundle/config", ".config/pypoetry/config.toml", ".sbt/.credentials", ".ivy2/.credentials", ".hgrc",
+    ".config/hg/hgrc", ".wgetrc", ".curlrc",
+)  # fmt: skip
+"""Settings of build tools: which mirror to ask, and in some a password for it. Those with one are credentials."""
+_MOST_OF_SETTINGS = 256 * 1024
+"""Bytes of such a file that are looked at."""
+_HISTORIES = (
+    ".bash_history", ".zsh_history", ".zhistory", ".histfile", ".sh_history", ".ksh_history", ".history",
+    ".local/share/fish/fish_history", ".local/state/bash/history", ".local/state/zsh/history",
+    ".local/share/zsh/history", ".psql_history", ".mysql_history", ".sqlite_history", ".rediscli_history", ".dbshell",
+    ".mongodb", ".python_history", ".local/state/python_history", ".node_repl_history", ".irb_history", ".viminfo",
+    ".local/share/atuin", ".local/share/mcfly",
+)  # fmt: skip
+"""Typed commands: passwords among them."""
+_MESSENGERS = (
+    ".config/Signal", ".config/Slack", ".config/discord", ".config/Element", ".config/Microsoft", ".config/teams",
+    ".config/skypeforlinux", ".local/share/TelegramDesktop", ".purple", ".weechat", ".config/weechat",
+    ".local/share/weechat", ".irssi", ".config/hexchat", ".config/evolution", ".local/share/evolution", ".claws-mail",
+    ".config/Proton Mail", "snap/signal-desktop", "snap/slack", "snap/discord", "snap/telegram-desktop",
+    ".var/app/org.signal.Signal", ".var/app/com.slack.Slack", ".var/app/com.discordapp.Discord",
+    ".var/app/org.telegram.desktop", "Library/Application Support/Signal", "Library/Application Support/Slack",
+    "Library/Application Support/discord", "Library/Group Containers", "Library/Messages", "Library/Mail",
+)  # fmt: skip
+_WALLETS = (
+    ".bitcoin", ".litecoin", ".dogecoin", ".dashcore", ".zcash", ".ethereum", ".electrum", ".monero", ".bitmonero",
+    "Monero", ".walletwasabi", ".config/solana", ".config/Exodus", ".config/Ledger Live", ".config/atomic",
+    ".foundry/keystores", "Library/Application Support/Bitcoin", "Library/Application Support/Electrum",
+    "Library/Application Support/Exodus", "Library/Ethereum",
+)  # fmt: skip
 _AGENTS = (
     ".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini/oauth_creds.json",
     ".gemini/google_accounts.json", ".qwen/oauth_creds.json", ".local/share/opencode/auth.json",
-    ".config/opencode/auth.json", ".pi/agent/auth.json", ".vibe/.env", ".kimi/credentials",
+    ".config/opencode/auth.json", ".pi/agent/auth.json", ".vibe/.env", ".kimi/credentials", ".gemini/.env",
+    ".qwen/.env", ".continue/.env", ".local/share/amp/secrets.json", ".config/goose", ".config/Cursor",
+    ".config/Code/User/globalStorage",
 )  # fmt: skip
 """Other agents."""
 _BROWSERS = (
@@ -57,7 +107,7 @@ _BROWSERS = (
 )  # fmt: skip
 """Profiles of browsers and mail programs: passwords and the cookies of open sessions."""
 
-CREDENTIALS = _KEYS + _CLOUD + _FORGES + _AGENTS + _BROWSERS
+CREDENTIALS = _KEYS + _CLOUD + _FORGES + _HISTORIES + _MESSENGERS + _WALLETS + _AGENTS + _BROWSERS
 """Files and folders below a home folder that hold secrets; a folder counts with everything in it."""
 
 _MOVED_BY = {
@@ -66,7 +116,10 @@ _MOVED_BY = {
     "REGISTRY_AUTH_FILE": "", "KUBECONFIG": "", "GH_CONFIG_DIR": "", "NETRC": "", "PGPASSFILE": "", "XAUTHORITY": "",
     "NPM_CONFIG_USERCONFIG": "", "npm_config_userconfig": "", "CARGO_HOME": "credentials.toml",
     "SOPS_AGE_KEY_FILE": "", "VAULT_TOKEN_PATH": "", "HF_TOKEN_PATH": "", "CODEX_HOME": "auth.json",
-    "CLAUDE_CONFIG_DIR": ".credentials.json", "KRB5CCNAME": "", "KRB5_KTNAME": "",
+    "CLAUDE_CONFIG_DIR": ".credentials.json", "KRB5CCNAME": "", "KRB5_KTNAME": "", "RCLONE_CONFIG": "",
+    "BOTO_CONFIG": "", "MYSQL_TEST_LOGIN_FILE": "", "HISTFILE": "", "PSQL_HISTORY": "", "MYSQL_HISTFILE": "",
+    "NODE_REPL_HISTORY": "", "PYTHON_HISTORY": "", "SOPS_AGE_SSH_PRIVATE_KEY_FILE": "", "HELM_REGISTRY_CONFIG": "",
+    "OCI_CLI_CONFIG_FILE": "", "CONAN_HOME": "credentials.json",
 }  # fmt: skip
 """Variables that name another place of some of them, with what of that folder counts ("": all of it)."""
 
@@ -112,7 +165,31 @@ def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...
     The home folder is looked up twice, in `HOME` and among the system's users: a changed `HOME` uncovers nothing.
     """
     named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
-    return _credential_paths(tuple((name, environ[name]) for name in named if environ.get(name)))
+    found = _credential_paths(tuple((name, environ[name]) for name in named if environ.get(name)))
+    settings = (home / name for home in _home_folders(environ.get("HOME", "")) for name in _MAY_HOLD)
+    return (*found, *filter(_holds_password, settings))
+
+
+def _holds_password(path: Path) -> bool:
+    """True if a file has a password or a key in it, as far as it shows; one that cannot be read counts."""
+    try:
+        about = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return _shows_password(path, about.st_mtime_ns, about.st_ctime_ns, about.st_size)
+
+
+@lru_cache(64)
+def _shows_password(path: Path, *_stamp: int) -> bool:
+    try:
+        text = read_beginning(path, _MOST_OF_SETTINGS).decode("utf-8", "replace")
+    except OSError:
+        return True
+    from nexus_cli.core.redact_secrets import redact  # noqa: PLC0415  (only where there is such a file)
+
+    return redact(text, environ={}) != text
 
 
 @lru_cache(8)
@@ -144,8 +221,13 @@ def shown_paths(own: Places) -> tuple[Path, ...]:
     return (own.config / "skills", own.data / "trust.json")
 
 
+_PROCESSES = (Path("/proc/self"), Path("/proc/thread-self"))
+"""Environment, memory and open files of processes: each of `/proc/PID` counts as the first."""
+
+
 class SecretPlaces:
-    """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them.
+    """Places that no call may read or write: credentials, and nexus's own folders, also where links lead from them;
+    what /proc shows of a process.
 
     Personal skills and instruction files are open: they are for the model. Own folders that hold the `project` are
     too, but not the stored keys and the ledger; of those that hold a worktree only the worktree itself.
@@ -157,11 +239,11 @@ class SecretPlaces:
         worktree = find_worktree(project, own)
         self._worktree = _fold_path(Path(root)) if worktree else None
         kept = [path for path in own_paths(own) if worktree or not _is_below(root, os.path.realpath(path))]
-        found = [*credential_paths(environ), *kept, own.keys, own.ledger]
+        found = [*credential_paths(environ), *kept, own.keys, own.ledger, *_PROCESSES]
         self._places: dict[tuple[str, ...], Path] = {}
         for path in found:
             self._places[_fold_path(path)] = path
-            if os.path.lexists(path):
+            if path not in _PROCESSES and os.path.lexists(path):
                 self._places[_fold_path(Path(os.path.realpath(path)))] = path
         config = Path(os.path.realpath(own.config))
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
@@ -169,6 +251,8 @@ class SecretPlaces:
     def find(self, target: Path, inside: Path | None = None) -> Path | None:
         """Return the secret place that the real path `target` is in, or None; with `inside` one in that folder."""
         names = _fold_path(target)
+        if len(names) > 1 and names[0] == "proc" and names[1].isdigit():
+            names = ("proc", "self", *names[2:])
         if any(names[: len(one)] == one for one in self._open):
             return None
         first = len(inside.parts) if inside else 1
@@ -210,6 +294,7 @@ def _home_folders(named: str) -> list[Path]:
     return [Path(home) for home in dict.fromkeys((named, listed)) if os.path.isabs(home)]
 
 
+@lru_cache(1024)
 def _fold_path(path: Path) -> tuple[str, ...]:
     return tuple(map(fold_name, path.parts[1:]))
 

@@ -65,7 +65,8 @@ def bwrap_arguments(
         elif os.path.exists(path):
             line += ["--ro-bind", "/dev/null", path]
     if os.getuid() == 0:
-        line += ["--cap-drop", "ALL"]
+        # /proc holds the settings of the kernel, which names programs there that it runs outside of all walls.
+        line += ["--remount-ro", "/proc", "--cap-drop", "ALL"]
         line += [word for name in KEPT_CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
     return [*line, "--chdir", cwd, "--seccomp", str(filter_descriptor), "--", *argv]
 

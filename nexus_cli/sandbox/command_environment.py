@@ -8,15 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
+from nexus_cli.core.redact_secrets import redact
 from nexus_cli.sandbox.profile import Profile, is_below
 
 _SECRET = re.compile(
-    r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|ACCESS_KEY_ID|CREDENTIALS?|PASS|PASSPHRASE|PASSWD|PAT"
-    r"|AUTH)|.+_PWD|.*PASSWORD.*|(?:.*_)?SECRET_.*|.*API_?KEY.*|(?:BW|OP)_SESSION.*",
+    r"(?:.*_)?(?:(?:ACCESS|AUTH|SECRET)?(?:TOKENS?|KEYS?)|SECRETS?|CREDENTIALS?|CREDS|PASS|PASSPHRASE|PAT|AUTH|JWT|BEARER"
+    r"|COOKIES?|PEM|SALT|MNEMONIC|SEED_PHRASE|DSN)|SSHPASS|.+_PWD|.*(?:PASSWORD|PASSWD).*|(?:.*_)?SECRET_.*"
+    r"|.*(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|MASTER|ACCOUNT)_?KEY.*|.*CONN(?:ECTION)?_?STR(?:ING)?.*|.*WEBHOOK.*"
+    r"|(?:BW|OP)_SESSION.*",
     re.IGNORECASE,
 )
 """Names of variables that hold a secret: `*_TOKEN`, `*_KEY`, `*_SECRET`, `*PASSWORD*` and their kind."""
+_KEY_IN_URL = re.compile(r"://(?=[^/\s@]{0,200}\d)[^/\s:@]{16,200}@")
+"""A key as the user of an address."""
 
 SHORTEST_SECRET = 8
 """Characters of a value that is masked: shorter ones are words of any text."""
@@ -41,9 +47,13 @@ def child_environment_for(
         # npm gives up when it may not read its settings, which hold the tokens of registries.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
-        if not any(path.name == "go-build" for path in profile.writable):
-            # go gives up where it can make no cache; `find_caches` lists one that exists.
-            env["GOCACHE"] = env.get("GOCACHE") or str(profile.temp / "go-build")
+        # go gives up where it can make no cache.
+        caches = {"GOCACHE": str(profile.temp / "go-build")} | dict(profile.caches)
+        moved = {name.lower() for name in caches}  # npm reads its own in any case
+        env = {name: value for name, value in env.items() if name.lower() not in moved} | caches
+        shared = os.path.join(env.get("HOME", ""), ".gradle", "caches")
+        if "GRADLE_USER_HOME" in caches and os.path.isdir(shared):
+            env["GRADLE_RO_DEP_CACHE"] = shared
     if profile.name != "none" and not profile.network:
         env = _OFFLINE | env
     if profile.name == "read":
@@ -76,9 +86,14 @@ def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] 
 
 
 def _secret_names(environ: Mapping[str, str], passed: Collection[str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name, value in environ.items() if value and is_secret(name) and name not in passed))
+    return tuple(sorted(name for name, value in environ.items() if name not in passed and is_secret(name, value)))
 
 
-def is_secret(name: str) -> bool:
-    """True if a variable of this name holds a secret."""
-    return _SECRET.fullmatch(name) is not None
+def is_secret(name: str, value: str) -> bool:
+    """True if a variable holds a secret, by its name or by its value: a password in an address, a key, a token."""
+    return bool(value) and (_SECRET.fullmatch(name) is not None or _holds_secret(value))
+
+
+@lru_cache(512)
+def _holds_secret(value: str) -> bool:
+    return redact(value, environ={}) != value or _KEY_IN_URL.search(value) is not None

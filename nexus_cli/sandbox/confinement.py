@@ -66,12 +66,14 @@ class Confinement:
         if self.backend is Backend.LANDLOCK:
             self._rules = RuleCache(profile, probe.abi)
         if self.backend in (Backend.LANDLOCK, Backend.BWRAP):
-            own_network = self.backend is Backend.BWRAP
+            own_network = self.backend is Backend.BWRAP  # and a process table and IPC of its own
             self._filter = assemble_filter(
                 _ALL_NETWORKS if profile.network or own_network else frozenset(),
                 unix_sockets=profile.unix_sockets,
                 keep_metadata=profile.name == "read",
-                keep_sizes=self.backend is Backend.LANDLOCK and probe.abi < _TRUNCATE_SINCE,
+                keep_sizes=not own_network and probe.abi < _TRUNCATE_SINCE,
+                keep_others=not own_network,
+                is_root=os.getuid() == 0,
             )
 
     def close(self) -> None:
@@ -145,7 +147,7 @@ class Confinement:
             with self._scope_lock:
                 self._scope = self._scope or SignalScope()
                 thread = self._scope.start_thread(self._confine_thread)
-            watched.append((thread, int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))))
+                watched.append((thread, self._scope.outside))
             return thread.call(lambda: subprocess.Popen(argv, **options))
 
     def _in_walls(self, act: Callable[[], _T]) -> _T:
@@ -166,7 +168,7 @@ class Confinement:
             syscalls.drop_capabilities()
             syscalls.syscall(syscalls.LANDLOCK_RESTRICT_SELF, rules, 0)
         syscalls.install_filter(self._filter)
-        if _can_write_to_proc() or not syscalls.has_filter():
+        if _can_write_to_device() or not syscalls.has_filter():
             raise WallError("the kernel accepted the rules and does not enforce them")
 
 
@@ -182,10 +184,10 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _can_write_to_proc() -> bool:
-    """True if this thread may open for writing what only Landlock keeps it from: its own name."""
+def _can_write_to_device() -> bool:
+    """True if this thread may open for writing what only Landlock keeps it from: a device that all may write."""
     try:
-        os.close(os.open("/proc/thread-self/comm", os.O_WRONLY | os.O_CLOEXEC))
+        os.close(os.open("/dev/urandom", os.O_WRONLY | os.O_CLOEXEC))
     except PermissionError:
         return False
     except OSError:

@@ -1,12 +1,13 @@
 """Profiles: what a command may read, write and reach. Values, computed before anything is confined.
 
-`read` writes nothing but a temporary folder of its own; `write` adds the project and the caches of build tools; `net`
-adds the network; `none` has no walls. Backends turn a profile into rules, mounts or a policy.
+`read` writes nothing but a temporary folder of its own; `write` adds the project and caches of its own; `net` adds the
+network; `none` has no walls. Backends turn a profile into rules, mounts or a policy.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
@@ -26,28 +27,20 @@ ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
 _CACHES = (
-    ("XDG_CACHE_HOME", ".cache", (
-        "pip", "uv", "pypoetry", "pdm", "go-build", "golangci-lint", "ruff", "mypy", "yarn", "pnpm",
-        "node-gyp", "deno", "ccache", "sccache", "zig", "composer",
-    )),
-    ("GOPATH", "go", ("pkg",)),
-    ("GOCACHE", "", ("",)),
-    ("GOMODCACHE", "", ("",)),
-    ("CARGO_HOME", ".cargo", ("registry", "git", ".package-cache", ".package-cache-mutate", ".global-cache")),
-    ("RUSTUP_HOME", ".rustup", ("tmp", "downloads", "settings.toml")),
-    ("npm_config_cache", ".npm", ("_cacache", "_logs", "_locks")),
-    ("GRADLE_USER_HOME", ".gradle", ("caches", "daemon", "native", ".tmp", "notifications")),
-    ("", ".m2", ("repository",)),
-    ("", ".ivy2", ("cache",)),
-    ("", ".sbt", ("boot",)),
-    ("NUGET_PACKAGES", ".nuget/packages", ("",)),
-    ("", ".local/share", ("pnpm/store",)),
-    ("", "Library/Caches", ("pip", "go-build", "Yarn", "Homebrew/downloads")),
+    ("GOCACHE", ".cache/go-build", True), ("GOLANGCI_LINT_CACHE", ".cache/golangci-lint", True),
+    ("UV_CACHE_DIR", ".cache/uv", True), ("PIP_CACHE_DIR", ".cache/pip", True),
+    ("GRADLE_USER_HOME", ".gradle", True), ("CCACHE_DIR", ".cache/ccache", True),
+    ("ZIG_GLOBAL_CACHE_DIR", ".cache/zig", True),
+    ("GOPATH", "go", False), ("GOMODCACHE", "go/pkg/mod", False), ("CARGO_HOME", ".cargo", False),
+    ("npm_config_cache", ".npm", False), ("npm_config_store_dir", ".local/share/pnpm/store", False),
+    ("npm_config_devdir", ".cache/node-gyp", False), ("YARN_CACHE_FOLDER", ".cache/yarn", False),
+    ("YARN_GLOBAL_FOLDER", ".yarn/berry", False), ("DENO_DIR", ".cache/deno", False),
+    ("POETRY_CACHE_DIR", ".cache/pypoetry", False), ("PDM_CACHE_DIR", ".cache/pdm", False),
+    ("COMPOSER_CACHE_DIR", ".cache/composer", False), ("NUGET_PACKAGES", ".nuget/packages", False),
+    ("MAVEN_OPTS", ".m2/repository", False),
 )  # fmt: skip
-"""Caches of build tools: the variable that moves a folder, where it is otherwise in the home folder, and what of it may
-be written. Never a folder that holds programs which later run without walls (`~/.cargo/bin`, the environments of
-pre-commit, the distributions of Gradle's wrapper) or settings; `sandbox.write` adds one."""
-
+"""Caches of build tools: the variable that moves one, where it is in the home folder, and whether the tool gives up if
+it may not write there."""
 
 _MOST_OF_GIT = 8192
 """Bytes of a file that names a git folder."""
@@ -80,6 +73,8 @@ class Profile:
     unix_sockets: bool = False
     temp: Path | None = None
     """The private folder that `TMPDIR` names."""
+    caches: tuple[tuple[str, str], ...] = ()
+    """Variables that move caches of build tools to a folder of the project's own, which is in `writable`."""
     notes: tuple[str, ...] = ()
     """What a person should know of it, such as a project that cannot be written."""
 
@@ -128,7 +123,9 @@ def make_profile(
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.
         writable.append(git_folder.parent.parent)
-    writable += find_caches(home, environ)
+    named = tuple(writable)
+    caches = _make_cache_folder(own, git_folder.parent.parent if git_folder else project / ".git")
+    writable += [caches] if caches else []
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
     return Profile(
@@ -145,6 +142,7 @@ def make_profile(
         network=name == "net",
         unix_sockets=unix_sockets,
         temp=temp,
+        caches=find_caches(caches, home, environ, network=name == "net", writable=named) if caches else (),
         notes=tuple(notes),
     )
 
@@ -166,14 +164,35 @@ def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
     return [Path(os.path.realpath(path)) for path in named if os.path.isabs(path) and os.path.lexists(path)]
 
 
-def find_caches(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return the real paths of the caches that exist; one that leads into a folder that holds `home` is left out."""
+def find_caches(
+    folder: Path, home: Path, environ: Mapping[str, str], *, network: bool, writable: Iterable[Path] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Return the variables that move caches into `folder`, the project's own, with their values.
+
+    The person's caches hold programs and sources that run later in other projects: they are read, never written. A tool
+    that cannot do so or finds none, and every tool where there is a network to fill one from, gets one below `folder`,
+    and keeps it. What the person made `writable` stays where it is.
+    """
     found = []
-    for variable, folder, names in _CACHES:
-        moved = environ.get(variable, "") if variable else ""
-        base = moved if os.path.isabs(moved) else os.path.join(home, folder) if folder else ""
-        found += [Path(os.path.realpath(os.path.join(base, name))) for name in names if base]
-    return [path for path in found if os.path.exists(path) and not home.is_relative_to(path)]
+    for variable, place, gives_up in _CACHES:
+        is_option = variable == "MAVEN_OPTS"
+        named = "" if is_option else environ.get(variable, "")
+        usual, own = named if os.path.isabs(named) else os.path.join(home, place), folder / place
+        is_read = os.path.exists(usual) and not (gives_up or network or own.exists())
+        if is_read or is_below(os.path.realpath(usual), map(str, writable)):
+            continue
+        option = f"{environ.get(variable, '')} -Dmaven.repo.local={own}".strip()
+        found.append((variable, option if is_option else str(own)))
+    return tuple(found)
+
+
+def _make_cache_folder(own: Places, repository: Path) -> Path | None:
+    """Return the folder for caches of the worktrees of one repository, made if it is missing; None if it cannot be."""
+    name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
+    try:
+        return Path(os.path.realpath(private_dir(own.cache / "sandbox" / name)))
+    except OSError:
+        return None
 
 
 def find_worktree_folder(project: Path) -> Path | None:

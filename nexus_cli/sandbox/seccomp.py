@@ -1,8 +1,9 @@
-"""The seccomp filter of a profile: BPF for x86_64 and aarch64, assembled here.
+"""The seccomp filter of a profile: BPF for x86_64 and aarch64, assembled here from a table of rules.
 
 Refuses sockets by address family (numbers can be filtered, addresses cannot), the calls that lead around such a filter
-(io_uring), new user namespaces, and kernel services that a build never needs. What a file system wall does not cover
-is refused here too: changes of metadata in a profile without writes, truncation where Landlock is too old for it.
+(io_uring), new user namespaces, kernel services that a build never needs, and set-id bits on files. Under Landlock,
+where all processes share one table, it also refuses what reaches another process; where a file system wall has a gap,
+changes of metadata and truncation. A call that is newer than this table does not exist.
 """
 
 from __future__ import annotations
@@ -10,63 +11,97 @@ from __future__ import annotations
 import errno
 import platform
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 5, 0xF
 _CLONE_NEW_ANY = 0x7E020080
 """All flags of `clone` and `unshare` that make a namespace."""
-_O_TRUNC, _O_ACCMODE = 0o1000, 0o3
-_X32 = 0x40000000
-"""Bit of system call numbers of the x32 interface, which has second numbers for everything."""
+_O_TRUNC, _O_ACCMODE, _CREATES_FILE = 0o1000, 0o3, 0o20000100
+"""Flags of `open`; the last are O_CREAT and the bit of O_TMPFILE: without them the mode does not count."""
+_SET_ID = 0o4000
+_SET_GROUP_ID = 0o2000
 
 _FAKE_INPUT = (0x5412, 0x541C)
 """ioctl TIOCSTI and TIOCLINUX: typing into somebody's terminal."""
 _FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 """ioctl FS_IOC_SETFLAGS (64 and 32 bit) and FS_IOC_FSSETXATTR: `chattr`, which asks for no right to write."""
 
-_LD, _AND, _JEQ, _JGE, _JSET, _RET = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_LD, _AND, _JEQ, _JGE, _RET = 0x20, 0x54, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in `struct seccomp_data`. Both machines are little-endian: the low half of an argument comes first."""
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_REFUSED, _DENIED, _ABSENT = _ERRNO | errno.EPERM, _ERRNO | errno.EACCES, _ERRNO | errno.ENOSYS
+_PRETENDED = _ERRNO
+"""The call returns 0 and does nothing."""
 
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """System call numbers of one processor."""
-
-    audit: int
-    """AUDIT_ARCH_*: calls that come by another interface (32 bit) carry another one."""
-    calls: dict[str, int]
-    metadata: tuple[int, ...]
-    """Calls that change mode, owner, times or attributes of a file."""
-    by_path: dict[str, int]
-    """`truncate` and the openers, with the position of their flags looked up by name."""
-
-
-_SHARED = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435}
-_MACHINES = {
-    "x86_64": Machine(
-        0xC000003E,
-        {"socket": 41, "socketpair": 53, "clone": 56, "unshare": 272, "ioctl": 16, "setns": 308, "keyctl": 250,
-         "add_key": 248, "request_key": 249, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, **_SHARED},
-        (90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280, 188, 189, 190, 197, 198, 199, 463, 466, 469),
-        {"truncate": 76, "open": 2, "openat": 257, "openat2": 437},
-    ),
-    "aarch64": Machine(
-        0xC00000B7,
-        {"socket": 198, "socketpair": 199, "clone": 220, "unshare": 97, "ioctl": 29, "setns": 268, "keyctl": 219,
-         "add_key": 217, "request_key": 218, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, **_SHARED},
-        (52, 53, 452, 54, 55, 88, 5, 6, 7, 14, 15, 16, 463, 466, 469),
-        {"truncate": 45, "openat": 56, "openat2": 437},
-    ),
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""AUDIT_ARCH_*: calls that come by another interface (32 bit) carry another one."""
+NEWEST = 469
+"""The newest system call of the table (Linux 6.17). The numbers of the x32 interface are higher, too."""
+CALLS = {
+    "socket": (41, 198), "socketpair": (53, 199), "clone": (56, 220), "clone3": (435, 435), "unshare": (272, 97),
+    "setns": (308, 268), "ioctl": (16, 29), "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    # files
+    "truncate": (76, 45), "open": (2, 0), "openat": (257, 56), "openat2": (437, 437), "creat": (85, 0),
+    "mknod": (133, 0), "mknodat": (259, 33), "chmod": (90, 0), "fchmod": (91, 52), "fchmodat": (268, 53),
+    "fchmodat2": (452, 452), "chown": (92, 0), "fchown": (93, 55), "lchown": (94, 0), "fchownat": (260, 54),
+    "utime": (132, 0), "utimes": (235, 0), "futimesat": (261, 0), "utimensat": (280, 88), "setxattr": (188, 5),
+    "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14),
+    "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466), "file_setattr": (469, 469),
+    # other processes
+    "prlimit64": (302, 261), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119), "sched_setattr": (314, 274), "sched_setaffinity": (203, 122),
+    "migrate_pages": (256, 238), "move_pages": (279, 239), "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271), "process_madvise": (440, 440), "process_mrelease": (448, 448),
+    "pidfd_getfd": (438, 438), "kcmp": (312, 272), "get_robust_list": (274, 100), "shmget": (29, 194),
+    "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191), "semop": (65, 193),
+    "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187), "msgsnd": (69, 189), "msgrcv": (70, 188),
+    "mq_open": (240, 180), "mq_unlink": (241, 181),
 }  # fmt: skip
+"""Numbers of the system calls that a rule names, on x86_64 and aarch64; 0 where the machine has none."""
+
+_METADATA = (
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "futimesat",
+    "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr",
+    "removexattrat", "file_setattr",
+)  # fmt: skip
+"""Change mode, owner, times or attributes of a file."""
+_OF_OTHERS = (
+    "process_vm_readv", "process_vm_writev", "process_madvise", "process_mrelease", "pidfd_getfd", "kcmp",
+    "get_robust_list", "shmget", "shmat", "shmctl", "semget", "semctl", "semop", "semtimedop", "msgget", "msgctl",
+    "msgsnd", "msgrcv", "mq_open", "mq_unlink",
+)  # fmt: skip
+"""Reach other processes: their memory and descriptors, System V IPC, message queues."""
+_OF_ONE = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "migrate_pages", "move_pages")
+"""Take the number of a process first; 0 is the caller."""
+_MODE_AT = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2, "creat": 1}
 _FLAGS_AT = {"open": 1, "openat": 2}
+"""Positions of arguments; the mode follows the flags."""
+
+
+class _Test(NamedTuple):
+    """A test of one argument: is it, or with `negated` is it not, one of `values`?"""
+
+    position: int
+    values: tuple[int, ...]
+    negated: bool = False
+    mask: int = 0xFFFFFFFF
+
+
+class _Rule(NamedTuple):
+    """The verdict on a call for which every test holds."""
+
+    call: str
+    verdict: int
+    tests: tuple[_Test, ...] = ()
 
 
 def can_filter(machine: str = "") -> bool:
     """True if there is a filter for this processor; without one there is no network wall beside Landlock."""
-    return (machine or platform.machine()) in _MACHINES
+    return (machine or platform.machine()) in _ARCHITECTURES
 
 
 def assemble_filter(
@@ -75,74 +110,94 @@ def assemble_filter(
     unix_sockets: bool = False,
     keep_metadata: bool = False,
     keep_sizes: bool = False,
+    keep_others: bool = False,
+    is_root: bool = False,
     machine: str = "",
 ) -> bytes:
     """Return the filter that lets sockets of `families` be made, and connected pairs of Unix sockets.
 
     `unix_sockets` allows these too. `keep_metadata` refuses chmod and its kind, `keep_sizes` truncation by those who
-    may not write the file (Landlock before its third version). A 32-bit or foreign interface ends the process.
+    may not write the file (Landlock before its third version), `keep_others` what reaches a process beside the caller
+    (needed without a process table and IPC of its own). A command of root sets no group bit either. A 32-bit or foreign
+    interface ends the process.
     """
-    own = _MACHINES[machine or platform.machine()]
-    call = own.calls
-    refused, absent = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
-    program = [
-        (_LD, 0, 0, _ARCHITECTURE), (_JEQ, 1, 0, own.audit), (_RET, 0, 0, _KILL),
-        (_LD, 0, 0, _NUMBER), (_JGE, 0, 1, _X32), (_RET, 0, 0, refused),
-    ]  # fmt: skip
-    # The libraries that use these have another way where the kernel is too old for them.
-    missing = ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"]
-    for name in missing:
-        program += _on(call[name], [(_RET, 0, 0, absent)])
-    for name in ("setns", "keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd"):
-        program += _on(call[name], [(_RET, 0, 0, refused)])
-    allowed = families | {AF_UNIX} if unix_sockets else families
-    program += _on(call["socket"], _only(0, sorted(allowed), refused))
-    if not unix_sockets:
-        # A pair of datagram sockets can be sent to any address later; a connected stream stays as it is.
-        pairs = _only(1, [_SOCK_STREAM, _SOCK_SEQPACKET], refused, _SOCK_TYPE_MASK)
-        program += _on(call["socketpair"], [_argument(0), (_JEQ, 1, 0, AF_UNIX), (_RET, 0, 0, refused), *pairs])
-    for name in ("clone", "unshare"):
-        test = [_argument(0), (_JSET, 0, 1, _CLONE_NEW_ANY), (_RET, 0, 0, refused), (_RET, 0, 0, _ALLOW)]
-        program += _on(call[name], test)
-    program += _on(call["ioctl"], _all_but(1, (*_FAKE_INPUT, *(_FILE_FLAGS if keep_metadata else ())), refused))
+    name = machine or platform.machine()
+    column = list(_ARCHITECTURES).index(name)
+    rules = [*_common_rules(families, unix_sockets), *_set_id_rules(_SET_ID | (_SET_GROUP_ID if is_root else 0))]
     if keep_metadata:
-        for number in own.metadata:
-            program += _on(number, [(_RET, 0, 0, refused)])
+        rules += [_Rule("ioctl", _REFUSED, (_Test(1, _FILE_FLAGS),)), *(_Rule(call, _REFUSED) for call in _METADATA)]
     if keep_sizes:
-        program += _on(own.by_path["truncate"], [(_RET, 0, 0, _ERRNO | errno.EACCES)])
-        program += _on(own.by_path["openat2"], [(_RET, 0, 0, absent)])
-        for name, position in _FLAGS_AT.items():
-            if name in own.by_path:
-                # Read only, and yet truncating: what Landlock lets pass and no program wants.
-                test = _all_but(position, (_O_TRUNC,), _ERRNO | errno.EACCES, _O_TRUNC | _O_ACCMODE)
-                program += _on(own.by_path[name], test)
+        # Read only, and yet truncating: what Landlock lets pass and no program wants.
+        truncates = {call: _Test(at, (_O_TRUNC,), mask=_O_TRUNC | _O_ACCMODE) for call, at in _FLAGS_AT.items()}
+        rules += [_Rule("truncate", _DENIED), *(_Rule(call, _DENIED, (test,)) for call, test in truncates.items())]
+    if keep_others:
+        rules += _rules_for_others()
+    program = [
+        (_LD, 0, 0, _ARCHITECTURE), (_JEQ, 1, 0, _ARCHITECTURES[name]), (_RET, 0, 0, _KILL),
+        (_LD, 0, 0, _NUMBER), (_JGE, 0, 1, NEWEST + 1), (_RET, 0, 0, _ABSENT),
+    ]  # fmt: skip
+    for rule in rules:
+        if number := CALLS[rule.call][column]:
+            program += _compile(number, rule)
     program.append((_RET, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+
+
+def _common_rules(families: frozenset[int], unix_sockets: bool) -> list[_Rule]:
+    # The libraries that use the absent ones have another way where the kernel is too old for them. What `openat2` and
+    # `clone3` are asked for lies in memory, where no filter can look.
+    absent = ("clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
+    refused = ("setns", "keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd")
+    allowed = families | {AF_UNIX} if unix_sockets else families
+    rules = [_Rule(call, _ABSENT) for call in absent] + [_Rule(call, _REFUSED) for call in refused]
+    rules.append(_Rule("socket", _REFUSED, (_Test(0, tuple(sorted(allowed)), negated=True),)))
+    if not unix_sockets:
+        # A pair of datagram sockets can be sent to any address later; a connected stream stays as it is.
+        streams = _Test(1, (_SOCK_STREAM, _SOCK_SEQPACKET), negated=True, mask=_SOCK_TYPE_MASK)
+        rules += [_Rule("socketpair", _REFUSED, (test,)) for test in (_Test(0, (AF_UNIX,), negated=True), streams)]
+    new = (_Test(0, (0,), negated=True, mask=_CLONE_NEW_ANY),)
+    rules += [_Rule(call, _REFUSED, new) for call in ("clone", "unshare")]
+    return [*rules, _Rule("ioctl", _REFUSED, (_Test(1, _FAKE_INPUT),))]
+
+
+def _set_id_rules(bits: int) -> list[_Rule]:
+    """Return what keeps a command from leaving a program that others run with the rights of the person."""
+    rules = [_Rule(call, _REFUSED, (_Test(at, (0,), negated=True, mask=bits),)) for call, at in _MODE_AT.items()]
+    for call, at in _FLAGS_AT.items():
+        creates = _Test(at, (0,), negated=True, mask=_CREATES_FILE)
+        rules.append(_Rule(call, _REFUSED, (creates, _Test(at + 1, (0,), negated=True, mask=bits))))
+    return rules
+
+
+def _rules_for_others() -> list[_Rule]:
+    other = _Test(0, (0,), negated=True)
+    rules = [_Rule(call, _REFUSED) for call in _OF_OTHERS] + [_Rule(call, _REFUSED, (other,)) for call in _OF_ONE]
+    # Threads are placed on processors by their own numbers, which no filter can tell from those of others; a program
+    # that cannot do so gives up. It is a hint: none is placed.
+    rules.append(_Rule("sched_setaffinity", _PRETENDED, (other,)))
+    # The caller and its group, not all processes of a user.
+    for call, kinds in (("setpriority", (0, 1)), ("ioprio_set", (1, 2))):
+        tests = (_Test(0, kinds, negated=True), _Test(1, (0,), negated=True))
+        rules += [_Rule(call, _REFUSED, (test,)) for test in tests]
+    return rules
 
 
 _Instruction = tuple[int, int, int, int]
 
 
-def _on(number: int, then: list[_Instruction]) -> list[_Instruction]:
-    """Return the code that runs `then`, which must return, for the system call `number`, and else goes on."""
-    return [(_JEQ, 0, len(then), number), *then]
+def _compile(number: int, rule: _Rule) -> list[_Instruction]:
+    """Return code that returns the verdict of `rule` where it applies to system call `number`, and else goes on."""
+    code: list[_Instruction] = [(_RET, 0, 0, rule.verdict)]
+    for test in reversed(rule.tests):
+        code = [(_LD, 0, 0, _ARGUMENTS + 8 * test.position), (_AND, 0, 0, test.mask), *_branch(test, code)]
+    return [(_LD, 0, 0, _NUMBER), *_branch(_Test(0, (number,)), code)]
 
 
-def _argument(position: int, mask: int = 0) -> _Instruction:
-    return (_LD, 0, 0, _ARGUMENTS + 8 * position)
-
-
-def _only(position: int, values: list[int], verdict: int, mask: int = 0) -> list[_Instruction]:
-    """Return code that allows the call if the argument is one of `values`, and else returns `verdict`."""
-    tests: list[_Instruction] = [_argument(position), *([(_AND, 0, 0, mask)] if mask else [])]
-    for index, value in enumerate(values):
-        tests.append((_JEQ, len(values) - index, 0, value))
-    return [*tests, (_RET, 0, 0, verdict), (_RET, 0, 0, _ALLOW)]
-
-
-def _all_but(position: int, values: tuple[int, ...], verdict: int, mask: int = 0) -> list[_Instruction]:
-    """Return code that returns `verdict` if the argument is one of `values`, and else allows the call."""
-    tests: list[_Instruction] = [_argument(position), *([(_AND, 0, 0, mask)] if mask else [])]
-    for index, value in enumerate(values):
-        tests.append((_JEQ, len(values) - index, 0, value))
-    return [*tests, (_RET, 0, 0, _ALLOW), (_RET, 0, 0, verdict)]
+def _branch(test: _Test, code: list[_Instruction]) -> list[_Instruction]:
+    """Return `code` behind jumps that lead to it where the loaded value passes `test`, and else to its end."""
+    after, jumps = len(code), []
+    for left in range(len(test.values) - 1, -1, -1):
+        met = left + after if test.negated else left
+        missed = 0 if test.negated or left else after
+        jumps.append((_JEQ, met, missed, test.values[len(test.values) - 1 - left]))
+    return [*jumps, *code]

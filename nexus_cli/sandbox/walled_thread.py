@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from nexus_cli.sandbox.landlock import keep_signals_inside
 
 _T = TypeVar("_T")
-_TRIES, _PAUSE = 100, 0.005
-"""Rounds of killing what forks meanwhile, and seconds between two."""
+_SECONDS, _PAUSE = 10.0, 0.005
+"""Seconds in which what was killed must have ended, and between two looks."""
 
 
 class WalledThread:
@@ -93,6 +93,11 @@ class SignalScope:
         guard.stdout.close()
         return guard
 
+    @property
+    def outside(self) -> int:
+        """Return the number of the process beside the commands, which none of them may signal."""
+        return self._guard.pid
+
     def start_thread(self, confine: Callable[[], object]) -> WalledThread:
         """Return a new thread inside these walls, and in those of `confine`."""
         return self._thread.call(lambda: WalledThread(confine))
@@ -107,41 +112,41 @@ class SignalScope:
         self._guard.wait()
 
 
-def end_strays(thread: WalledThread, since: int) -> int:
-    """Kill all processes inside the walls of `thread`, however they left their group; return how many there were.
+def end_strays(thread: WalledThread, outside: int) -> None:
+    """Kill all processes inside the walls of `thread`, however they left their group, and wait until they are gone.
 
     From Landlock's version 6 a process may signal only what is inside its own walls: so whatever `thread` may signal
-    is of its command. That this holds is tried first, on our parent; only processes born after `since` are touched.
+    is of its command. That this holds is tried first, on `outside`, a process of ours that is not. Raises `OSError`
+    where it does not hold, or where one has not ended.
     """
-    outside = os.getppid()
-    if _may_signal(outside) and thread.call(lambda: _may_signal(outside)):
-        return 0
-    return thread.call(lambda: _kill_all_within_reach(since))
+    os.kill(outside, 0)
+    thread.call(lambda: _kill_all_within_reach(outside))
 
 
-def _kill_all_within_reach(since: int) -> int:
-    killed: set[int] = set()
-    for _ in range(_TRIES):
+def _kill_all_within_reach(outside: int) -> None:
+    if _may_signal(outside):
+        raise OSError(errno.EPERM, "signals are not kept inside the walls")
+    limit = time.monotonic() + _SECONDS
+    while True:
+        # At one moment for all of them, and whoever is just forking does not get a child: none escapes.
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(-1, signal.SIGKILL)
         near = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _may_signal(pid)]
-        found = [pid for pid in near if pid != os.getpid() and _read_birth(pid) >= since]
-        if not found:
-            break
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        killed.update(found)
+        if not any(pid != os.getpid() and _is_running(pid) for pid in near):
+            return
+        if time.monotonic() > limit:
+            raise OSError(errno.EBUSY, "a process of the command has not ended")
         time.sleep(_PAUSE)
-    return len(killed)
 
 
-def _read_birth(pid: int) -> int:
-    """Return when a process began, in ticks since boot; -1 if it has ended or nobody waits for it."""
+def _is_running(pid: int) -> bool:
+    """True unless a process has ended: one whose first thread alone has is still running."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
-        return -1
-    return -1 if fields[0] in (b"Z", b"X") else int(fields[19])
+        return False
+    return fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
 
 
 def _may_signal(pid: int) -> bool:

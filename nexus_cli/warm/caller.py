@@ -13,6 +13,7 @@ import resource
 import struct
 import sys
 
+from nexus_cli.core.private_process import make_process_private
 from nexus_cli.warm import call as form
 from nexus_cli.warm import place
 
@@ -210,6 +211,7 @@ def _forwarder(connection: Any) -> Callable[[int, FrameType | None], None]:
 
 def _wait(connection: Any) -> NoReturn:
     """Wait for the end of the child and end in the same way."""
+    make_process_private()  # not before: the child compared its namespaces with ours
     try:
         (status,) = form.STATUS.unpack(form.receive_exactly(connection, form.STATUS.size))
     except (OSError, EOFError):

@@ -88,6 +88,88 @@ def take_descriptor() -> None:
     syscall(438, os.pidfd_open(VICTIM), 0, 0)
 
 
+def limit_another() -> None:
+    """Sets the limit that there is."""
+    import resource
+
+    resource.prlimit(VICTIM, resource.RLIMIT_CPU, resource.getrlimit(resource.RLIMIT_CPU))
+
+
+def place_another() -> None:
+    one = {min(os.sched_getaffinity(0))}
+    os.sched_setaffinity(VICTIM, one)
+    if os.sched_getaffinity(VICTIM) != one:
+        raise OSError(errno.EPERM, "it is where it was")
+
+
+def attach_segment() -> None:
+    LIBC.shmat.restype = ctypes.c_void_p
+    if LIBC.shmat(int(os.environ["SEGMENT"]), None, 0) == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "shmat")
+
+
+def open_queue() -> None:
+    os.close(syscall(240 if X86 else 180, os.environ["QUEUE"].encode(), os.O_RDWR, 0, None))
+
+
+def send_message() -> None:
+    syscall(69 if X86 else 189, int(os.environ["MESSAGES"]), struct.pack("l", 1), 0, os.O_NONBLOCK)
+
+
+def move_pages() -> None:
+    syscall(279 if X86 else 239, VICTIM, 0, None, None, None, 0)
+
+
+def place_a_thread() -> None:
+    """As `pthread_create` with a processor in its attributes does, and OpenMP."""
+    import threading
+
+    os.sched_setaffinity(threading.get_native_id(), os.sched_getaffinity(0))
+    os.sched_setaffinity(0, os.sched_getaffinity(0))
+
+
+def limit_itself() -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0))
+    os.nice(1)
+
+
+def make_file(mode: int) -> None:
+    name = os.environ["TMPDIR"] + f"/made-{mode:o}"
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT, mode))
+    check_mode(name, mode)
+
+
+def make_node(mode: int) -> None:
+    name = os.environ["TMPDIR"] + f"/node-{mode:o}"
+    os.mknod(name, 0o100000 | mode)
+    check_mode(name, mode)
+
+
+def make_by_openat2(mode: int) -> None:
+    name = os.environ["TMPDIR"] + f"/how-{mode:o}"
+    os.close(syscall(437, -100, name.encode(), struct.pack("QQQ", os.O_WRONLY | os.O_CREAT, mode, 0), 24))
+    check_mode(name, mode)
+
+
+def change_mode(mode: int) -> None:
+    with open(os.environ["TMPDIR"] + f"/changed-{mode:o}", "w") as file:
+        os.fchmod(file.fileno(), mode)
+
+
+def make_with_other_modes() -> None:
+    change_mode(0o1755)
+    make_file(0o755)
+    make_node(0o755)
+
+
+def check_mode(name: str, mode: int) -> None:
+    if os.stat(name).st_mode & 0o7000 != mode & 0o7000:
+        raise OSError(errno.EPERM, "the bit is not set")
+
+
 def attach() -> None:
     if LIBC.ptrace(16, VICTIM, None, None) < 0:
         raise OSError(ctypes.get_errno(), "ptrace")
@@ -184,6 +266,23 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "take descriptor": take_descriptor,
     "attach": attach,
     "kill": lambda: os.kill(VICTIM, 0),
+    "limits": limit_another,
+    "priority": lambda: os.setpriority(os.PRIO_PROCESS, VICTIM, 5),
+    "scheduler": lambda: os.sched_setscheduler(VICTIM, os.SCHED_BATCH, os.sched_param(0)),
+    "processors": place_another,
+    "priority of disks": lambda: syscall(251 if X86 else 30, 1, VICTIM, 2 << 13 | 7),
+    "move pages": move_pages,
+    "shared memory": attach_segment,
+    "message queue": send_message,
+    "named queue": open_queue,
+    "its own threads": place_a_thread,
+    "its own limits": limit_itself,
+    "setuid": lambda: change_mode(0o4755),
+    "setgid": lambda: change_mode(0o2755),
+    "made setuid": lambda: make_file(0o4755),
+    "node setuid": lambda: make_node(0o4755),
+    "openat2 setuid": lambda: make_by_openat2(0o4755),
+    "other modes": make_with_other_modes,
     "tcp": lambda: connect(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT)),
     "tcp6": lambda: connect(socket.AF_INET6, socket.SOCK_STREAM, ("::1", PORT)),
     "udp": lambda: send(socket.AF_INET, ("127.0.0.1", PORT)),

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_environment import child_environment_for, is_secret
-from nexus_cli.sandbox.profile import ProfileName, TempFolder, find_caches, make_profile
+from nexus_cli.sandbox.profile import ProfileName, TempFolder, make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
 from nexus_cli.tools.process_tree import find_group
 
@@ -71,6 +72,52 @@ def test_not_even_who_hides_outlives_the_command(ground: Ground) -> None:
         return running(mark)
 
     assert in_scene(ground, act) == 0
+
+
+FORKS = """
+import os, time
+os.setsid()
+limit = time.time() + 20
+while not os.path.exists("ended") and time.time() < limit:
+    if os.fork():
+        os._exit(0)
+open("escaped", "w").close()
+"""
+
+
+def test_not_even_a_chain_of_forks_outlives_the_command(ground: Ground) -> None:
+    """Each process lives for less than a look at all of them takes."""
+
+    def act(scene: Scene) -> tuple[str, bool]:
+        if not scene.environ["PYTHON"]:
+            pytest.skip("no Python that this user may run")
+        (scene.base / "forks.py").write_text(FORKS)
+        for _ in range(3):
+            text = scene.text('(env -i "$PYTHON" -I -S $BASE/forks.py >&- 2>&- <&- &); sleep 0.3; echo done')
+        (scene.project / "ended").touch()
+        time.sleep(0.5)
+        return text, (scene.project / "escaped").exists()
+
+    assert in_scene(ground, act) == ("done\n", False)
+
+
+@once_each
+def test_a_neighbour_is_not_ended_with_the_strays_of_a_command(ground: Ground) -> None:
+    """Neither a process of ours nor another command that runs at the same time."""
+
+    def act(scene: Scene) -> tuple[int | None, str]:
+        with subprocess.Popen(["sleep", "600"]) as ours:
+            found: list[str] = []
+            runner = threading.Thread(target=lambda: found.append(scene.text("sleep 1; echo done")))
+            runner.start()
+            for _ in range(3):
+                scene.run("(setsid sleep 600 &)")
+            runner.join()
+            status = ours.poll()
+            ours.kill()
+        return status, found[0]
+
+    assert in_scene(ground, act) == (None, "done\n")
 
 
 @once_each
@@ -228,7 +275,7 @@ def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground) -> N
     tools = {
         "npm": "npm pack --silent",
         "node": 'node -e \'require("fs").writeFileSync("made", "x")\' && cat made',
-        "gcc": "printf 'int main(){return 0;}' > a.c && gcc -pipe a.c -o a && ./a",
+        "gcc": "printf 'int main(){return 0;}' > a.c && gcc -pipe a.c -o a && ./a && rm a.c",
         "make": "printf 'all:\\n\\techo built\\n' > Makefile && make -s",
         "go": "echo module x > go.mod && printf 'package main\\nfunc main(){}\\n' > m.go && go build -o m . && ./m",
     }
@@ -238,22 +285,10 @@ def test_build_tools_work_with_what_is_there_and_no_network(ground: Ground) -> N
 
     def act(scene: Scene) -> dict[str, str]:
         (scene.project / "package.json").write_text('{"name": "x", "version": "1.0.0"}')
-        for cache in (".cache/go-build", ".npm/_cacache", ".npm/_logs", "go/pkg"):
-            (scene.home / cache).mkdir(parents=True)
         found = {name: scene.run(words, seconds=50) for name, words in there.items()}
         return {name: done.output.decode() for name, done in found.items() if done.status}
 
     assert in_scene(ground, act) == {}
-
-
-def test_caches_that_do_not_exist_are_not_made_and_programs_are_never_writable(tmp_path: Path) -> None:
-    assert find_caches(tmp_path, {}) == []
-    for name in (".cache/pip", ".cargo/registry", ".cargo/bin", ".local/bin", "go/pkg", "go/bin"):
-        (tmp_path / name).mkdir(parents=True)
-    found = {str(path.relative_to(os.path.realpath(tmp_path))) for path in find_caches(tmp_path, {})}
-    assert found == {".cache/pip", ".cargo/registry", "go/pkg"}
-    (tmp_path / ".cache/uv").symlink_to(tmp_path.parent)
-    assert not any(tmp_path.is_relative_to(path) for path in find_caches(tmp_path, {"GOCACHE": "/"}))
 
 
 @once_each
@@ -294,7 +329,7 @@ def test_personal_skills_are_shown_and_nothing_else_of_our_own_folders(ground: G
     ],
 )  # fmt: skip
 def test_variables_are_secrets_by_their_names(name: str, secret: bool) -> None:
-    assert is_secret(name) is secret
+    assert is_secret(name, "x") is secret and not is_secret(name, "")
 
 
 def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_path: Path) -> None:
@@ -318,10 +353,7 @@ def test_without_network_build_tools_use_what_is_cached_and_do_not_try_again(tmp
         envs[name], _ = child_environment_for(profile, environ)
     assert [envs[name].get("CARGO_NET_OFFLINE") for name in envs] == ["true", "true", None, None]
     assert envs["write"]["npm_config_offline"] == "true" and envs["write"]["UV_OFFLINE"] == "0"
-    assert envs["write"]["GOCACHE"] == str(tmp_path / "t/go-build") and "GOCACHE" not in envs["none"]
-    (tmp_path / ".cache/go-build").mkdir(parents=True)
-    profile = make_profile("write", project=tmp_path / "p", cwd=tmp_path, own=own, temp=tmp_path, environ=environ)
-    assert "GOCACHE" not in child_environment_for(profile, environ)[0]
+    assert "GOCACHE" not in envs["none"] and envs["read"]["GOCACHE"] == str(tmp_path / "t/go-build")
 
 
 def test_the_folder_for_temporary_files_is_private_and_does_not_outlive_its_session(tmp_path: Path) -> None:

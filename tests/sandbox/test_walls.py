@@ -20,7 +20,7 @@ from sandbox.scene import GROUNDS, Ground, Scene, attempt_all, in_user, open_sce
 from nexus_cli.sandbox.backend import Backend
 
 NO, YES = "refused", "works"
-BWRAP_ONLY, LANDLOCK_ONLY = "refused by bwrap", "refused by Landlock"
+BWRAP_ONLY, LANDLOCK_ONLY, ROOT_ONLY = "refused by bwrap", "refused by Landlock", "refused to root"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class Wall:
         verdict = (self.read or self.verdict) if profile == "read" else self.verdict
         if ground.backend is Backend.LANDLOCK and ground.abi < self.since:
             return True
+        if verdict == ROOT_ONLY:
+            return ground.user != "root"
         by = {YES: (), NO: (Backend.BWRAP, Backend.LANDLOCK), BWRAP_ONLY: (Backend.BWRAP,)}
         return ground.backend not in by.get(verdict, (Backend.LANDLOCK,))
 
@@ -132,11 +134,32 @@ WALLS = [
     Wall(46, "kill", "", since=6),
     Wall(46, "read memory", ""),
     Wall(46, "take descriptor", ""),
+    Wall(46, "limits", ""),
+    Wall(46, "priority", ""),
+    Wall(46, "scheduler", ""),
+    Wall(46, "processors", ""),
+    Wall(46, "priority of disks", ""),
+    Wall(46, "move pages", ""),
+    Wall(46, "shared memory", ""),
+    Wall(46, "message queue", ""),
+    Wall(46, "named queue", ""),
+    Wall(46, "its own threads", "", YES),
+    Wall(46, "its own limits", "", YES),
     Wall(48, "a namespace", "unshare -Urm true"),
     Wall(48, "bwrap in bwrap", "bwrap --bind / / true", needs="bwrap"),
     Wall(48, "chroot", ""),
     Wall(49, "new privileges", "grep -q '^NoNewPrivs:.*0' /proc/self/status"),
     Wall(49, "dangerous capabilities", "capsh --has-p=cap_sys_admin || capsh --has-p=cap_sys_ptrace", needs="capsh"),
+    Wall(49, "setuid", ""),
+    Wall(49, "setgid", "", ROOT_ONLY, read=NO),
+    Wall(49, "made setuid", ""),
+    Wall(49, "node setuid", ""),
+    Wall(49, "openat2 setuid", ""),
+    Wall(49, "setuid by the shell", "cp /bin/true s49 && chmod u+s s49 && test -u s49"),
+    Wall(49, "other modes", "", YES, read=NO),
+    Wall(49, "copied", "cp -p /bin/true c49 && install -m 755 c49 i49 && tar c c49 | tar xp", YES, read=NO),
+    Wall(50, "settings of the kernel", "exec 9>>/proc/sys/kernel/core_pattern"),
+    Wall(50, "other settings in /proc", "exec 9>>/proc/mtrr"),
     Wall(50, "tables of cron", "f=$(mktemp -p /etc/cron.d nexus.XXXXXX) && rm $f"),
     Wall(51, "x32", ""),
     Wall(51, "32 bit", ""),
@@ -208,7 +231,8 @@ NEVER = {
 }  # fmt: skip
 """Attempts that fail without walls too: by the care of whoever starts the command, or on most systems."""
 ROOTS = {
-    "a device", "devices", "terminal", "raw", "packet", "tables of cron", "chroot", "by handle", "a namespace",
+    "settings of the kernel", "other settings in /proc", "a device", "devices", "terminal", "raw", "packet",
+    "tables of cron", "chroot", "by handle", "a namespace",
     "bwrap in bwrap", "dangerous capabilities", "io_uring",
 }  # fmt: skip
 """Attempts that need more than an ordinary user has, or a system that lets everybody."""

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.tool import Tool
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide
@@ -135,6 +137,25 @@ def test_credentials_are_refused_at_every_level_but_all(
     assert all(isinstance(one, Denial) for one in low) and top == Grant()
     verdict = low[0]
     assert isinstance(verdict, Denial) and f'allow = ["{tool.name}(' in verdict.why and "\n" not in verdict.why
+
+
+@pytest.mark.parametrize("tool", [READ, GREP, WRITE, TOOLS["glob"]], ids=lambda tool: tool.name)
+@pytest.mark.parametrize("root", ["project", "/", "/proc"])
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", "/proc/thread-self/environ", "/proc/1/environ", "/proc/self/task/1/mem",
+             "/proc/self", "/proc/4711/cwd/x", "/proc/1/task", "link/environ", "/PROC/Self/environ", "/proc/self/fd"],
+)  # fmt: skip
+def test_what_proc_shows_of_a_process_is_refused_in_every_project(
+    project: Path, path: str, root: str, tool: Tool
+) -> None:
+    """The environment of a process holds keys, that of nexus those of the person."""
+    (project / "link").symlink_to("/proc/self")
+    top = Path(root) if root[0] == "/" else project
+    arguments = {"path": path.replace("link", str(project / "link")), "pattern": "x", "content": ""}
+    verdicts = [decide(tool, arguments, allow=level, cwd=project, project=top) for level in LEVELS[:-1]]
+    assert all(isinstance(one, Denial) for one in verdicts), verdicts
+    assert SecretPlaces(places(), top).are_below(Path("/proc"))
+    assert not SecretPlaces(places(), top).find(Path("/proc/cpuinfo"))
 
 
 def test_a_personal_rule_opens_one_credential_for_one_tool(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
