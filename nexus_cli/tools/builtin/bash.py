@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.programs import find_program
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import CommandWalls, ToolContext
@@ -48,7 +49,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    argv = [_shell(), "-c", arguments["command"]]
+    argv = [_shell(context.cwd), "-c", arguments["command"]]
     ended: list[ProcessResult] = []
     walls = CommandWalls(None, os.environ)
 
@@ -76,8 +77,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     return ToolResult(text, uncounted=done.uncounted, status=done.status)
 
 
-def _shell() -> str:
-    return next((path for path in ("/bin/bash", shutil.which("bash")) if path and os.path.exists(path)), "/bin/sh")
+def _shell(cwd: Path) -> str:
+    return "/bin/bash" if os.path.exists("/bin/bash") else find_program("bash", cwd) or "/bin/sh"
 
 
 def _text(output: bytes, uncounted: int = 0) -> str:
