@@ -78,7 +78,7 @@ LAZY = {
     "commands/space.py": {"nexus_cli"},  # most sessions have no space
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
     "tools/listing.py": {"pathspec"},
-    "tools/wait_conditions.py": {"subprocess"},  # where there is no /proc
+    "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
     "warm/place.py": {"nexus_cli", "tomllib"},
 }
 """Imports inside functions, by file. `cli/`, `ui/` and `__main__.py` may delay anything: `--help` must not load it."""
@@ -87,6 +87,28 @@ LAZY_ROOMS = {"cli", "ui", "__main__"}
 
 PROGRAMS = {"tools/grep_worker.py"}
 """Started as processes of their own: their streams are pipes to us."""
+
+STARTS_PROGRAMS = {
+    "config/programs.py": "the door: programs of our own, never one from the project",
+    "tools/process.py": "commands of the model and of the person",
+    "sandbox/confinement.py": "the same commands, inside walls",
+    "sandbox/inspect_walls.py": "a command of the system, inside walls, that says whether they stand",
+    "sandbox/probe.py": "attempts of our own Python, inside walls",
+    "sandbox/walled_thread.py": "/bin/sh that ends what a command left running",
+    "cli/tour/kill_demo.py": "our own Python, on the tour's session",
+    "warm/caller.py": "our own Python, as the warm process",
+    "warm/server.py": "a fork of itself",
+    "warm/child.py": "a fork of itself",
+}
+"""Files that start a program or a process. All others go through `config/programs`."""
+
+FINDS_PROGRAMS = {
+    "config/programs.py": "the door",
+    "config/child_environment.py": "whether commands of the model find `nexus`",
+    "sandbox/bwrap.py": "asks for more: its owner, and everything on the way to it",
+    "sandbox/inspect_walls.py": "run inside walls",
+}
+"""Files that look for a program on the PATH."""
 
 TOP = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "constraints.txt", "nexus_cli", "defaults", "tests"}
 
@@ -275,6 +297,49 @@ def test_nothing_below_ui_touches_the_terminal() -> None:
         if (what := _writes_to_terminal(node))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+_STARTS = re.compile(
+    r"^(subprocess\.(run|call|check_call|check_output|Popen|getoutput|getstatusoutput)|pty\.(spawn|fork)|"
+    r"os\.(exec\w+|spawn\w+|posix_spawn\w*|fork|forkpty|system|popen)|"
+    r"(asyncio|loop|asyncio\.subprocess)\.(create_)?subprocess_(exec|shell)|webbrowser\.\w+|multiprocessing\.\w+)$"
+)
+_STARTERS = {"subprocess": {"PIPE", "DEVNULL", "STDOUT", "TimeoutExpired", "SubprocessError", "CompletedProcess"},
+             "asyncio.subprocess": {"PIPE", "DEVNULL", "STDOUT", "Process"}, "pty": {"openpty"}, "webbrowser": set(),
+             "multiprocessing": set()}  # fmt: skip
+"""Modules that start programs, with the names in them that do not."""
+
+
+def _starts_a_program(node: ast.AST, types: set[ast.AST]) -> str:
+    if isinstance(node, ast.Attribute) and node not in types and _STARTS.match(ast.unparse(node)):
+        return f"uses {ast.unparse(node)}"
+    if isinstance(node, ast.ImportFrom) and node.module in (*_STARTERS, "os", "asyncio"):
+        named = {alias.name for alias in node.names} - _STARTERS.get(node.module, set())
+        named = {one for one in named if node.module in _STARTERS or _STARTS.match(f"{node.module}.{one}")}
+        return f"imports {', '.join(sorted(named))} from {node.module}" if named else ""
+    return ""
+
+
+def test_programs_are_started_by_one_door() -> None:
+    found: dict[str, list[str]] = {}
+    for path in product():
+        types: set[ast.AST] = {node.value for node in nodes(path) if isinstance(node, ast.Subscript)}
+        for node in nodes(path):
+            if what := _starts_a_program(node, types):
+                found.setdefault(name(path), []).append(f"{name(path)}:{getattr(node, 'lineno', 0)} {what}")
+    wrong = [line for path, lines in found.items() if path not in STARTS_PROGRAMS for line in lines]
+    assert not wrong, "start it by nexus_cli/config/programs.py, or give the reason here:\n" + "\n".join(wrong)
+
+
+def test_programs_are_looked_for_by_one_door() -> None:
+    found = {
+        name(path)
+        for path in product()
+        for node in nodes(path)
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) == "shutil.which")
+        or (isinstance(node, ast.ImportFrom) and node.module == "shutil" and "which" in str(ast.unparse(node)))
+    }
+    assert found == FINDS_PROGRAMS.keys(), "find it by nexus_cli/config/programs.py"
 
 
 def test_files_stay_small() -> None:

@@ -13,7 +13,6 @@ import os
 import secrets
 import shutil
 import stat
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -35,6 +34,7 @@ from nexus_cli.agents.snapshot_store import (
 )
 from nexus_cli.agents.worktrees import require_folder
 from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.programs import run_program
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
@@ -255,11 +255,10 @@ class _Planner:
         if _look_at(place, b"ours", self._format).blob != ours.blob:
             raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
         labels = ("-L", "yours", "-L", "before", "-L", self._label)
-        done = subprocess.run(
-            [self._git, "merge-file", "-p", "-q", *labels, "ours", "base", "new"], cwd=place, capture_output=True,
+        done = run_program(
+            [self._git, "merge-file", "-p", "-q", *labels, "ours", "base", "new"], cwd=place,
             env={"PATH": os.defpath, "LC_ALL": "C", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
                  "GIT_CEILING_DIRECTORIES": str(self._folder)},
-            check=False,
         )  # fmt: skip
         (place / "merged").write_bytes(done.stdout)
         return place / "merged", done.returncode if done.returncode < _FAILED else -1

@@ -9,21 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nexus_cli.config.programs import git_command, git_environment, run_program, start_program
 from nexus_cli.core.errors import NexusError
 
 SECONDS = 600.0
 """A limit for one run: a large repository on a slow disk takes minutes."""
-QUIET = (
-    "--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never",
-    "-c", "core.quotePath=false", "-c", "core.splitIndex=false", "-c", "submodule.recurse=false",
-    "-c", "worktree.useRelativePaths=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
-)  # fmt: skip
-_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-"""Variables of git that only say where the person's own configuration is."""
-_SETTINGS = {
-    "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C",
-}  # fmt: skip
 
 
 class GitError(Exception):
@@ -57,20 +47,23 @@ class Git:
         """Return exit status, output and errors of a run. Raises `GitError` if it cannot be started or takes too
         long."""
         try:
-            done = subprocess.run(
-                [self.program, *QUIET, *arguments], cwd=self.cwd, env=self.environment(), input=stdin,
-                capture_output=True, timeout=SECONDS, check=False,
-            )  # fmt: skip
+            command = git_command(self.program, self.cwd, *arguments)
+            done = run_program(command, env=self._environment(), cwd=self.cwd, input=stdin, timeout=SECONDS)
         except subprocess.TimeoutExpired:
             raise GitError(f"git {arguments[0]} took longer than {SECONDS:.0f} s") from None
         except (OSError, ValueError) as error:
             raise GitError(f"git could not be started ({error})") from None
         return done.returncode, done.stdout, done.stderr
 
-    def environment(self) -> dict[str, str]:
-        """Return the environment of a run: none of git's own variables but those of `variables`."""
-        env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
-        return {**env, **_SETTINGS, **self.variables}
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a run that is talked to over pipes. Raises `OSError`."""
+        return start_program(
+            git_command(self.program, self.cwd, *arguments), env=self._environment(), cwd=self.cwd,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        return {**git_environment(self.cwd), **self.variables}
 
     def without_filters(self) -> Sequence[str]:
         """Return options that switch off every filter that any configuration names: comparing would run them."""

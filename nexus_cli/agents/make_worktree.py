@@ -18,12 +18,12 @@ from pathlib import Path
 from nexus_cli.agents.git_commands import Git, GitError, failure
 from nexus_cli.agents.snapshot_store import SnapshotStore, split_present
 from nexus_cli.config.paths import Places, places, private_dir
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_at, open_folder
-from nexus_cli.tools.listing import find_program
 
 SUBMODULE = b"160000"
 START_REF = "refs/worktree/nexus-start"

@@ -11,14 +11,13 @@ import hashlib
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from nexus_cli.agents.git_commands import QUIET, Git, GitError
+from nexus_cli.agents.git_commands import Git, GitError
 from nexus_cli.config.paths import private_dir
 
 MISSING = "000000"
@@ -175,10 +174,7 @@ class BlobReader:
     """Reads blobs of a store, one after the other, by one process."""
 
     def __init__(self, git: Git) -> None:
-        self._child = subprocess.Popen(
-            [git.program, *QUIET, "cat-file", "--batch"], cwd=git.cwd, env=git.environment(),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        self._child = git.start("cat-file", "--batch")
 
     def __enter__(self) -> BlobReader:
         return self

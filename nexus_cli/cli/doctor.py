@@ -7,7 +7,6 @@ note.
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from nexus_cli.config.child_environment import child_environment, own_environmen
 from nexus_cli.config.ledger_place import ledger_place, shown_place
 from nexus_cli.config.misplaced_keys import misplaced_notice
 from nexus_cli.config.paths import Places, defaults_dir, exists, places, project_root
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
 from nexus_cli.core.errors import NexusError, write_failure_hint
@@ -290,7 +290,7 @@ def _warm(look: CheckInput) -> Check:
 
 def _program(name: str, without: str) -> Callable[[CheckInput], Check]:
     def look_for(look: CheckInput) -> Check:
-        found = shutil.which(name)
+        found = find_program(name)
         return Check(name, "ok", found) if found else Check(name, "note", "is not on the PATH", without)
 
     return look_for

@@ -7,7 +7,6 @@ A key is stored at once; `config.toml` is written only when both other answers a
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.login import ReadKey, ask_key, read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import Places, defaults_dir, places, project_root
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
@@ -123,7 +123,7 @@ class FirstRun:
         answering = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none is running"
         term = self._environ.get("TERM", "") or "TERM is not set"
         colours = "colours" if self._stream.colour else "no colours"
-        git = shutil.which("git", path=self._environ.get("PATH"))
+        git = find_program("git", environ=self._environ)
         rows = [
             ("keys", keys),
             ("local servers", answering),

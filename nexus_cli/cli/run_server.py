@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
@@ -162,7 +163,8 @@ class _Run:
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
         work = _Work.open(self._settings, self._folder, self._warn, self._provider)
-        server = RpcServer(self._methods, token, self._host, work.door if work else None)
+        server = RpcServer(self._methods, token, self._host, work.door if work else None, self._warn)
+        asyncio.get_running_loop().set_exception_handler(self._report)
 
         def remove_files() -> None:
             path.unlink(missing_ok=True)
@@ -188,6 +190,14 @@ class _Run:
             if work:
                 await work.aclose()
         return self._interrupt.status if self._interrupt.signal else 0
+
+    def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Tell what nobody waited for in one line, instead of a traceback on stderr."""
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            self._warn(f"{context['message']}: {error.strerror or error}")
+        elif error is not None:
+            self._warn(report_bug(error).message)
 
     def _warn(self, line: str) -> None:
         """Print a line for the person, the same one once."""

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.config.repository_owner import is_own_repository
+
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -72,10 +74,14 @@ def private_dir(path: Path) -> Path:
 
 
 def repository_root(folder: Path) -> Path | None:
-    """Return the root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing."""
+    """Return the root of the git repository that `folder` lies in, or None. Looks for `.git`, runs nothing.
+
+    A folder above counts only if it is the person's own (`is_own_repository`): somebody else's `.git` in a shared
+    folder must not make that their project.
+    """
     for candidate in (folder, *folder.parents):
         # Not Path.exists: a parent that may not be looked into is no repository of ours.
-        if os.path.exists(candidate / ".git"):
+        if os.path.exists(candidate / ".git") and (candidate == folder or is_own_repository(candidate)):
             return candidate
     return None
 

@@ -76,7 +76,7 @@ def worktrees_of(source: Path, own: Places | None = None) -> Path:
     real = os.path.realpath(source)
     slug = _SLUG.sub("-", os.path.basename(real).lower()).strip("-")[:40]
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:10]
-    return _root(own) / f"{slug or 'project'}-{digest}"
+    return worktrees_root(own) / f"{slug or 'project'}-{digest}"
 
 
 def read_records(folder: Path) -> Iterator[WorktreeRecord]:
@@ -94,11 +94,11 @@ def read_records(folder: Path) -> Iterator[WorktreeRecord]:
 def read_all_records(own: Places | None = None) -> Iterator[WorktreeRecord]:
     """Yield the records of all projects."""
     try:
-        folders = sorted(os.listdir(_root(own)))
+        folders = sorted(os.listdir(worktrees_root(own)))
     except OSError:
         return
     for name in folders:
-        yield from read_records(_root(own) / name)
+        yield from read_records(worktrees_root(own) / name)
 
 
 def read_record(folder: Path) -> WorktreeRecord | None:
@@ -114,7 +114,7 @@ def read_record(folder: Path) -> WorktreeRecord | None:
 
 def find_worktree(place: Path, own: Places | None = None) -> WorktreeRecord | None:
     """Return the record of the worktree that `place` is or lies in; one look at names where it is in none."""
-    root = str(_root(own))
+    root = str(worktrees_root(own))
     real = os.path.realpath(place)
     if not real.startswith(root + os.sep):
         return None
@@ -138,5 +138,6 @@ def project_identity(folder: Path) -> Path:
     return find_source(project_root(folder))
 
 
-def _root(own: Places | None) -> Path:
+def worktrees_root(own: Places | None = None) -> Path:
+    """Return the folder of all worktrees, existing or not."""
     return Path(os.path.realpath((own or places()).data), "worktrees")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.repository_owner import is_of_somebody_else
 from nexus_cli.context.prompt_loader import (
     FilePromptSource,
     foreign_sources,
@@ -217,7 +218,8 @@ def _home() -> Path | None:
 def _layer(
     name: Name, folder: Path, sources: Sequence[FilePromptSource], skip: bool, within: Path | None = None
 ) -> ContextLayer:
-    """Return the first of `sources` with text; one that resolves to a place outside `within` does not count (law 7)."""
+    """Return the first of `sources` with text. One that resolves to a place outside `within` does not count (law 7),
+    nor one that another user put into a folder that everybody shares."""
     notices: list[str] = []
     ignored: list[Path] = []
     for source in sources:
@@ -227,6 +229,10 @@ def _layer(
         if within is not None and not real.is_relative_to(within) and os.path.isfile(real):
             where = one_line(str(real))
             notices.append(f"{one_line(str(path))} links to {where}, outside the project: it is left out")
+            ignored.append(path)
+            continue
+        if within is not None and is_of_somebody_else(path):
+            notices.append(f"{one_line(str(path))} belongs to another user: it is left out")
             ignored.append(path)
             continue
         try:

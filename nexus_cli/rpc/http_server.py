@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -17,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from nexus_cli.core.wire import json_text
 from nexus_cli.rpc.dispatcher import AgentDispatcher
@@ -38,6 +40,7 @@ from nexus_cli.session.crash_report import report_bug
 MOST_BODY = 8 << 20
 """Bytes of a request."""
 MOST_CONNECTIONS = 400
+"""Beyond it the oldest connection that has not shown a token makes room; where all have, the new one is closed."""
 IDLE_SECONDS = 30.0
 """Seconds that a connection may take for its next request line and headers."""
 WRITE_SECONDS = 20.0
@@ -55,8 +58,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class RpcServer:
     """The server of one pool. `start` and `stop` it in one event loop."""
 
-    def __init__(self, methods: PoolMethods, token: str, host: str = "", triggers: TriggerDoor | None = None) -> None:
-        """`host` is the name or address that it listens on, "" for a socket file; `triggers` are its services."""
+    def __init__(
+        self,
+        methods: PoolMethods,
+        token: str,
+        host: str = "",
+        triggers: TriggerDoor | None = None,
+        warn: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`host` is the name or address that it listens on, "" for a socket file; `triggers` are its services; `warn`
+        is told of bugs, in one line each."""
         self._methods = methods
         self._triggers = triggers
         self._token = token.encode()
@@ -64,14 +75,16 @@ class RpcServer:
         """True if it listens on every address of this machine."""
         self._hosts = LOOPBACK | {socket.gethostname().lower() if self._is_open else host.lower()}
         self._works: set[asyncio.Task[Any]] = set()
+        self._known: set[asyncio.BaseTransport] = set()
+        """Connections on which a token was shown."""
         app = web.Application(client_max_size=MOST_BODY, middlewares=[self._guard])
         app.router.add_post("/rpc", self._rpc)
         app.router.add_get("/agents/{agent_id}/events", self._events)
         app.router.add_get("/openrpc.json", self._describe)
         app.router.add_post(f"/trigger/{{{SERVICE}}}", self._trigger)
         self._runner = web.AppRunner(
-            app, access_log=None, handler_cancellation=True, keepalive_timeout=IDLE_SECONDS, lingering_time=1.0,
-            auto_decompress=False, shutdown_timeout=STOP_SECONDS,
+            app, access_log=None, logger=_quiet_logger(warn), handler_cancellation=True, auto_decompress=False,
+            keepalive_timeout=IDLE_SECONDS, lingering_time=1.0, shutdown_timeout=STOP_SECONDS,
         )  # fmt: skip
         self._server: asyncio.Server | None = None
 
@@ -95,9 +108,21 @@ class RpcServer:
         await self._runner.cleanup()
 
     def _accept(self) -> asyncio.BaseProtocol:
+        """Return the protocol of a new connection. Whoever has no token can neither keep the others out by holding
+        connections, nor end one on which the token was shown."""
         server = self._runner.server
-        if server is None or len(server.connections) >= MOST_CONNECTIONS:
+        if server is None:
             return _FullProtocol()
+        # Of one that was just aborted the server does not know yet.
+        held = [one.transport for one in server.connections if one.transport and not one.transport.is_closing()]
+        self._known.intersection_update(held)
+        while len(held) >= MOST_CONNECTIONS:
+            oldest = next((one for one in held if one not in self._known), None)
+            if oldest is None:
+                return _FullProtocol()
+            held.remove(oldest)
+            oldest.write(_FULL)
+            oldest.abort()
         return server()
 
     # -- who may come in -----------------------------------------------------------------------------------------
@@ -107,6 +132,8 @@ class RpcServer:
         """Answer whoever may not come in, turn every failure into an answer, and do not wait for slow readers."""
         try:
             refusal = self._refusal(request)
+            if refusal is None and request.transport is not None:
+                self._known.add(request.transport)
             response = refusal if refusal is not None else await handler(request)
         except web.HTTPException as error:
             response = problem_response(error.status, error.reason)
@@ -250,14 +277,38 @@ class RpcServer:
         return json_response(openrpc_document())
 
 
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
 class _FullProtocol(asyncio.Protocol):
     """A connection beyond those that there may be: it is told so and closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Answer at once."""
         assert isinstance(transport, asyncio.Transport)
-        transport.write(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+        transport.write(_FULL)
         transport.close()
+
+
+class _BugReports(logging.Handler):
+    """What aiohttp logs: a client's malformed request is the client's business, anything else a bug of ours."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._warn = warn
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Report the exception of a record in one line."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, HttpProcessingError | web.HTTPException | ConnectionError):
+            self._warn(report_bug(error).message)
+
+
+def _quiet_logger(warn: Callable[[str], None]) -> logging.Logger:
+    """Return a logger that prints no traceback."""
+    logger = logging.Logger("nexus.server", logging.ERROR)  # not among the others, whose handlers print
+    logger.addHandler(_BugReports(warn))
+    return logger
 
 
 async def _write(request: web.Request, work: Awaitable[object]) -> None:

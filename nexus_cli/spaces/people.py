@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.config.programs import find_program, git_command, git_environment, run_program
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.run import AGENT, AGENT_NAME, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
@@ -34,13 +35,13 @@ def own_name(settings: Settings) -> str:
 
 def _git_name() -> str:
     """Return `user.name` as git has it outside of any project: one person has one name in all folders."""
-    home = os.path.expanduser("~")
-    known = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or "CONFIG" in name}
+    home, git = Path(os.path.expanduser("~")), find_program("git")
+    cwd = home if home.is_dir() else Path("/")
+    if git is None:
+        return ""
     try:
-        done = subprocess.run(
-            ["git", "config", "--global", "--get", "user.name"], cwd=home if os.path.isdir(home) else "/",
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, env=known,
-        )  # fmt: skip
+        command = git_command(git, cwd, "config", "--global", "--get", "user.name")
+        done = run_program(command, env=git_environment(cwd), cwd=cwd, stdin=subprocess.DEVNULL, timeout=_SECONDS)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""

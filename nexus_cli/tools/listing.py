@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
+from nexus_cli.config.programs import find_program, git_command, git_environment
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.real_files import open_folder, open_listable, status_at
 from nexus_cli.tools import process
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 _SECONDS = 30.0
 _RULES_LIMIT = 1024 * 1024
 _SUBMODULES = 8
-_INHERITED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_CEILING_DIRECTORIES")
-_LS = (
-    *("-c", "core.fsmonitor=false", "-c", "protocol.allow=never"),
-    *("ls-files", "-co", "--exclude-standard", "-z"),
-)
-"""No monitor and no fetching: a repository's own configuration could name commands there; reading must run none."""
 
 
 def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
@@ -74,25 +68,15 @@ def is_regular_file(root: Path, path: str) -> bool:
         return False
 
 
-def find_program(name: str, project: Path) -> str | None:
-    """Return the absolute path of a program on the PATH, never one that is in the project or in a relative entry."""
-    root = os.path.realpath(project)
-    entries = [one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(one)]
-    # Where the project is `/` or the person's home, what is in it is the system's or the person's own.
-    if root not in (os.sep, os.path.realpath(os.path.expanduser("~"))):
-        entries = [one for one in entries if os.path.commonpath((os.path.realpath(one), root)) != root]
-    return shutil.which(name, path=os.pathsep.join(entries))
-
-
 def _list_by_git(git: str | None, root: int, stop: StopFlag, depth: int) -> list[str]:
     """Return the files that git lists below the folder `root`, with nested repositories; empty if git does not know."""
     if git is None or depth > _SUBMODULES:
         return []
-    env = {name: value for name, value in os.environ.items() if name not in _INHERITED}
-    env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
     try:
         place = _handle_path(root)
-        done = process.run_process([git, *_LS], cwd=place, env=env, stop=stop, seconds=_SECONDS, merge=False)
+        command = git_command(git, place, "ls-files", "-co", "--exclude-standard", "-z")
+        env = git_environment(place)
+        done = process.run_process(command, cwd=place, env=env, stop=stop, seconds=_SECONDS, merge=False)
     except OSError:
         return []
     stop.raise_if_pressed()

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from nexus_cli.config.programs import run_program, start_program
+
 RUNNING: set[tuple[int, str]] = set()
 """The children of this process that run, with their marks."""
 _PROC = Path("/proc")
@@ -131,7 +133,7 @@ def _from_proc() -> dict[int, tuple[Process, int, int]]:
 
 
 def _from_ps() -> dict[int, tuple[Process, int, int]]:
-    done = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,stat="], capture_output=True, check=False)
+    done = run_program(["/bin/ps", "-axo", "pid=,ppid=,pgid=,stat="], env={})
     table = {}
     for line in done.stdout.decode(errors="replace").splitlines():
         fields = line.split()
@@ -159,7 +161,7 @@ class OrphanGuard:
         self._end = b"\n\n"
 
     def __enter__(self) -> OrphanGuard:
-        self._shell = subprocess.Popen(
+        self._shell = start_program(
             ("/bin/sh", "-c", _SCRIPT, "guard", self._mark),
             cwd="/",
             env={},

@@ -124,12 +124,10 @@ def _started(pid: int) -> str:
 
 def _started_by_ps(pid: int) -> str:
     """Return the same where there is no /proc."""
-    import subprocess  # noqa: PLC0415
+    from nexus_cli.config.programs import run_program  # noqa: PLC0415
 
-    asked = subprocess.run(
-        ["/bin/ps", "-o", "state=,lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=SECONDS
-    )
-    state, _, started = asked.stdout.strip().partition(" ")
+    asked = run_program(["/bin/ps", "-o", "state=,lstart=", "-p", str(pid)], env={"LC_ALL": "C"}, timeout=SECONDS)
+    state, _, started = asked.stdout.decode().strip().partition(" ")
     return "" if not state or state.startswith("Z") else started.strip()
 
 

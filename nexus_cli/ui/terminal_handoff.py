@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from nexus_cli.config.child_environment import child_environment
+from nexus_cli.config.programs import program_environment, start_program_async
 
 T = TypeVar("T")
 
@@ -33,10 +33,10 @@ async def run_on_terminal(
     `ValueError` when it cannot be started.
     """
     with _deaf():
-        process = await asyncio.create_subprocess_exec(
-            *command,
+        process = await start_program_async(
+            command,
+            env=program_environment(os.environ if environ is None else environ),
             stdin=None if text is None else asyncio.subprocess.PIPE,
-            env=child_environment(os.environ if environ is None else environ),
         )
         try:
             if text is not None:

@@ -8,8 +8,9 @@ import re
 import resource
 import shutil
 import signal
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,27 @@ def test_a_second_signal_ends_it_at_once_and_leaves_no_file(place: Stage) -> Non
         assert left(child)[0] == 143
         assert not (place.folder / "n.sock").exists() and not Path(printed["token_file"]).exists()
     place.script(None)
+
+
+def test_garbage_leaves_no_line_anywhere_and_the_server_goes_on(place: Stage) -> None:
+    with serving(place) as (child, printed):
+        address = ("127.0.0.1", int(printed["url"].rpartition(":")[2]))
+        for data in (
+            b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n: x\r\n\r\n", b"x" * 70_000,
+            b"POST /rpc HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"GET / HTTP/1.1\r\nA\0: \xff\r\n\r\n",
+        ):  # fmt: skip
+            with socket.create_connection(address, SECONDS) as one, suppress(ConnectionError):
+                one.sendall(data)
+                one.shutdown(socket.SHUT_WR)
+                one.recv(1 << 16)
+
+        async def talk() -> None:
+            async with Client(printed["url"], token_of(printed)) as client:
+                assert await client.list_agents() == []
+                await client.shutdown()
+
+        asyncio.run(talk())
+        assert left(child) == (0, "", "")
 
 
 def test_every_start_has_a_token_of_its_own(place: Stage) -> None:

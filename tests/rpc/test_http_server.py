@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import socket
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 from rpc.serving import TOKEN, Answering, Served, serving, until
 
+from nexus_cli.client import Client
+from nexus_cli.config.server_token import UNIX
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import Request
 from nexus_cli.rpc import event_feed, http_server
@@ -44,6 +47,8 @@ class Raw:
 
 async def connect(served: Served) -> Raw:
     """A connection to a server."""
+    if served.url.startswith(UNIX):
+        return Raw(*await asyncio.open_unix_connection(served.url.removeprefix(UNIX)))
     parts = urlsplit(served.url)
     return Raw(*await asyncio.open_connection(parts.hostname, parts.port))
 
@@ -169,17 +174,143 @@ async def test_who_sends_no_headers_or_no_body_in_time_is_let_go(
         assert await served.client.list_agents() == []
 
 
+async def enter(served: Served) -> Raw:
+    """A connection on which the token was shown."""
+    one = await connect(served)
+    one.writer.write(f"GET /openrpc.json HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {RIGHT}\r\n\r\n".encode())
+    assert (await one.head()).startswith("HTTP/1.1 200")
+    return one
+
+
 async def test_one_connection_too_many_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "MOST_CONNECTIONS", 3)
     async with serving(tmp_path) as served:
-        held = [await connect(served) for _ in range(3)]
-        await asyncio.sleep(0.05)
+        held = [await enter(served) for _ in range(3)]
         one = await connect(served)
         assert (await one.head()).startswith("HTTP/1.1 503")
         for each in (*held, one):
             each.writer.close()
         await asyncio.sleep(0.05)
         assert await served.client.list_agents() == []
+
+
+IDLE = {
+    "nothing": b"",
+    "half a head": b"POST /rpc HTTP/1.1\r\nHost: 127",
+    "a wrong token": b"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer x\r\nContent-Length: 9\r\n\r\n{",
+}
+
+
+@pytest.mark.parametrize("held", IDLE)
+@pytest.mark.parametrize("file", [False, True])
+async def test_who_has_no_token_cannot_hold_the_places_of_those_who_have_one(
+    tmp_path: Path, held: str, file: bool
+) -> None:
+    async with serving(tmp_path, file=tmp_path / "s" if file else None) as served:
+        await served.client.create_agent("w")
+        events: list[dict[str, Any]] = []
+        follow = asyncio.create_task(_follow(served, events))
+        await until(lambda: _listeners_of(served, "w"))
+        strangers: list[Raw] = []
+        for number in range(http_server.MOST_CONNECTIONS + 100):
+            strangers.append(await connect(served))
+            strangers[-1].writer.write(IDLE[held])
+            if number % 50 == 49:
+                async with asyncio.timeout(10), Client(served.url, TOKEN) as other:
+                    assert len(await other.list_agents()) == 1
+        assert (await served.client.send("w", "hi"))["ok"]
+        await until(lambda: any(one.get("type") == "result" for one in events))
+        follow.cancel()
+        told = await asyncio.wait_for(strangers[0].reader.read(), 10)
+        assert told == http_server._FULL or (held == "a wrong token" and told.startswith(b"HTTP/1.1 401"))
+        for one in strangers:
+            one.writer.close()
+
+
+async def test_a_storm_of_connections_keeps_nobody_out_who_has_the_token(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        open_ones: list[Raw] = []
+
+        async def storm() -> None:
+            while True:
+                open_ones.append(await connect(served))
+
+        storms = [asyncio.create_task(storm()) for _ in range(4)]
+        try:
+            await until(lambda: len(open_ones) > http_server.MOST_CONNECTIONS)
+            for _ in range(20):
+                async with asyncio.timeout(10), Client(served.url, TOKEN) as other:
+                    assert await other.list_agents() == []
+        finally:
+            for task in storms:
+                task.cancel()
+            for one in open_ones:
+                one.writer.transport.abort()
+
+
+async def _follow(served: Served, into: list[dict[str, Any]]) -> None:
+    async for event in served.client.events("w"):
+        into.append(event)
+
+
+def _listeners_of(served: Served, agent_id: str) -> bool:
+    return bool(_feed(served, agent_id)._listeners)
+
+
+GARBAGE = (
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\0" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+    b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"\xff\xfe / HTTP/1.1\r\n\r\n",
+    b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n", b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET // HTTP/1.1\r\nHost: [\r\n\r\n", b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"A" * 70_000,
+    b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 70_000 + b"\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\nA b: x\r\n\r\n", b"GET / HTTP/1.1\nHost: x\n\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n\x81\x85abcd",
+    b"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nExpect: y\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nCookie: \x01=\x02\r\nAuthorization: \xff\r\n\r\n",
+    b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: x\r\n\r\nrest", b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=\xff\r\n"
+    b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+)  # fmt: skip
+
+
+async def test_what_is_no_request_is_refused_without_a_word_in_a_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    generator = random.Random(7)
+    right = f"Host: 127.0.0.1\r\nAuthorization: {RIGHT}\r\nContent-Length: {len(CALL)}\r\n\r\n{CALL}"
+    good = f"POST /rpc HTTP/1.1\r\n{right}".encode()
+    spoilt = []
+    for _ in range(300):
+        draft = bytearray(good)
+        for _ in range(generator.randint(1, 6)):
+            draft[generator.randrange(len(draft))] = generator.choice(b"\0\xff\r\n :\t[]%,;\x80" + bytes(range(256)))
+        spoilt.append(bytes(draft[: generator.randint(1, len(draft))] if generator.random() < 0.2 else draft))
+    async with serving(tmp_path) as served:
+        for data in (*GARBAGE, *spoilt):
+            one = await connect(served)
+            one.writer.write(data)
+            one.writer.write_eof()
+            with suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(0.5):
+                    await one.reader.read()
+            one.writer.close()
+        assert await served.client.list_agents() == []
+    assert not caplog.records
+
+
+def test_a_bug_in_an_answer_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+    logger = http_server._quiet_logger(told.append)
+    try:
+        raise ValueError("secret words")
+    except ValueError:
+        logger.exception("Error handling request from %s", "x")
+    logger.error("a word of aiohttp without an exception")
+    (line,) = told
+    assert "ValueError" in line and "secret" not in line and "\n" not in line
+    assert capfd.readouterr() == ("", "")
 
 
 def flood(request: Request) -> str:

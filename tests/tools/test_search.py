@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from nexus_cli.config.programs import find_program
 from nexus_cli.tools.builtin import grep
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
-from nexus_cli.tools.listing import find_program, list_files
+from nexus_cli.tools.listing import list_files
 from nexus_cli.tools.patterns import PathPattern
 
 REAL_RG = shutil.which("rg")

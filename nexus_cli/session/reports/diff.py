@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.programs import find_program, git_command, git_environment
 from nexus_cli.ledger import Ledger
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_regular_file
-from nexus_cli.tools.listing import find_program
 
 SECONDS = 10.0
 MOST = 512 * 1024
@@ -27,10 +26,6 @@ NAMES = 500
 """Untracked files that are named at most."""
 LARGE = 64 * 1024
 """Bytes of an untracked file above which it is only named."""
-ALONE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF", "GIT_PAGER")
-"""Variables that would make git look elsewhere, or run something."""
-QUIET = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never",
-         "-c", "core.quotePath=false")  # fmt: skip
 DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty",
         "--src-prefix=a/", "--dst-prefix=b/")  # fmt: skip
 
@@ -139,7 +134,7 @@ def _new_file(path: Path, name: str) -> str:
 
 
 def _find_git(folder: Path) -> str:
-    found = find_program("git", project_root(folder))
+    found = find_program("git", folder)
     if found is None:
         raise _Unable("git is not installed")
     return found
@@ -160,15 +155,9 @@ def _without_filters(git: str, folder: Path, stop: StopFlag) -> list[str]:
 
 def _git(git: str, folder: Path, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:
     """Return git's output and exit status; raise `_Unable` if it cannot be started or takes too long."""
-    env = {name: value for name, value in os.environ.items() if name not in ALONE}
-    env |= {
-        "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none",
-        "LC_ALL": "C",
-    }  # fmt: skip
     try:
-        done = process.run_process(
-            [git, *QUIET, *arguments], cwd=folder, env=env, stop=stop, seconds=SECONDS, merge=False
-        )
+        command, env = git_command(git, folder, *arguments), git_environment(folder)
+        done = process.run_process(command, cwd=folder, env=env, stop=stop, seconds=SECONDS, merge=False)
     except (OSError, ValueError) as error:
         raise _Unable(f"git could not be started ({error})") from None
     if done.timed_out:

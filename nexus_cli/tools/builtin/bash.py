@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.command_records import UncheckedError
+from nexus_cli.config.programs import find_program
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import CommandWalls, ToolContext
@@ -51,7 +52,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    argv = [_shell(), "-c", arguments["command"]]
+    argv = [_shell(context.cwd), "-c", arguments["command"]]
     ended: list[ProcessResult] = []
     walls = CommandWalls(None, os.environ)
 
@@ -93,8 +94,8 @@ def _tell_put_back(done: ProcessResult, context: ToolContext) -> None:
         context.tell(f"sandbox: {len(done.put_back) - _MOST_SHOWN:,} more protected places restored or removed")
 
 
-def _shell() -> str:
-    return next((path for path in ("/bin/bash", shutil.which("bash")) if path and os.path.exists(path)), "/bin/sh")
+def _shell(cwd: Path) -> str:
+    return "/bin/bash" if os.path.exists("/bin/bash") else find_program("bash", cwd) or "/bin/sh"
 
 
 def _text(output: bytes, uncounted: int = 0) -> str:

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import PACKAGE
+from nexus_cli.config.programs import find_program, program_environment
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_folder, status_at
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools import grep_worker
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import ToolError, decided_path, describe_problem
-from nexus_cli.tools.listing import check_folder, find_program, is_regular_file, list_files
+from nexus_cli.tools.listing import check_folder, is_regular_file, list_files
 from nexus_cli.tools.patterns import PathPattern
 from nexus_cli.tools.process import run_process as run_process
 
@@ -112,11 +113,11 @@ def _narrow_by_rg(
         return names
     case = ["-i"] if arguments.get("ignore_case", False) else []
     fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
-    found: set[str] = set()
+    env, found = program_environment(os.environ, root), set[str]()
     for batch in _batches(names):
         argv = [*fixed, "--", *(f"./{name}" for name in batch)]
         try:
-            done = run_process(argv, cwd=root, env=os.environ, stop=stop, seconds=SECONDS, merge=False)
+            done = run_process(argv, cwd=root, env=env, stop=stop, seconds=SECONDS, merge=False)
         except OSError:
             return names
         # 2: the pattern is not one of its own, or a file could not be read.

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.tools.files import ToolError, read_regular_file
@@ -29,7 +30,8 @@ async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.
     `$VISUAL`, else `$EDITOR` (both may have arguments), else what is there of `FALLBACKS`. Raises
     `NexusError("usage", ...)` when there is none, when it fails, and when it leaves no file, no text or no UTF-8.
     """
-    command = find_editor(environ)
+    named, *arguments = find_editor(environ)
+    command = [_find(named, environ), *arguments]
     try:
         folder = tempfile.mkdtemp(prefix="nexus-")
     except OSError as error:
@@ -54,10 +56,22 @@ def find_editor(environ: Mapping[str, str]) -> list[str]:
         except ValueError as error:
             why = f"{name} cannot be read as a command: {error}"
             raise NexusError("usage", "the editor", why, "Fix its quotes") from error
-    found = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in FALLBACKS)), None)
+    found = next(filter(None, (find_program(name, environ=environ) for name in FALLBACKS)), None)
     if found is None:
         raise NexusError("usage", "the editor", f"there is none ({', '.join(FALLBACKS)})", _HINT)
     return [found]
+
+
+def _find(program: str, environ: Mapping[str, str]) -> str:
+    try:
+        return find_named_program(program, environ=environ)
+    except OSError as error:
+        raise _cannot_start(program, error) from error
+
+
+def _cannot_start(program: str, error: OSError | ValueError) -> NexusError:
+    why = getattr(error, "strerror", None) or str(error)
+    return NexusError("usage", f"the editor {program}", f"cannot be started ({why})", _HINT)
 
 
 def _write(path: Path, text: str) -> None:
@@ -72,8 +86,7 @@ async def _run(command: list[str], environ: Mapping[str, str]) -> None:
     try:
         status = await run_on_terminal(command, environ=environ)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise NexusError("usage", f"the editor {command[0]}", f"cannot be started ({why})", _HINT) from error
+        raise _cannot_start(command[0], error) from error
     if status:
         how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         raise NexusError("usage", f"the editor {command[0]}", f"{how}; your text is unchanged", _HINT)

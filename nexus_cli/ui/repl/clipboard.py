@@ -9,7 +9,6 @@ import asyncio
 import base64
 import os
 import re
-import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
@@ -18,8 +17,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from nexus_cli.config.child_environment import child_environment
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.programs import find_program, program_environment, start_program_async
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -55,7 +54,7 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     for command in _commands(environ):
         if await _ran(command, data, environ):
             return f"copied with {os.path.basename(command[0])}"
-    tmux = _program("tmux", environ) if environ.get("TMUX") else None
+    tmux = find_program("tmux", environ=environ) if environ.get("TMUX") else None
     # -w hands the text on to the terminal around tmux; older ones do not know it.
     if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
         return "copied with tmux, to its buffer and the terminal's clipboard"
@@ -88,28 +87,22 @@ async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:
 
 def _image_commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
     for variable, (name, *arguments) in _IMAGE_PROGRAMS:
-        program = _program(name, environ) if environ.get(variable) else None
+        program = find_program(name, environ=environ) if environ.get(variable) else None
         if program:
             yield [program, *arguments]
-    program = _program("osascript", environ) if sys.platform == "darwin" else None
+    program = find_program("osascript", environ=environ) if sys.platform == "darwin" else None
     if program and not environ.get("SSH_CONNECTION"):
         yield [program, "-e", "get the clipboard as \u00abclass PNGf\u00bb"]
 
 
 def _commands(environ: Mapping[str, str]) -> Iterator[list[str]]:
     for variable, (name, *arguments) in _PROGRAMS:
-        program = _program(name, environ) if environ.get(variable) else None
+        program = find_program(name, environ=environ) if environ.get(variable) else None
         if program:
             yield [program, *arguments]
-    program = _program("pbcopy", environ) if sys.platform == "darwin" else None
+    program = find_program("pbcopy", environ=environ) if sys.platform == "darwin" else None
     if program and not environ.get("SSH_CONNECTION"):
         yield [program]
-
-
-def _program(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return where the program is on the PATH, never by a relative entry of it."""
-    found = shutil.which(name, path=environ.get("PATH", os.defpath))
-    return found if found is not None and os.path.isabs(found) else None
 
 
 async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
@@ -123,8 +116,9 @@ async def _run(command: list[str], data: bytes, environ: Mapping[str, str], outp
     It may stay in the background to hand a text out: without `output` nothing waits for it.
     """
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=output, stderr=DEVNULL, env=child_environment(environ), start_new_session=True
+        env = program_environment(environ)
+        process = await start_program_async(
+            command, env=env, stdin=PIPE, stdout=output, stderr=DEVNULL, start_new_session=True
         )
     except (OSError, ValueError):
         return -1, b""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import shutil
 import signal
 from weakref import WeakSet
 
+from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.repl.view import ReplView
 from nexus_cli.ui.terminal_handoff import run_on_terminal
@@ -33,7 +33,11 @@ async def show_in_pager(view: ReplView, text: str, *, at_end: bool = False) -> N
     if view in PAGED:
         return
     shown = (await asyncio.to_thread(sanitize, text) if len(text) > LARGE else sanitize(text)).rstrip("\n") + "\n"
-    command = _pager() if at_end or shown.count("\n") > view.height - SPARE else []
+    try:
+        command = _pager() if at_end or shown.count("\n") > view.height - SPARE else []
+    except OSError as error:
+        view.put(f"{shown}nexus: {_describe_failure(os.environ['PAGER'], error)}\n")
+        return
     if at_end and command and os.path.basename(command[0]) == "less":
         command = [*command, "+G"]
     if not command:
@@ -42,22 +46,32 @@ async def show_in_pager(view: ReplView, text: str, *, at_end: bool = False) -> N
     PAGED.add(view)
     try:
         status = await view.outside(lambda: run_on_terminal(command, text=replace_surrogates(shown).encode()))
-        how = "" if status in _LEFT else f"exit status {status}"
+        problem = "" if status in _LEFT else _describe_failure(command[0], f"exit status {status}")
     except (OSError, ValueError) as error:
-        how = getattr(error, "strerror", None) or str(error)
+        problem = _describe_failure(command[0], error)
     finally:
         PAGED.discard(view)
-    if how:
-        view.put(f"{shown}nexus: the pager {sanitize(command[0])} failed: {how}. Set PAGER to one that works.\n")
+    if problem:
+        view.put(f"{shown}nexus: {problem}\n")
+
+
+def _describe_failure(name: str, error: object) -> str:
+    why = getattr(error, "strerror", None) or error
+    return sanitize(f"the pager {name} failed: {why}. Set PAGER to one that works.")
 
 
 def _pager() -> list[str]:
-    """Return the command of the pager, [] where there is none or the terminal cannot be drawn on."""
+    """Return the command of the pager, [] where there is none or the terminal cannot be drawn on.
+
+    Raises `OSError` where `PAGER` names one that cannot be started.
+    """
     if os.environ.get("TERM", "") in ("", "dumb"):
         return []
     try:
         named = shlex.split(os.environ.get("PAGER", ""))
     except ValueError:
         named = []
-    less = shutil.which("less")
-    return named or ([less] if less else [])
+    if named:
+        return [find_named_program(named[0]), *named[1:]]
+    less = find_program("less")
+    return [less] if less else []

@@ -56,10 +56,23 @@ def test_the_file_is_private_has_a_suffix_and_its_folder_too(tmp_path: Path) -> 
 def test_the_editor_is_started_without_the_environment_of_nexus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
     environ = {"EDITOR": script(tmp_path, 'printf "$PATH" > "$2"'), "PATH": f"{sys.prefix}/bin:{os.defpath}"}
     theirs = environ["PATH"] if sys.prefix == sys.base_prefix else os.defpath
     assert asyncio.run(edit_text("", environ)) == theirs
+
+
+def test_an_editor_in_the_project_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vi").write_text('#!/bin/sh\ntouch "$0.ran"\n')
+    (tmp_path / "vi").chmod(0o755)
+    path = {"PATH": f"{tmp_path}{os.pathsep}{tmp_path / 'none'}"}
+    for environ in ({"VISUAL": "./vi"}, {"EDITOR": f"{tmp_path}/vi -w"}, {"EDITOR": "vi", **path}, path):
+        with pytest.raises(NexusError, match=r"in the project|there is none") as caught:
+            asyncio.run(edit_text("x", environ))
+        assert "\n" not in caught.value.line
+    assert not (tmp_path / "vi.ran").exists()
 
 
 def test_visual_comes_before_editor_and_both_may_have_arguments() -> None:

@@ -1,0 +1,177 @@
+"""Start programs of our own: git, rg, a pager, an editor, the clipboard. Never one from the project.
+
+The one door. It finds a program outside of the project and of the worktrees of nexus, and starts it with a PATH that
+leads into neither, as git, pagers and editors start others by it. The commands of the model and of the person are not
+our own: `tools/process` runs those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.child_environment import child_environment
+from nexus_cli.config.command_records import why_no_git
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.worktree_record import find_source, worktrees_root
+
+GIT_OPTIONS = (
+    "--no-pager", "-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", "-c", "protocol.allow=never",
+    "-c", "core.quotePath=false", "-c", "core.splitIndex=false", "-c", "submodule.recurse=false",
+    "-c", "worktree.useRelativePaths=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+)  # fmt: skip
+"""No hook, no monitor, no transport: a repository's own configuration names programs there."""
+_GIT_SETTINGS = {
+    "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C",
+}  # fmt: skip
+_GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+"""Variables of git that only say where the person's own configuration is."""
+
+
+class ProgramRefused(PermissionError):
+    """A program that is not started; `strerror` says why in a few words."""
+
+    def __init__(self, why: str, path: str = "") -> None:
+        super().__init__(errno.EACCES, why, *([path] if path else []))
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+# -- finding -----------------------------------------------------------------------------------------------------------
+
+
+def find_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the absolute path of a program on the PATH; None if there is none outside the project of `folder`
+    (default: our working folder). What is in a folder that everybody may write does not count either."""
+    closed = _project_places(folder)
+    for entry in _outside_entries(environ, closed):
+        found = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
+        if found is None:
+            continue
+        real = os.path.realpath(found)
+        if not _is_inside(real, closed) and not _is_open_to_all(os.path.dirname(real)):
+            return found
+    return None
+
+
+def find_named_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the absolute path of a program that the person named, as in `EDITOR`.
+
+    Raises `ProgramRefused` for one in the project, and `FileNotFoundError` where there is none.
+    """
+    closed = _project_places(folder)
+    if os.sep in name:
+        found: str | None = os.path.join(folder or _working_folder(), os.path.expanduser(name))
+    else:
+        entries = _outside_entries(environ, closed)
+        found = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
+    if found is not None and _is_inside(os.path.realpath(found), closed):
+        raise ProgramRefused("it is in the project, where nexus starts no program itself", name)
+    if found is None and shutil.which(name, path=environ.get("PATH", os.defpath)):
+        raise ProgramRefused("it is only in the project, where nexus starts no program itself", name)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return found
+
+
+def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
+    """Return `environ` for a program of ours that is started for the project of `folder` (default: our working
+    folder): its PATH leads neither into the project nor to nexus's own environment."""
+    env = child_environment(environ, folder)
+    env["PATH"] = _join_path(_outside_entries(env, _project_places(folder)))
+    return env
+
+
+def _project_places(folder: Path | None) -> tuple[str, ...]:
+    """Return the real folders whose programs are not ours to start: the project of `folder`, the one that we are in,
+    and the worktrees of nexus with the projects that they were made of."""
+    found = [str(worktrees_root())]
+    for place in {folder or _working_folder(), _working_folder()}:
+        root = project_root(Path(os.path.realpath(place)))
+        found += [str(root), os.path.realpath(find_source(root))]
+    # Where the project is `/` or the person's home, what is in it is the system's or the person's own.
+    never = (os.sep, os.path.realpath(os.path.expanduser("~")))
+    return tuple(dict.fromkeys(path for path in found if path not in never))
+
+
+def _outside_entries(environ: Mapping[str, str], closed: Sequence[str]) -> list[str]:
+    """Return the entries of the PATH, without those in `closed`, relative ones and empty ones."""
+    entries = environ.get("PATH", os.defpath).split(os.pathsep)
+    return [entry for entry in entries if os.path.isabs(entry) and not _is_inside(os.path.realpath(entry), closed)]
+
+
+def _join_path(entries: Sequence[str]) -> str:
+    # An empty PATH would mean the working folder.
+    return os.pathsep.join(entries) or os.defpath
+
+
+def _is_inside(path: str, folders: Sequence[str]) -> bool:
+    return any(path == one or path.startswith(one + os.sep) for one in folders)
+
+
+def _is_open_to_all(folder: str) -> bool:
+    """True if everybody may write the real path `folder`, or rename what is on the way to it."""
+    for place in (folder, *map(str, Path(folder).parents)):
+        try:
+            mode = os.stat(place).st_mode
+        except OSError:
+            return True
+        if mode & stat.S_IWOTH and (place == folder or not mode & stat.S_ISVTX):
+            return True
+    return False
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(os.sep)
+
+
+# -- git ---------------------------------------------------------------------------------------------------------------
+
+
+def git_command(git: str, folder: Path, *arguments: str) -> list[str]:
+    """Return the command line of git for a run in `folder`. Raises `ProgramRefused` where git is not to be started in
+    that project now."""
+    root = project_root(Path(os.path.realpath(folder)))
+    for project in dict.fromkeys((root, find_source(root))):
+        if why := why_no_git(project):
+            raise ProgramRefused(why)
+    return [git, *GIT_OPTIONS, *arguments]
+
+
+def git_environment(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment of git for a run in `folder`: no network, no question, and none of git's own variables
+    but those that say where the person's configuration is."""
+    env = {name: value for name, value in environ.items() if not name.startswith("GIT_") or name in _GIT_KEPT}
+    return {**program_environment(env, folder), **_GIT_SETTINGS}
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+def run_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run a program of ours to its end as `subprocess.run` does, with its output captured."""
+    return subprocess.run(argv, env=env, capture_output=True, check=False, **options)
+
+
+def start_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program of ours as `subprocess.Popen` does."""
+    return subprocess.Popen(argv, env=env, **options)
+
+
+async def start_program_async(
+    argv: Sequence[str], *, env: Mapping[str, str], **options: Any
+) -> asyncio.subprocess.Process:
+    """Start a program of ours as `asyncio.create_subprocess_exec` does."""
+    return await asyncio.create_subprocess_exec(*argv, env=env, **options)
