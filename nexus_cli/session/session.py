@@ -44,6 +44,7 @@ from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import ATTACHED, clip_with_drop, record_user_message
+from nexus_cli.session.work_notes import command_values
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -287,8 +288,7 @@ class Session:
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
         if run := read_run(command, output, 0):
-            values = {"command": command, "status": run.status, "error": run.error}
-            self._control.commands[attached] = values
+            self._control.commands[attached] = command_values(run)
 
     def keep_attached(self, texts: Sequence[tuple[str, str]]) -> bool:
         """Store what waits for the next message, text and title each; False if the session cannot be resumed."""

@@ -198,7 +198,7 @@ async def _accept(
     _require_smaller(items, lane_state, planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if fitted.left:
-        drops.append(_record_drop(lane, fitted.left, record_drop, count))
+        drops.append(_record_drop(lane, fitted, record_drop, count))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
     anchor = lane_state.meter.anchor
 
@@ -269,6 +269,6 @@ def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
 
 
-def _record_drop(lane: Lane, left: Sequence[str], drop_id: str, count: Callable[[str], int]) -> Drop:
-    what, text = f"{len(left)} older items of the record of the work", "\n".join(left)
+def _record_drop(lane: Lane, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
+    what, text = f"{len(record.left)} older items of the record of the work", record.left_text
     return Drop(drop_id, what, count(text), Cause.COMPACTION, lane.timeline.now(), text=text)
