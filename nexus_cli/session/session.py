@@ -136,6 +136,8 @@ class Session:
         mine.notices.extend(theirs.notices)
         if self.state.workers and other.state.workers:
             self.state.workers.take_over(other.state.workers)
+        self._control.pasted |= other._control.pasted
+        self._control.sources |= other._control.sources
         self._control.steering.extend(other.take_back())
 
     def set_level(self, level: str) -> None:
@@ -259,11 +261,14 @@ class Session:
         else:
             task.cancel()
 
-    def steer(self, text: str, pasted: Sequence[str] = ()) -> None:
-        """Say something to the running turn: delivered after the current batch of tool calls."""
+    def steer(self, text: str, pasted: Sequence[str] = (), *, source: str = "person") -> None:
+        """Say something to the running turn: delivered after the current batch of tool calls. `source` is whose words
+        they are: `person` only where they typed them."""
         if text.strip():
             self._control.steering.append(text)
             self._control.pasted[text] = tuple(pasted)
+            if source != "person":
+                self._control.sources[text] = source
 
     def take_back(self) -> list[str]:
         """Take the words back that were not delivered to the running turn yet, oldest first."""

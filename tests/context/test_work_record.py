@@ -156,7 +156,7 @@ def test_nothing_in_a_command_or_its_output_can_pose_as_ours() -> None:
 @pytest.mark.parametrize(
     ("command", "result", "line"),
     [
-        ("sh t.sh 2>&1 | tail -5", "a\n1 failed\n[exit status 0; pipe: 1 0]", '(pipe: 1 0); output ends "a" / "1 failed"'),
+        ("sh t.sh 2>&1 | tail -5", "a\n1 failed\n[exit status 0; pipe: 1 0]", '(pipe: 1 0); output ends "a" / "1'),
         ("sh t.sh; echo done", "1 failed\ndone\n[exit status 0]", 'exit 0; output ends "1 failed" / "done"'),
         ("sh t.sh || true", "1 failed\n[exit status 0]", 'exit 0; output ends "1 failed"'),
         ("make", "error: x\nmake: stop\n[exit status 2]", 'exit 2: error: x; output ends "make: stop"'),
