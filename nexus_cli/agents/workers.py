@@ -273,8 +273,9 @@ class SessionWorkers:
             if own is not None:
                 self._note_work(own, each.event, own.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
-            timeline = self.session.state.lane_state.lane.timeline
-            note_worker_call(timeline, worker.id, each, session.state.dispatcher, worktree)
+            timeline, dispatcher = self.session.state.lane_state.lane.timeline, session.state.dispatcher
+            tool = dispatcher.registry.get(each.call.name)
+            note_worker_call(timeline, worker.id, each, tool, dispatcher.project, worktree)
 
     def _withdraw_questions(self) -> None:
         """Decide again on what is asked here and for other workers: an answer holds for them all."""

@@ -79,7 +79,8 @@ def _list_head(lines: Sequence[str], number: int) -> str:
     if _ITEM.match(lines[number]):
         for line in reversed(lines[:number]):
             if line.strip() and not _ITEM.match(line):
-                return f"{line.strip()}\n" if line.rstrip().endswith((":", "\uff1a")) else ""
+                last = _SENTENCE.split(line.strip())[-1]
+                return f"{last}\n" if last.endswith((":", "\uff1a")) else ""
     return ""
 
 

@@ -17,7 +17,7 @@ from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.core.entry import Entry, ItemForm, Kind, Memo
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.session.approvals import DECISION
-from nexus_cli.session.user_input import SOURCE, TRIGGER
+from nexus_cli.session.user_input import PASTED, SOURCE, TRIGGER
 
 PERSON = "person"
 AT_ONCE = 200
@@ -63,6 +63,27 @@ def find_others(lane: Lane, entries: Iterable[int]) -> frozenset[int]:
         return sources.get(entry, PERSON) == PERSON and actors == {PERSON}
 
     return frozenset(entry for entry in entries if not is_typed(entry))
+
+
+def without_pastes(message: str, ranges: Sequence[Sequence[int]]) -> str:
+    """Return a message without what was pasted into it; a sentence mark keeps the words around it apart."""
+    for start, end in sorted(map(tuple, ranges), reverse=True):
+        message = f"{message[:start]} \u2026 {message[end:]}"
+    return message
+
+
+def typed_messages(lane: Lane) -> Iterator[tuple[int, str]]:
+    """Yield entry and text of what the person typed, without what they attached or pasted, newest first."""
+    sources, memos = read_sources(lane.timeline.memos), lane.timeline.memos
+    pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED)}
+    refused = [(one.entry, one.text) for one in read_refusals(memos) if one.source == PERSON]
+    said = (
+        (entry, split_attachments(without_pastes(text, pasted.get(entry, ())))[0])
+        for entry, text in lane.timeline.log.user_messages(lane.timeline.last)
+        if sources.get(entry, PERSON) == PERSON
+    )
+    own = (one for one in said if all(entry.actor == PERSON for entry in lane.timeline.read(one[0], one[0])))
+    return merge(refused, own, key=lambda one: -one[0])
 
 
 def words_before(lane: Lane, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:

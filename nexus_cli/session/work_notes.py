@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nexus_cli.context.window.timeline import Timeline
 from nexus_cli.context.work_record import CommandRun, read_run
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
-from nexus_cli.core.tool import Effect
+from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.run_limits import CHANGES
-
-if TYPE_CHECKING:
-    from nexus_cli.context.window.timeline import Timeline
-    from nexus_cli.session.dispatch import Dispatcher
 
 WORK = "work"
 """Memo: `by` (`a command`, a worker such as `w1`, "": a file tool), `files` (absolute paths that were changed),
@@ -47,14 +44,13 @@ def work_note(
 
 
 def note_worker_call(
-    timeline: Timeline, worker: str, each: ToolResultEvent, dispatcher: Dispatcher, worktree: str
+    timeline: Timeline, worker: str, each: ToolResultEvent, tool: Tool | None, project: Path, worktree: str
 ) -> None:
     """Note what a call of a worker did in the lane that it works for; nothing of one that changed and ran nothing."""
-    tool = dispatcher.registry.get(each.call.name)
     if tool is None or tool.effect not in CHANGES:
         return
     command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
     run = read_run(command, each.result.text, 0) if command else None
     if run is not None or each.result.changed:
         with suppress(NexusError):  # the session was deleted meanwhile
-            timeline.memo(WORK, work_note(dispatcher.project, each.result.changed, worker, run, worktree))
+            timeline.memo(WORK, work_note(project, each.result.changed, worker, run, worktree))

@@ -6,7 +6,6 @@ occurs word for word in what the person typed in this session.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import merge
 
@@ -14,7 +13,7 @@ from nexus_cli.core.entry import members_of
 from nexus_cli.core.typed_text import enclosing_words, typed_text
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.user_input import PASTED
-from nexus_cli.session.user_messages import PERSON, read_refusals, read_sources
+from nexus_cli.session.user_messages import PERSON, read_refusals, read_sources, without_pastes
 
 RECENT = 200
 """Newest entries whose tool results and messages of a space are searched for a quote."""
@@ -44,7 +43,7 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
     refusals = ((one.entry, one.text, one.source) for one in read_refusals(log.memos))
     pasted = {memo.entry: memo.value.get("ranges", ()) for memo in log.memos(PASTED)}
     messages = (
-        (entry, typed_text(_without(message, pasted.get(entry, ()))), sources.get(entry, PERSON))
+        (entry, typed_text(without_pastes(message, pasted.get(entry, ()))), sources.get(entry, PERSON))
         for entry, message in log.user_messages(members=False)
     )
     for entry, typed, source in merge(refusals, messages, key=lambda one: -one[0]):
@@ -58,13 +57,6 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
             if (one.actor.startswith("tool:") or members_of(one.actor)) and has_quote(one.message.content, quote):
                 return Origin(one.actor, one.id)
     return other or Origin("agent", last)
-
-
-def _without(message: str, ranges: Sequence[Sequence[int]]) -> str:
-    """Return a message without what was pasted into it; a sentence mark keeps the words around it apart."""
-    for start, end in sorted(map(tuple, ranges), reverse=True):
-        message = f"{message[:start]} \u2026 {message[end:]}"
-    return message
 
 
 def has_quote(text: str, quote: str) -> bool:
