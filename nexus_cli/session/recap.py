@@ -123,6 +123,8 @@ def make_recap(
         message, quote, space = entry.message, quotes.get(entry.id), own.history.get(entry.id, "")
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
+            if quote is not None:  # the words with which the call was refused
+                found.append(RecapLine(entry.id, f"{stamp(entry.at)} Refused with {quote_text(quote.text)}"))
         elif entry.id == own.trigger:
             text = _trigger_text(entry, space, max(64, reserved), count)
             found.append(RecapLine(entry.id, text, space))
