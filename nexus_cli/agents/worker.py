@@ -67,6 +67,8 @@ class Worker:
     """True once its session runs a turn, until it is closed."""
     untold: bool = False
     """True if it was started in the background and its report was not read yet."""
+    source: str = "agent"
+    """Whose words it works on: those of the model of its session, or `person`, who went on with it."""
     spawner: str = ""
     """The session that it works for, where a fork of that one lists it; "" for the session's own."""
     _began: float = 0.0

@@ -22,7 +22,7 @@ from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, WorkerState
+from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
@@ -38,6 +38,7 @@ from nexus_cli.session.recipes import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.spending import BUDGET, Spending
+from nexus_cli.session.work_notes import note_worker_call
 from nexus_cli.session.worker_slot import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER
 
 if TYPE_CHECKING:
@@ -211,11 +212,12 @@ class SessionWorkers:
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
             text = await first_message(worker, session, self._rights()) if words is None else words
-            trigger = Trigger(text, source="agent", shown=worker.task if words is None else "")
+            trigger = Trigger(text, source=worker.source, shown=worker.task if words is None else "")
             worker.in_turn = True
             async with aclosing(session.run(trigger)) as events:
                 async for each in events:
                     worker.note(each)
+                    self._note_work(worker, each, session)
                     self._forward(worker, each)
                     if isinstance(each, ApprovalAnswer) and isinstance(each.answer, Allow) and each.answer.always:
                         self._withdraw_questions()
@@ -262,6 +264,18 @@ class SessionWorkers:
     def _forward(self, worker: Worker, each: Event) -> None:
         marked = each if isinstance(each, AgentEvent) else AgentEvent(worker.id, worker.session_id, each)
         self.session.state.lane_state.control.emit_aside(marked)
+
+    def _note_work(self, worker: Worker, each: Event, session: Session, worktree: str = "") -> None:
+        """Note what a call of a worker, or of a worker's worker, did: the record of this session has it."""
+        worktree = worker.worktree or worktree
+        if isinstance(each, AgentEvent):
+            own = session.workers.find(each.agent) if session.workers else None
+            if own is not None:
+                self._note_work(own, each.event, own.session or session, worktree)
+        elif isinstance(each, ToolResultEvent):
+            timeline, dispatcher = self.session.state.lane_state.lane.timeline, session.state.dispatcher
+            tool = dispatcher.registry.get(each.call.name)
+            note_worker_call(timeline, worker.id, each, tool, dispatcher.project, worktree)
 
     def _withdraw_questions(self) -> None:
         """Decide again on what is asked here and for other workers: an answer holds for them all."""
@@ -327,14 +341,14 @@ class SessionWorkers:
         sessions = {one.session_id: one for one in self.all() if one.session_id}
         return self._workers.get(name) or sessions.get(name)
 
-    async def steer(self, worker: Worker, text: str, *, wait: bool = True) -> ToolResult:
+    async def steer(self, worker: Worker, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
         """See `RunningWorkers`."""
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.has_ended:
             await asyncio.wait([worker.running])  # it closes its session
         if worker.session is not None and worker.session.busy:
-            worker.session.steer(text)
+            worker.session.steer(text, source=source)
             return ToolResult(f"{worker.id} is told with its next step.")
         if why := self._never_again(worker):
             return ToolResult(error=f"{worker.id} {why}", ran=False)
@@ -348,6 +362,7 @@ class SessionWorkers:
             return ToolResult(error=error.message, ran=False)
         worker.scope = replace(worker.scope, **dict.fromkeys(BUDGET)) & part
         worker.in_background = worker.untold = not wait
+        worker.source = source
         self._launch(worker, text, spending)
         if worker.in_background:
             return ToolResult(f"{worker.id} goes on in the background.")

@@ -88,7 +88,7 @@ async def _steer(context: CommandContext, rest: str, name: str, words: str) -> N
     worker = running.find(row["id"]) if running else None
     if running is None or worker is None:
         raise usage_error("agents", rest, "it works for another worker, or works no more", "/agents lists them")
-    result = await running.steer(worker, words, wait=False)
+    result = await running.steer(worker, words, wait=False, source="person")
     if result.error:
         raise usage_error("agents", rest, result.error.rstrip("."))
     context.say(result.output)

@@ -10,7 +10,7 @@ from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.core.memory import MemorySlot
 from nexus_cli.session.memory import session_facts
 from nexus_cli.session.reports import memory as reports
 
@@ -115,7 +115,7 @@ def _complete_memory(context: CommandContext) -> Sequence[str]:
         found = require_ledger(context).facts.list_facts(str(project_identity(context.session.folder)), limit=OFFERED)
     except NexusError:
         found = []
-    waits = [fact.id for fact in found if fact.state is FactState.PROPOSED]
+    waits = [fact.id for fact in found if fact.waits]
     accept = [f"accept {name}" for name in (*waits, *(("all",) if len(waits) > 1 else ()))]
     return [*ACTS, *(f"add {slot}" for slot in SLOTS), *accept, *(f"forget {fact.id}" for fact in found)]
 

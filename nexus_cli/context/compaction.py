@@ -19,8 +19,9 @@ from nexus_cli.core.redact_secrets import redact
 SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 
 INTRODUCTION = """\
-What follows sums up the earlier part of this conversation, which has left the context window to make room. Take it \
-as established: decisions in it need no new confirmation."""
+What follows stands for the earlier part of this conversation, which has left the context window to make room: words \
+that were said, a summary by a model, and a record of the work. What the person said wins over the record, and the \
+record over the summary, which may be wrong."""
 
 PROMPT_HEAD = """\
 Sum up the conversation below so that work can go on from the summary alone. Keep goals, constraints, decisions, \

@@ -36,12 +36,14 @@ ANSWERS_SHARE = 0.03
 """For the assistant's last text of each turn."""
 RECORD_SHARE = 0.05
 PINS_SHARE = 0.05
+RULES_SHARE = 0.05
+"""For the sentences in which the person laid something down, beside their newest words."""
 SUMMARY_SHARE = 0.08
 SUMMARY_FLOOR = 256
 """A summary may always take so many tokens."""
 WORTH_SHARE = 0.05
 """Share of the budget that has to become free: else the next request would ask for the next summary."""
-NOTE_TOKENS = 240
+NOTE_TOKENS = 260
 """Room for the prefix, the introduction, the headings and the lines that name drops."""
 
 

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, fields, replace
 from nexus_cli.context.own_words import OwnWords, quote_lines
 from nexus_cli.context.pin import Pin, crowded_line, named_ways
 from nexus_cli.context.strategies import Strategy
-from nexus_cli.context.summary_head import PINNED
+from nexus_cli.context.summary_head import PINNED, missing_line, quote_words
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.lane_truncation import LaneTruncator
 from nexus_cli.context.window.truncation import Truncation
+from nexus_cli.context.work_record import RECORD, FittedRecord
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 
-SAID = "What the person said in them, word for word:"
 SHORTENED = "[Pinned messages were cut short here to fit the window. They stand below as far as there is room.]"
 OURS = (ItemForm.MARKER, ItemForm.SUMMARY)
 NEAR = 0.9
@@ -39,6 +39,12 @@ class MarkerTexts:
     """Tokens for their words."""
     recalls: bool = True
     """True if the model can read drops."""
+    others: Callable[[Iterable[int]], Collection[int]] = lambda entries: ()
+    """Returns those of some messages whose words are not the person's."""
+    rules: str = ""
+    """What the person laid down, as a text."""
+    record: FittedRecord = field(default_factory=FittedRecord)
+    """The record of the work."""
 
 
 @dataclass
@@ -54,7 +60,8 @@ class PinningTruncator(LaneTruncator):
         pins = sum((self.count(pin.quotation) + 2 for pin in fitting), self.count(PINNED) + 2 + self._line(crowded))
         words, room = OwnWords(self.count), self.keeps.words_room
         said = sum(words.cost(text) for _, text in words.newest(self.keeps.said(()), room))
-        return (pins if self.keeps.pins else 0) + min(room, said)
+        beside = sum(self.count(text) + 2 for text in (self.keeps.rules, self.keeps.record.text(_missing(9999, True))))
+        return (pins if self.keeps.pins else 0) + min(room, said) + beside
 
     @property
     def recalls(self) -> bool:
@@ -96,13 +103,15 @@ class PinningTruncator(LaneTruncator):
                 return head
             place = sum(1 for item in head[:1] if item.form is ItemForm.SUMMARY)
             head.insert(place, self._short_marker(head[place - 1].entry if place else 0))
-            words: list[str] = []
+            words = ""
         else:
             words = self._words(kept, texts, {pin.entry for pin in self._split_pins(gone)[0]})
-        parts = [head[place].message.content]
-        if words:
-            parts.append("\n\n".join([SAID, *map(quote_lines, words)]))
+        own = head[place].message.content.partition(f"\n\n{RECORD}")[0]  # of a marker that stays: the new one follows
+        rules = self.keeps.rules if not any(self.keeps.rules in text for text in texts) else ""
+        parts = [text for text in (own, rules, words) if text]
         parts += self._pin_texts(lane, gone, (texts, before), drops)
+        if record := self._record_text(lane, drops):
+            parts.append(record)
         message = replace(head[place].message, content="\n\n".join(parts))
         head[place] = replace(head[place], message=message, tokens=self.measure(message, ""))
         return head
@@ -132,13 +141,28 @@ class PinningTruncator(LaneTruncator):
             ways.append((pin.id, known[pin.id]))
         return [*parts, crowded_line(ways, self.keeps.recalls)] if ways else parts
 
-    def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> list[str]:
-        """Return the person's words that are nowhere else in the window, oldest first."""
+    def _record_text(self, lane: Lane, drops: list[Drop]) -> str:
+        """Return the record; what it has no room for becomes a drop."""
+        record = self.keeps.record
+        if not record.left:
+            return record.text()
+        name, number = lane.timeline.log.next_drop(), len(record.left)
+        what, tokens = f"{number} older items of the record of the work", self.count(record.left_text)
+        drops.append(Drop(name, what, tokens, Cause.TRUNCATION, lane.timeline.now(), text=record.left_text))
+        return record.text(missing_line(number, "older item", name, self.recalls))
+
+    def _words(self, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]) -> str:
+        """Return what was said and stands nowhere else in the window, oldest first; "" without any."""
         shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
         words = OwnWords(self.count)
         said = (one for one in self.keeps.said(shown) if not any(quote_lines(one[1]) in text for text in texts))
         chosen = words.choose_quotes(words.newest(said, self.keeps.words_room), self.keeps.words_room)
-        return [quote.text for quote in chosen]
+        return quote_words(chosen, self.keeps.others(quote.entry for quote in chosen)).strip()
+
+
+def _missing(number: int, recalls: bool) -> str:
+    """Return the line for items of the record without room, as long as it gets."""
+    return missing_line(number, "older item", "d9999", recalls)
 
 
 def with_pins(truncator: LaneTruncator, keeps: MarkerTexts) -> PinningTruncator:

@@ -20,7 +20,10 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message
 
+RULED = "What the person laid down, word for word; later words win over earlier ones:"
 SAID = "What the person said in them, word for word:"
+NOTHING_ELSE = "[In these messages the person said nothing else.]"
+OTHERS = "What others said in them, word for word (a program, a model, other members; not the person):"
 ANSWERED = "What the assistant said last in its turns, word for word:"
 PINNED = "Pinned by the person, word for word:"
 
@@ -51,6 +54,10 @@ class Additions:
     """Of the messages with words of the person."""
     answers: Unquoted = Unquoted()
     """Of the assistant's last texts."""
+    others: Collection[int] = ()
+    """The messages whose words are not the person's."""
+    rules: Sequence[Quote] = ()
+    """What the person laid down, as far as no quotation shows it."""
 
 
 def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
@@ -71,10 +78,22 @@ def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collecti
     return "\n\n".join(parts)
 
 
-def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str]) -> str:
-    """Return the quotations under their title, with the lines for what is missing; "" where there is neither."""
-    texts = [*(["\n".join(gaps)] if gaps else []), *(quote_lines(quote.text) for quote in quotes)]
+def _quotations(title: str, quotes: Sequence[Quote], gaps: Sequence[str] = (), end: str = "") -> str:
+    """Return the quotations under their title, with the lines for what is missing and at the end; "" where there is
+    none of it."""
+    texts = [text for text in ("\n".join(gaps), *(quote_lines(quote.text) for quote in quotes), end) if text]
     return f"\n\n{title}\n" + "\n\n".join(texts) if texts else ""
+
+
+def quote_rules(rules: Sequence[Quote]) -> str:
+    """Return what the person laid down, each with its message."""
+    return "\n".join([RULED, *(f"[message {rule.entry}]\n{quote_lines(rule.text)}" for rule in rules)]) if rules else ""
+
+
+def quote_words(chosen: Sequence[Quote], others: Collection[int], gaps: Sequence[str] = (), end: str = "") -> str:
+    """Return what was said: the person's words, then those of others, each under their title."""
+    own = _quotations(SAID, [quote for quote in chosen if quote.entry not in others], gaps, end)
+    return own + _quotations(OTHERS, [quote for quote in chosen if quote.entry in others])
 
 
 def _gaps(unquoted: Unquoted, what: str, drop_id: str, recalls: bool) -> list[str]:
@@ -103,11 +122,10 @@ def head(
         notes += f'. Read all of them as they were with recall("{drop_id}").]' if more.recalls else ".]"
     else:
         notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"
-    for title, quotes, unquoted, what in (
-        (SAID, chosen.quotes, more.words, "message"),
-        (ANSWERED, chosen.answers, more.answers, "answer"),
-    ):
-        notes += _quotations(title, quotes, _gaps(unquoted, what, drop_id, more.recalls))
+    notes += f"\n\n{rules}" if (rules := quote_rules(more.rules)) else ""
+    end = "" if more.words.missing or more.words.cut else NOTHING_ELSE
+    notes += quote_words(chosen.quotes, more.others, _gaps(more.words, "message", drop_id, more.recalls), end)
+    notes += _quotations(ANSWERED, chosen.answers, _gaps(more.answers, "answer", drop_id, more.recalls))
     known = {name for group in chosen.gone for item in group for name in named_drops(item.message.content)}
     message = create_summary_message(below(summary, chosen, more, known), clock, notes)
     item = WindowItem(chosen.entries[1], ItemForm.SUMMARY, message)

@@ -15,7 +15,8 @@ OURS = re.compile(
 )
 """The bracket that opens a line or a marker of ours."""
 HEADINGS = re.compile(
-    r"^(?=[ \t>#*-]*(?:Pinned (?:by the person|too)|What the (?:person|assistant) said|Record of the work))",
+    r"^(?=[ \t>#*-]*(?:Pinned (?:by the person|too)|What (?:the (?:person|assistant)|others) (?:said|laid)"
+    r"|Record of the work))",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that begins as what we put around and below a summary."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,17 +18,29 @@ from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.typed_text import split_attachments
 
-RECORD = "Record of the work, from calls and results. Where anything above says otherwise, this is how it is:"
+RECORD = "Record of the work, from calls and results; it wins over the summary, and a later record over an earlier one:"
+LISTED = "Files and commands, oldest first, each where it last changed or ran"
+COMPLETE = "Here no other file was read or edited with file tools, and no other command was run."
 SHELL = "bash"
 """The tool whose calls are commands."""
 LONGEST = 200
 """Characters of a command, a path or an error line that are shown."""
 HEAD = 60
 """Of them at the beginning of a path; the rest is its end."""
+COMMAND_HEAD, COMMAND_TAIL = 120, 60
+"""Characters at the beginning and at the end of a longer command."""
+OUTPUT_LINES, OUTPUT_LINE = 2, 100
+"""Lines at the end of an output that are shown, and characters of each."""
+SIGPIPE = 141
+"""Exit status of a part of a pipe that a later part left (`yes | head`): no failure."""
 TAIL = 20_000
 """Characters at the end of an output in which an error line is looked for."""
-_STATUS = re.compile(r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; [^\[\]\n]*)?\]\s*\Z")
-"""The last line of the result of a command that ended; a time limit comes before the status."""
+_STATUS = re.compile(
+    r"\[(?:([^\[\]\n]*); )?exit status (-?\d+)(?:; pipe: ([\d ]+))?(?:; [^\[\]\n]*)?\]\s*\Z"
+)
+"""The last line of the result of a command that ended; a time limit comes before the status, a pipe's behind it."""
+_NOTE = re.compile(r"^\[sandbox: ")
+"""A line of ours at the end of an output."""
 _UNENDED = re.compile(
     r"^\[?(interrupted while it ran|outcome unknown|stopped by the person)\b[^\n]*\s*\Z", re.MULTILINE
 )
@@ -53,6 +66,19 @@ class CommandRun:
     """The message with the result."""
     by_person: bool = False
     """The person ran it, and the model was told."""
+    pipe: Sequence[int] = ()
+    """Exit statuses of the parts of its last pipe, where an earlier part failed."""
+    output: Sequence[str] = ()
+    """The last lines of its output."""
+    worker: str = ""
+    """The worker that ran it."""
+    after: int = 0
+    """Counts what was noted after the same entry."""
+
+    @property
+    def is_failing(self) -> bool:
+        """True if it, or a part of its pipe, did not end with 0."""
+        return self.status != 0 or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
 
 
 @dataclass
@@ -99,8 +125,10 @@ def read_run(command: str, result: str, entry: int) -> CommandRun | None:
     """Return how a command ended according to its result; None if it did not run."""
     if ended := _STATUS.search(result):
         status = int(ended[2])
-        error = (ended[1] or find_error_line(result[: ended.start()])) if status else ""
-        return CommandRun(command, status, error, entry)
+        output = result[: ended.start()]
+        error = (ended[1] or find_error_line(output)) if status else ""
+        pipe = tuple(map(int, (ended[3] or "").split()))
+        return CommandRun(command, status, error, entry, pipe=pipe, output=last_lines(output))
     unended = _UNENDED.search(result)
     return CommandRun(command, None, unended[1], entry) if unended else None
 
@@ -113,6 +141,12 @@ def find_error_line(output: str) -> str:
         if found:
             return found[:LONGEST]
     return ""
+
+
+def last_lines(output: str) -> tuple[str, ...]:
+    """Return the last lines of `output` that say something, each cut to a length."""
+    lines = [line for line in output[-TAIL:].splitlines() if line.strip() and not _NOTE.match(line)]
+    return tuple(safe_line(line.strip()[:OUTPUT_LINE]) for line in lines[-OUTPUT_LINES:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +162,40 @@ class WorkItem:
     """Text to add if there is room left."""
     path: str = ""
     """Of a file."""
+    at: tuple[int, int] = (0, 0)
+    """The message after which it last changed or ran, and the place among what was noted there; (0, 0): `entry`."""
 
 
 def command_items(commands: Iterable[CommandRun]) -> list[WorkItem]:
-    """Return the items of these commands."""
-    return [_command_item(run) for run in commands]
+    """Return the items of these commands; no two have one name."""
+    names, items = Counter[str](), list[WorkItem]()
+    for run in commands:
+        name = _command_name(run)
+        names[name] += 1
+        if names[name] > 1:
+            name += f" #{names[name]}"
+        text = f"- {name} -> {describe_end(run)}"
+        items.append(WorkItem(run.entry, text, True, run.is_failing, at=(run.entry, run.after)))
+    return items
 
 
-def _command_item(run: CommandRun) -> WorkItem:
+def _command_name(run: CommandRun) -> str:
+    """Return the command on one line; a long one by its ends and the message with its result."""
+    name = neutralize(one_line(run.command))
+    if len(name) > LONGEST:
+        name = f"{name[:COMMAND_HEAD]}...{name[-COMMAND_TAIL:]} (message {run.entry})"
+    by = "the person" if run.by_person else run.worker
+    return f"{name} (run by {by})" if by else name
+
+
+def describe_end(run: CommandRun) -> str:
+    """Return how a command ended: its status, those of its pipe, the line that names a failure, its last lines."""
     ended = "no exit status" if run.status is None else f"exit {run.status}"
+    ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
     ended += f": {safe_line(run.error)}" if run.error else ""
-    name = safe_line(run.command) + (" (run by the person)" if run.by_person else "")
-    return WorkItem(run.entry, f"- {name} -> {ended}", command=True, failing=run.status != 0)
+    lines = [line for line in run.output if line != run.error]
+    quoted = " / ".join(f'"{safe_line(line)}"' for line in lines)
+    return f"{ended}; output ends {quoted}" if quoted else ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +220,11 @@ class FittedRecord:
     folder: str = ""
     left: Sequence[str] = ()
     """The lines left out."""
+
+    @property
+    def left_text(self) -> str:
+        """The text of what was left out, for its drop."""
+        return "\n".join([*([f"(Files are below {self.folder}.)"] if self.folder else []), *self.left])
 
     def text(self, missing: str = "") -> str:
         """Return the text of the record; `missing` is the line for those left out."""
@@ -198,13 +259,14 @@ def fit_record(record: WorkRecord, room: int, count: Callable[[str], int], missi
 
 
 def _layout(goals: Sequence[str], items: Sequence[WorkItem], folder: str, missing: str) -> str:
-    files = [item.text for item in items if not item.command]
-    commands = [item.text for item in items if item.command]
+    below = f"; files are below {folder}" if folder and any(not item.command for item in items) else ""
+    shown = sorted(items, key=lambda item: item.at if item.at[0] else (item.entry, 0))
     lines = [RECORD]
     lines += ["Goals:", *goals] if goals else []
-    lines += [f"Files, below {folder}:" if folder else "Files:", *files] if files else []
-    lines += ["Commands, with how their last run ended:", *commands] if commands else []
-    return "\n".join([*lines, missing] if missing else lines)
+    lines += [f"{LISTED}{below}:"] if items else []
+    lines += [missing] if missing else []
+    lines += [item.text for item in shown]
+    return "\n".join([*lines, COMPLETE] if items and not missing else lines)
 
 
 def safe_line(text: str) -> str:

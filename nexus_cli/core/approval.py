@@ -53,6 +53,8 @@ class Deny:
     why: str = ""
     said: bool = True
     """The person said no. Otherwise they said nothing, and `why` is what happened instead."""
+    by: str = "person"
+    """Whose words `why` is where `said`: `person` if they typed it, `client` if a program sent it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,8 +168,8 @@ class CompactionDone:
     kept: Mapping[str, Any] | None = None
     """Content of the window afterwards, None where none was accepted: `words`, `words_left`, `words_part`,
     `answers`, `answers_left`, `answers_part` (messages; `_part` of those `_left` stand in part), `files`, `commands`,
-    `failing`, `record_left` (items), `summary` (tokens), `drops` (ids: all messages that went, then what the record has
-    no room for), `source`, `source_why`."""
+    `failing`, `record_left` (items), `rules` (what the person laid down, sentences), `summary` (tokens), `drops` (ids:
+    all messages that went, then what the record has no room for), `source`, `source_why`."""
     cut: bool = False
     """It was not accepted, and older messages have to be cut off instead: the window does not fit."""
     cost_usd: float | None = None

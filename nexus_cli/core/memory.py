@@ -1,7 +1,7 @@
 """Facts that are kept from one session to another, in seed E's three slots, and the protocols of their store.
 
-A fact that the person did not state is a proposal until they accept it: text from tools and models must not become a
-standing instruction by itself.
+What the person neither said nor accepted never counts: text from tools and models must not become a standing
+instruction by itself. A fact with a quote of them counts as that quote; any other wording of it waits.
 """
 
 from __future__ import annotations
@@ -80,18 +80,21 @@ class Fact:
 
     @property
     def is_paraphrase(self) -> bool:
-        """True if the person never read this wording: their own words are the quote alone."""
+        """True if the text is a wording that waits for the person: their own words are the quote alone."""
         said = self.actor == "person" and self.entry > 0 and not self.accepted
         return said and (bool(self.quote) or self.deleted) and _normalise(self.text) != _normalise(self.quote)
 
     @property
+    def waits(self) -> bool:
+        """True if there is something for the person to accept: a proposal, or the wording of a paraphrase."""
+        return self.state is FactState.PROPOSED or self.is_paraphrase
+
+    @property
     def statement(self) -> str:
-        """Return the fact as a request states it: the person's words first, with the model's wording named as such."""
+        """Return the fact as a request states it: of a paraphrase the person's words alone, "" where they are gone."""
         if not self.is_paraphrase:
             return self.text
-        text = self.text.replace("]", ")")  # so that nothing in it stands outside of the brackets
-        wording = f"[the model's wording: {text}]"
-        return f'"{self.quote}" {wording}' if self.quote else wording
+        return f'"{self.quote}"' if self.quote else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +128,10 @@ class Facts(Protocol):
 
     def remember(self, slot: MemorySlot, text: str, quote: str = "") -> Fact:
         """Store a fact. It is kept at once if `quote` occurs word for word in what the person typed in this session,
-        white space and case apart; else it is a proposal. Requests state the quote, and `text` as the model's wording
-        (`Fact.statement`). The same text in the same slot again gives the fact that is there. `ValueError` for a text
-        that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored, also in a session that saves
-        nothing."""
+        white space and case apart; else it is a proposal. What is kept is the sentence of the quote: any other `text`
+        waits for the person (`Fact.statement`). The same text in the same slot again gives the fact that is there.
+        `ValueError` for a text that is empty or too long; `NexusError("ledger", ...)` where it cannot be stored, also
+        in a session that saves nothing."""
         ...
 
     def forget(self, fact_id: str) -> Fact | None:

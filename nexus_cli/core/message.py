@@ -127,6 +127,8 @@ class ToolResult:
     a file), `entries`, `matches`, `files`."""
     more: bool = False
     """`counts` stop at a limit of the tool: there is more."""
+    pipe: tuple[int, ...] = ()
+    """Exit statuses of the parts of a command's last pipe; () where all but the last are 0: `status` says it then."""
     waits: Mapping[str, Any] | None = None
     """The run waits from here on: the turn ends when every call of the step has its result. `wait` is the `to_json` of
     a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
@@ -139,6 +141,7 @@ class ToolResult:
         if isinstance(self.changed, str) or not all(isinstance(one, str) for one in self.changed):
             raise TypeError("changed files of a tool result have to be a sequence of paths as text")
         object.__setattr__(self, "changed", tuple(self.changed))
+        object.__setattr__(self, "pipe", tuple(self.pipe))
 
     @property
     def success(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Sequence
 
 LONGEST_TYPED = 4_000
 """Characters: a longer text holds a paste (a log, a page), so nothing rests on it."""
@@ -13,6 +15,14 @@ _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
 _ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)
 """The beginning of a block as we write it: all but `stdin` have an attribute."""
 _CLOSED = tuple(f"</{name}>" for name in _BLOCKS)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*")
+"""The gap between two sentences of a line."""
+_ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s")
+"""The beginning of an item of a list."""
+UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Scripts that put no space between words, as a range of a regular expression."""
+_LETTER = rf"[^\W{UNSPACED}]"
+"""A letter or digit of a script that puts spaces between words."""
 _HOLE = re.compile(r"^\[\.\.\. [\d,]{1,12} tokens ", re.MULTILINE)
 """Marker of an elided middle, which may have held the beginning of a block."""
 _TAG = 64
@@ -37,3 +47,50 @@ def split_attachments(message: str) -> tuple[str, str]:
         return message, ""
     found = _ATTACHED.search(message) or _HOLE.search(message)
     return (message[: found.start()].rstrip(), message[found.start() :]) if found else (message, "")
+
+
+def enclosing_words(text: str, quote: str) -> str:
+    """Return the whole sentences of `text` that hold `quote`, white space and case apart; "" where it is not there.
+
+    A part of a sentence may say the contrary of the whole ("push to main" of "never push to main"), and so may an item
+    of a list without the line above it that ends in a colon.
+    """
+    sentences = ((number, one) for number, line in enumerate(text.split("\n")) for one in _SENTENCE.split(line))
+    units = [one for one in sentences if one[1].strip()]
+    starts, joined = list[int](), ""
+    for _, one in units:
+        starts.append(len(joined))
+        joined += f"{_fold(one)} "
+    wanted = _fold(quote)
+    if not any(map(str.isalnum, wanted)):
+        return ""
+    at = _find_words(joined, wanted)
+    if at < 0:
+        return ""
+    first, last = bisect_right(starts, at) - 1, bisect_right(starts, at + len(wanted) - 1) - 1
+    return _list_head(text.split("\n"), units[first][0]) + "\n".join(
+        " ".join(one.strip() for number, one in units[first : last + 1] if number == line)
+        for line in dict.fromkeys(number for number, _ in units[first : last + 1])
+    )
+
+
+def _list_head(lines: Sequence[str], number: int) -> str:
+    """Return the line that ends in a colon above the list in which line `number` is an item, with its line end."""
+    if _ITEM.match(lines[number]):
+        for line in reversed(lines[:number]):
+            if line.strip() and not _ITEM.match(line):
+                last = _SENTENCE.split(line.strip())[-1]
+                return f"{last}\n" if last.endswith((":", "\uff1a")) else ""
+    return ""
+
+
+def _find_words(joined: str, wanted: str) -> int:
+    """Return the place of `wanted` where no word is cut by its ends, -1 where there is none."""
+    before = f"(?<!{_LETTER})" if wanted[0].isalnum() else ""
+    after = f"(?!{_LETTER})" if wanted[-1].isalnum() else ""
+    found = re.search(f"{before}{re.escape(wanted)}{after}", joined)
+    return found.start() if found else -1
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.split()).casefold()

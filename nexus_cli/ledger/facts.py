@@ -87,9 +87,10 @@ class FactTable:
         return self._load_facts([keys[index] for index in rank_relevant(texts, message, allow_common=True)[:limit]])
 
     def accept(self, fact_id: str, at: str) -> Fact | None:
-        """Keep a proposal and forget what it replaces. Return the kept fact, or None if the id is unknown."""
+        """Keep a proposal and forget what it replaces; of a fact that counts as its quote keep the wording. Return the
+        kept fact, or None if the id is unknown."""
         fact = self.find(fact_id)
-        if fact is None or fact.state is FactState.KEPT:
+        if fact is None or (fact.state is FactState.KEPT and not fact.is_paraphrase):
             return fact
         old = [there for there in map(self.find, fact.replaces) if there is not None and there.id != fact.id]
         with self._db.write():

@@ -13,11 +13,11 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from functools import cache
 
+from nexus_cli.core.typed_text import UNSPACED
+
 LONGEST = 20_000
 """Characters of a text that are looked at."""
 TOKENIZER = "porter unicode61"
-UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Scripts that put no space between words, as a range of a regular expression. Pairs of characters are their words."""
 MOST_RELEVANT = 200
 """Matching texts that are looked at more closely, the best ones."""
 
@@ -136,7 +136,7 @@ def _plain(text: str) -> str:
     """Return the words of a text in lower case with spaces between them, in any script."""
     plain = unicodedata.normalize("NFKC", text[:LONGEST]).casefold().replace("\u2019", "'")
     plain = _CONTRACTION.sub(" ", plain)
-    if not plain.isascii():
+    if not plain.isascii():  # pairs of characters are the words of scripts without spaces
         plain = re.sub(f"[{UNSPACED}]+", _pairs, plain)
     return _SEPARATORS.sub(" ", plain)
 

@@ -69,7 +69,7 @@ class ClientApprover:
             raise RpcError(INVALID_PARAMS, "words belong to the answer no")
         if not self.is_waiting(key):
             raise RpcError(REFUSED, f"no question {key[:80]} is waiting for an answer")
-        self._waiting[key].set_result(Deny(words) if answer == "no" else Allow(always=answer == "session"))
+        self._waiting[key].set_result(Deny(words, by="client") if answer == "no" else Allow(always=answer == "session"))
 
     def attach_client(self) -> None:
         """Note that a client listens."""

@@ -209,7 +209,7 @@ class AgentDispatcher:
             raise RpcError(INVALID_PARAMS, "content has no words")
         if not self._works:
             raise RpcError(REFUSED, "no turn is running: use send")
-        self.session.steer(content)
+        self.session.steer(content, source="client")
         return {"ok": True}
 
     async def cancel(self) -> dict[str, Any]:

@@ -135,7 +135,8 @@ class Confinement:
             os.lseek(handle, 0, os.SEEK_SET)
             cwd = str(options.get("cwd") or self.profile.cwd)
             line = bwrap_arguments(self._program, self.profile, argv, cwd, handle, self._mount_points())
-            return subprocess.Popen(line, **options, pass_fds=(handle,))
+            inherited = (*options.pop("pass_fds", ()), handle)
+            return subprocess.Popen(line, **options, pass_fds=inherited)
         finally:
             os.close(handle)
 

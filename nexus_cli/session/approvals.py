@@ -151,8 +151,9 @@ def _describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
     match answer:
         case Allow():
             return {"answer": "always" if answer.stored else "session" if answer.always else "yes"}
-        case Deny(why, said):
-            return {"answer": "no" if said else "none", **({"said": why} if why else {})}
+        case Deny(why, said, by):
+            who = {"by": by} if by != "person" else {}
+            return {"answer": "no" if said else "none", **({"said": why, **who} if why else {})}
     return {}
 
 

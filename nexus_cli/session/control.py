@@ -27,6 +27,8 @@ class Control:
     """Words that wait for the end of the current batch."""
     pasted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The pasted parts of such words."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """Whose words they are, of those that the person did not type: `client`, `agent`."""
     commands: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """How commands of the person ended, by the text that a message tells it with, until one does."""
     task: asyncio.Task[None] | None = None

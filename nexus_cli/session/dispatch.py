@@ -37,6 +37,7 @@ from nexus_cli.session.approvals import (
     make_question,
 )
 from nexus_cli.session.call_permission import CallPermission, Permission
+from nexus_cli.session.command_changes import CommandChanges
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (
@@ -98,6 +99,7 @@ class Dispatcher:
     """Files changed in this turn, in order."""
     always: set[tuple[str, ...]] = field(default_factory=set)
     """Scopes that the person allowed for the rest of the session, see `approval_scope`."""
+    command_changes: CommandChanges = field(default_factory=CommandChanges)
     given: dict[str, str] = field(default_factory=dict)
     """Partial output of cancelled calls."""
     here: dict[str, float] = field(default_factory=dict)
@@ -187,7 +189,7 @@ class Dispatcher:
                 result = self._recovered(call, self.registry.get(call.name))
                 self._append(lane_state, call, result, result.text, 0.0)
             else:
-                self._not_run(lane_state, call, NOT_RUN)
+                self._append(lane_state, call, ToolResult(error=NOT_RUN, ran=False), NOT_RUN, 0.0)
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
@@ -201,7 +203,7 @@ class Dispatcher:
     def stop_repeating(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""
         for call in calls:
-            self._not_run(lane_state, call, REPEATED)
+            self._append(lane_state, call, ToolResult(error=REPEATED, ran=False), REPEATED, 0.0)
 
     async def _settle(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Give every call without a result one, with its partial output: the turn was stopped."""
@@ -213,7 +215,8 @@ class Dispatcher:
             began = self.here.get(call.id)
             why = (CANCELLED if began is None else INTERRUPTED).format(who=who)
             given = self.given.pop(call.id, "").rstrip("\n")
-            result = ToolResult(given, why, stopped=True, ran=began is not None)
+            cut = self.command_changes.take_cut() if began is not None else ()
+            result = ToolResult(given, why, stopped=True, ran=began is not None, changed=cut)
             seconds = 0.0 if began is None else time.monotonic() - began
             if given:
                 await self._record(lane_state, call, result, seconds)
@@ -258,7 +261,7 @@ class Dispatcher:
         self.starts.record_start(call.id, call.name)
         self.here[call.id] = time.monotonic()
         try:
-            result = await tool.run(checked, context)
+            result = await self.command_changes.run(tool, profile, context, lambda: tool.run(checked, context))
             return result if result.waits is None else self.services[Waits].wait_once(result)
         except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
@@ -459,7 +462,6 @@ class Dispatcher:
 
     async def _record(self, lane_state: LaneState, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip, keep what was cut off, and append the result to the window."""
-        self.changed.update(dict.fromkeys(result.changed))
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
@@ -474,19 +476,20 @@ class Dispatcher:
     def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
         message = Message(Role.TOOL, text, tool_call_id=call.id)
         noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, seconds)}
+        tool = self.registry.get(call.name)
+        if result.changed:
+            self.changed.update(dict.fromkeys(result.changed))
+            noted |= self.command_changes.note(tool, self.project, result.changed)
         if result.waits is not None:
             noted[WAIT] = {**self.services[Waits].describe_run(), **result.waits}
         refusal = self._refusals.get(call.id) if result.denied else None
         if made := describe_decision(self._step, call, refusal, self.limits.allow or "read"):
-            subject = self._subject(self.registry.get(call.name), call)
+            subject = self._subject(tool, call)
             noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
         entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
         lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
-
-    def _not_run(self, lane_state: LaneState, call: ToolCall, why: str) -> None:
-        self._append(lane_state, call, ToolResult(error=why, ran=False), why, 0.0)
 
     def _unknown(self, name: str) -> str:
         near = self.registry.nearest(name)

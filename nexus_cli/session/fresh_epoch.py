@@ -6,7 +6,8 @@ pins have the shares that a compaction gives them (law 6).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from nexus_cli.context.compaction_plan import PINS_SHARE, RECORD_SHARE, own_words_room, split_fitting_pins
 from nexus_cli.context.pin import crowded_line
@@ -15,7 +16,7 @@ from nexus_cli.context.untrusted_text import named_drops
 from nexus_cli.context.window.entry_ranges import SUMMED
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.work_record import fit_record
-from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.session.compaction.compact import LONGEST_MISSING, countable
 from nexus_cli.session.compaction.pins import list_pins
@@ -26,10 +27,13 @@ from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.recap import INTRODUCTION, SHARE, SLACK, OwnForms, make_recap, quote_words, resume_lines
 from nexus_cli.session.tool_selection import can_recall
 from nexus_cli.session.user_input import HISTORY, TRIGGER
-from nexus_cli.session.user_messages import read_backwards, words_before
+from nexus_cli.session.user_messages import PERSON, read_backwards, read_sources, words_before
 
 RESUME = "resume"
 """Cause of the epoch."""
+
+NAMES = {"client": "Client", "agent": "Manager", "stdin": "Standard input"}
+"""Who said what the person did not type, by the source of the message."""
 
 
 async def begin_fresh_epoch(lane_state: LaneState, subjects: Mapping[str, str], came: Iterable[str]) -> None:
@@ -78,13 +82,20 @@ def _recap_text(lane_state: LaneState, subjects: Mapping[str, str], came: list[s
     room -= sum(quote.tokens for quote in quotes.values()) + 16 * len(quotes)
     record = fit_record(make_record(lane, lane_state.work), int(budget * RECORD_SHARE), count, LONGEST_MISSING)
     text = record.text(missing_line(len(record.left), "older item", drop_id, recalls))
-    read = lane.timeline.read
-    recap = make_recap(read_backwards(read, last), quotes, max(0, room), count, subjects, own)
+    recap = make_recap(_read_named(lane, last), quotes, max(0, room), count, subjects, own)
     if recap.missing and text:  # else every call stands in the timeline
         parts.append(text)
-        recap = make_recap(read_backwards(read, last), quotes, max(0, room - count(text)), count, subjects, own)
+        recap = make_recap(_read_named(lane, last), quotes, max(0, room - count(text)), count, subjects, own)
     lines = recap.text(missing_line(recap.missing, "earlier event", drop_id, recalls))
     return "\n\n".join([*parts, "\n".join(filter(None, [lines, ending]))])
+
+
+def _read_named(lane: Lane, last: int) -> Iterator[Entry]:
+    """Yield the entries up to `last`, newest first; what a program or another agent said has not the person's name."""
+    sources = read_sources(lane.timeline.memos)
+    for entry in read_backwards(lane.timeline.read, last):
+        name = NAMES.get(sources.get(entry.id, ""), "") if entry.actor == PERSON else ""
+        yield replace(entry, actor=name) if name else entry
 
 
 def _own_forms(lane: Lane) -> OwnForms:

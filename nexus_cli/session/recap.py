@@ -123,6 +123,8 @@ def make_recap(
         message, quote, space = entry.message, quotes.get(entry.id), own.history.get(entry.id, "")
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
+            if quote is not None:  # the words with which the call was refused
+                found.append(RecapLine(entry.id, f"{stamp(entry.at)} Refused with {quote_text(quote.text)}"))
         elif entry.id == own.trigger:
             text = _trigger_text(entry, space, max(64, reserved), count)
             found.append(RecapLine(entry.id, text, space))
@@ -229,6 +231,7 @@ def _ended(call: ToolCall, result: str) -> str:
     command = call.arguments.get("command")
     if call.name == SHELL and isinstance(command, str) and (run := read_run(command, result, 0)):
         ended = "did not end" if run.status is None else f"exit {run.status}"
+        ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
         return ended + (f": {safe_line(run.error)}" if run.error else "")
     line = next((line for line in result.splitlines() if line.strip()), "")
     text = safe_line(line)

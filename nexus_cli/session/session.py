@@ -44,6 +44,7 @@ from nexus_cli.session.start_lane import start_lane
 from nexus_cli.session.status import Status, status
 from nexus_cli.session.turn import deliver_steering, turn
 from nexus_cli.session.user_input import ATTACHED, clip_with_drop, record_user_message
+from nexus_cli.session.work_notes import command_values
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -135,6 +136,8 @@ class Session:
         mine.notices.extend(theirs.notices)
         if self.state.workers and other.state.workers:
             self.state.workers.take_over(other.state.workers)
+        self._control.pasted |= other._control.pasted
+        self._control.sources |= other._control.sources
         self._control.steering.extend(other.take_back())
 
     def set_level(self, level: str) -> None:
@@ -258,11 +261,14 @@ class Session:
         else:
             task.cancel()
 
-    def steer(self, text: str, pasted: Sequence[str] = ()) -> None:
-        """Say something to the running turn: delivered after the current batch of tool calls."""
+    def steer(self, text: str, pasted: Sequence[str] = (), *, source: str = "person") -> None:
+        """Say something to the running turn: delivered after the current batch of tool calls. `source` is whose words
+        they are: `person` only where they typed them."""
         if text.strip():
             self._control.steering.append(text)
             self._control.pasted[text] = tuple(pasted)
+            if source != "person":
+                self._control.sources[text] = source
 
     def take_back(self) -> list[str]:
         """Take the words back that were not delivered to the running turn yet, oldest first."""
@@ -287,8 +293,7 @@ class Session:
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note how a command of the person ended: the record of the work has it once a message takes `attached`."""
         if run := read_run(command, output, 0):
-            values = {"command": command, "status": run.status, "error": run.error}
-            self._control.commands[attached] = values
+            self._control.commands[attached] = command_values(run)
 
     def keep_attached(self, texts: Sequence[tuple[str, str]]) -> bool:
         """Store what waits for the next message, text and title each; False if the session cannot be resumed."""

@@ -108,7 +108,9 @@ async def deliver_steering(lane_state: LaneState) -> bool:
 
 
 async def _steer(lane_state: LaneState, words: str) -> None:
-    await record_user_message(lane_state, Kind.STEER, words, pasted=lane_state.control.pasted.pop(words, ()))
+    control = lane_state.control
+    source, pasted = control.sources.pop(words, "person"), control.pasted.pop(words, ())
+    await record_user_message(lane_state, Kind.STEER, words, pasted=pasted, source=source)
     lane_state.emit(event.SteeringMessage(words))
 
 

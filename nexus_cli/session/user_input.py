@@ -16,6 +16,8 @@ from nexus_cli.session.lane_state import LaneState
 
 TRIGGER = "trigger"
 """Memo: `source`, which started a turn that the person did not type; `facts` of it, see `Trigger.facts`."""
+SOURCE = "source"
+"""Memo: `source` of the words of its entry, which the person did not type during a turn: `client`, `agent`."""
 PASTED = "pasted"
 """Memo: `ranges` of the message of its entry that the person pasted, first and last offset of each in characters."""
 COMMAND = "command"
@@ -84,12 +86,13 @@ async def record_user_message(
     parts: tuple[Part, ...] = (),
     uncounted: int = 0,
     actor: str = "person",
+    source: str = "person",
     pasted: Sequence[str] = (),
     shown: str = "",
     notes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Entry:
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`. People read `shown` in its place
-    where that is given. `notes` are memos of the same commit, by kind."""
+    where that is given. `source` is whose words came during a turn. `notes` are memos of the same commit, by kind."""
     lane, epoch = lane_state.lane, lane_state.lane.epoch
     most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
@@ -107,6 +110,8 @@ async def record_user_message(
         timeline.log.record_memo(
             Memo(COMMAND, timeline.now(), timeline.last + 1, lane_state.control.commands.pop(block))
         )
+    if source != "person":  # before its entry, as below
+        timeline.log.record_memo(Memo(SOURCE, timeline.now(), timeline.last + 1, {"source": source}))
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}

@@ -39,9 +39,10 @@ class RunningWorkers(Workers, Protocol):
     def find(self, name: str) -> Any:
         """Return the `Worker` of this id or session, or None."""
 
-    async def steer(self, worker: Any, text: str, *, wait: bool = True) -> ToolResult:
+    async def steer(self, worker: Any, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
         """Say something to a worker that runs; let one go on that has ended, and return its report, or with `wait`
-        False that it goes on in the background."""
+        False that it goes on in the background. `source` is whose words they are: `person` only where they typed
+        them."""
         ...
 
     def set_level(self, level: str) -> None:

@@ -113,20 +113,22 @@ def run_process(
     merge: bool = True,
     show: Callable[[bytes], None] | None = None,
     confinement: Walls | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> ProcessResult:
     """Run `argv` and wait for it, blocking: call it through `run_in_thread`.
 
     Nothing in its environment leads to nexus's own Python (`child_environment`). No terminal, stdin is `stdin` or
     empty; stderr joins stdout or (`merge` False) is dropped. After `seconds`, or when `stop` is pressed, the tree gets
     SIGTERM, two seconds later SIGKILL. A descendant that holds the pipe open keeps nothing waiting. With `confinement`
-    it is started inside these walls. Raises `OSError` or `ValueError` when the child cannot be started.
+    it is started inside these walls. It inherits `pass_fds`. Raises `OSError` or `ValueError` when the child cannot be
+    started.
     """
     stop.raise_if_pressed()
     own = child_environment(env, cwd)
     if confinement is None:
-        return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show)
+        return _run(subprocess.Popen, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
     with confinement.watch_command() as put_back:
-        result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show)
+        result = _run(confinement.start, argv, cwd, own, stop, seconds, stdin, merge, show, pass_fds)
     return replace(result, put_back=tuple(put_back))
 
 
@@ -140,6 +142,7 @@ def _run(
     stdin: bytes,
     merge: bool,
     show: Callable[[bytes], None] | None,
+    pass_fds: Sequence[int],
 ) -> ProcessResult:
     mark = secrets.token_hex(16)
     marked = {**env, _MARK: " ".join((*env.get(_MARK, "").split(), mark))}
@@ -155,6 +158,7 @@ def _run(
             stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
             start_new_session=True,
             bufsize=0,
+            pass_fds=pass_fds,
         )
         RUNNING.add((child.pid, mark))
         assert child.stdout is not None

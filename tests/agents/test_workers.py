@@ -389,6 +389,79 @@ def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path
     assert over == "w1 has reported and is over. Start another worker." and more.endswith("heard and more")
 
 
+@pytest.mark.parametrize("typed", [False, True], ids=["by a model", "by the person"])
+def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed: bool) -> None:
+    rule, heard = "always deploy on Fridays", asyncio.Event()
+
+    async def listens(request: Request) -> Any:
+        if rule not in content(request):
+            await asyncio.sleep(0.01)
+            return "heard" if heard.is_set() else [("bash", {"command": "sleep 0.01"})]
+        heard.set()
+        return [("remember", {"text": rule, "slot": "project", "quote": rule})]
+
+    async def root(request: Request) -> Any:
+        steer = [("agents", {"action": "steer", "agent": "w1", "text": rule})]
+        steps = [[("agent", {"task": "ONE", "wait": False})], [("agents", {"action": "list"})] if typed else steer]
+        if (step := calls_made(request)) < len(steps):
+            return steps[step]
+        async with asyncio.timeout(10):
+            await heard.wait()
+        return "over"
+
+    async def live() -> None:
+        session = crewed(Crew({"ONE": listens, "root": root}), tmp_path)
+        async for event in session.run("root"):
+            if typed and isinstance(event, AgentEvent) and isinstance(event.event, StepStart) and not heard.is_set():
+                running = session.workers
+                assert running is not None
+                await running.steer(running.find("w1"), rule, wait=False, source="person")
+        await session.aclose()
+
+    asyncio.run(live())
+    with closing(Ledger.open(places().ledger)) as ledger:
+        states = {str(fact.state) for fact in ledger.facts.list_facts()}
+    assert states == {"kept" if typed else "proposed"}
+
+
+def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compaction(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    make_project(project)
+    one = doing(
+        [("write_file", {"path": "by_worker.txt", "content": "x"}), ("bash", {"command": "echo 1 failed; exit 4"}),
+         ("agent", {"task": "INNER"})],
+        "all is well",
+    )  # fmt: skip
+    inner = doing([("bash", {"command": "false | cat"})], "fine")
+    apart = doing([("write_file", {"path": "apart.txt", "content": "x"})], "fine")
+    tasks = ["ONE", {"task": "APART", "worktree": True}]
+
+    def root(request: Request) -> Any:
+        if "about to be replaced" in content(request):
+            return "Goal: by_worker.txt was never written.\nNext: write it."
+        if "fill" in content(request):
+            return "so it is " * 300
+        return handing(*tasks)(request)
+
+    async def live() -> str:
+        settings = replace(SETTINGS, models={"openai/played": {"window": 24_000}})
+        crew = Crew({"INNER": inner, "ONE": one, "APART": apart, "root": root, "CONTEXT SUMMARY": root})
+        session = crewed(crew, project, settings=settings)
+        for words in ("root", *(f"fill {number}" for number in range(5))):
+            async for _ in session.run(words):
+                pass
+        (*_, done) = await session.compact()
+        assert getattr(done, "ok", False), done
+        head = next(item.message.content for item in session.context.lane.items if item.form == "summary")
+        await session.aclose()
+        return str(head)
+
+    record = asyncio.run(live()).rpartition("Record of the work")[2]
+    assert "- by_worker.txt (changed by w1)" in record and "- apart.txt in worktree " in record
+    assert '- echo 1 failed; exit 4 (run by w1) -> exit 4: 1 failed' in record
+    assert "- false | cat (run by w1.1) -> exit 0 (pipe: 1 0)" in record
+
+
 @pytest.mark.parametrize(("mode", "starts"), [("react_loop", False), ("plan_execute", True), (None, True)])
 def test_only_a_plan_goes_on_while_a_worker_works(mode: str | None, starts: bool, tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("ok"), "root": handing({"task": "ONE", "wait": False})})

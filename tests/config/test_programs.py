@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nexus_cli.config import programs
+from nexus_cli.config.command_records import RECORD, records_folder
+from nexus_cli.config.paths import places
 from nexus_cli.config.programs import (
     ProgramRefused,
     find_named_program,
@@ -163,15 +166,12 @@ def test_git_starts_no_planted_helper(project: Path, tmp_path: Path) -> None:
     assert not Path(f"{planted}.ran").exists()
 
 
-def test_where_a_check_refuses_git_it_is_not_started(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path] = []
-
-    def check(folder: Path) -> str:
-        asked.append(folder)
-        return "shop was not compared" if folder == project else ""
-
-    monkeypatch.setattr(programs, "GIT_CHECKS", [check])
-    with pytest.raises(ProgramRefused, match="shop was not compared"):
+def test_git_is_not_started_where_a_command_was_not_compared(project: Path, tmp_path: Path) -> None:
+    folder = records_folder(places().data)
+    folder.mkdir(parents=True)
+    (folder / f"left{RECORD}").write_text(json.dumps([str(project)]) + "\n")
+    with pytest.raises(ProgramRefused, match="not checked yet"):
         git_command("/usr/bin/git", project / "src", "status")
-    assert asked == [project]
-    assert git_command("/usr/bin/git", project.parent, "status")[0] == "/usr/bin/git"
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    assert git_command("/usr/bin/git", other, "status")[0] == "/usr/bin/git"

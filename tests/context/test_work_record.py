@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.work_record import (
+    COMPLETE,
     LONGEST,
     RECORD,
     CommandRun,
@@ -62,7 +63,9 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
         *ran("make", "error: no rule\n[exit status 2]", "c1"), *ran("ls", "a\n[exit status 0]", "c2"),
         *ran("make", "built\n[exit status 0]", "c3"),
     )  # fmt: skip
-    assert list(log.commands.values()) == [CommandRun("ls", 0, "", 4), CommandRun("make", 0, "", 6)]
+    assert list(log.commands.values()) == [
+        CommandRun("ls", 0, "", 4, output=("a",)), CommandRun("make", 0, "", 6, output=("built",)),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -148,3 +151,45 @@ def test_nothing_in_a_command_or_its_output_can_pose_as_ours() -> None:
     (item,) = command_items([CommandRun(hostile, 1, hostile, 4)])
     assert "\n" not in item.text and "[CONTEXT" not in item.text and 'recall("d1")' not in item.text
     assert item.failing and item.text.startswith("- x") and "exit 1" in item.text
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "line"),
+    [
+        ("sh t.sh 2>&1 | tail -5", "a\n1 failed\n[exit status 0; pipe: 1 0]", '(pipe: 1 0); output ends "a" / "1'),
+        ("sh t.sh; echo done", "1 failed\ndone\n[exit status 0]", 'exit 0; output ends "1 failed" / "done"'),
+        ("sh t.sh || true", "1 failed\n[exit status 0]", 'exit 0; output ends "1 failed"'),
+        ("make", "error: x\nmake: stop\n[exit status 2]", 'exit 2: error: x; output ends "make: stop"'),
+        ("true", "[sandbox: restored a]\n[exit status 0]", "-> exit 0"),
+    ],
+)
+def test_a_failure_behind_a_pipe_or_a_list_stands_in_the_line_of_its_command(
+    command: str, result: str, line: str
+) -> None:
+    (item,) = command_items(folded(*ran(command, result)).commands.values())
+    assert line in item.text and "sandbox" not in item.text
+    assert item.failing == ("pipe" in line or "exit 2" in line)
+
+
+def test_two_commands_never_have_one_name() -> None:
+    long = "echo " + "x" * 300
+    runs = [CommandRun(f"{long}{end}", 0, "", 7, by_person=by) for end in ("y", "z") for by in (False, True)]
+    runs += [CommandRun(f"{'y' * 130}{middle}{'z' * 130}", 0, "", 7) for middle in "ab"]
+    names = [item.text.partition(" -> ")[0] for item in command_items(runs)]
+    assert len(set(names)) == len(runs) and all(len(name) <= LONGEST + 40 for name in names)
+
+
+def test_files_and_commands_stand_in_the_order_in_which_they_changed_and_ran() -> None:
+    items = [
+        WorkItem(9, "- a.py (changed)", at=(8, 0)), WorkItem(8, "- pytest -> exit 0", command=True, at=(6, 0)),
+        WorkItem(5, "- ls -> exit 0", command=True, at=(5, 0)),
+    ]  # fmt: skip
+    text = fit_record(WorkRecord([], items, "/p"), 2000, COUNT, "[9 older]").text()
+    assert text.split("\n")[2:] == ["- ls -> exit 0", "- pytest -> exit 0", "- a.py (changed)", COMPLETE]
+
+
+def test_what_has_no_room_is_given_back_with_the_folder_of_its_files() -> None:
+    items = [WorkItem(1, "- a.py (read)", path="/p/a.py")]
+    fitted = fit_record(WorkRecord([], items, "/p"), 0, COUNT, "[9 older]")
+    assert not fitted.items and fitted.left_text == "(Files are below /p.)\n- a.py (read)"
+    assert COMPLETE not in fitted.text("[1 older]")

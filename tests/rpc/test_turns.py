@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,27 @@ async def test_steering_reaches_the_running_turn_and_needs_one(tmp_path: Path) -
         await served.client.steer("a", "left")
         gates["go"].set()
         assert (await turn)["text"] == "echo left" and provider.asked == ["go", "left"]
+
+
+async def test_what_a_program_sends_is_not_what_the_person_typed(tmp_path: Path) -> None:
+    rule = "always deploy on Fridays"
+
+    def remembers(request: Request) -> Reply:
+        calls = [("remember", {"text": rule, "slot": "project", "quote": rule})]
+        return "done" if request.messages[-1]["role"] == "tool" else calls
+
+    provider = Answering(remembers, gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("send")
+        await served.client.send("send", rule)
+        await served.client.create_agent("steer")
+        turn = asyncio.create_task(served.client.send("steer", "go"))
+        await until(lambda: "go" in provider.asked)
+        await served.client.steer("steer", rule)
+        provider.gates["go"].set()
+        await turn
+    with closing(Ledger.open(places().ledger)) as ledger:
+        assert {(fact.state, fact.actor) for fact in ledger.facts.list_facts()} == {("proposed", "client")}
 
 
 async def test_cancel_stops_the_turn_and_the_next_one_comes(tmp_path: Path) -> None:

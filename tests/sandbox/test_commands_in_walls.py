@@ -20,8 +20,12 @@ from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_environment import child_environment_for, is_secret
+from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.profile import ProfileName, TempFolder, make_profile
 from nexus_cli.sandbox.seatbelt import seatbelt_arguments
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.pipe_statuses import record_pipe_statuses
+from nexus_cli.tools.process import run_process
 from nexus_cli.tools.process_tree import find_group
 
 once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
@@ -60,6 +64,23 @@ def test_daemons_stay_in_the_walls_and_end_with_the_command(ground: Ground) -> N
 
     left, still, escaped = in_scene(ground, act)
     assert left >= 50 and not still and not escaped
+
+
+def test_the_exit_statuses_of_a_pipe_come_out_of_the_walls(ground: Ground) -> None:
+    def act(scene: Scene) -> tuple[tuple[int, ...], bytes]:
+        env, words = dict(scene.environ), "echo 1 failed | (cat; exit 3) | cat"
+        confinement = Confinement(scene.profile(), ground.probe)
+        try:
+            with record_pipe_statuses("/bin/bash", words, env) as statuses:
+                done = run_process(
+                    ["/bin/bash", "-c", words], cwd=scene.project, env={**env, **statuses.variables}, stop=StopFlag(),
+                    seconds=60, confinement=confinement, pass_fds=statuses.pass_fds,
+                )  # fmt: skip
+                return statuses.read(), done.output
+        finally:
+            confinement.close()
+
+    assert in_scene(ground, act) == ((0, 3, 0), b"1 failed\n")
 
 
 def test_not_even_who_hides_outlives_the_command(ground: Ground) -> None:

@@ -80,7 +80,7 @@ def test_found_facts_come_with_id_date_and_source() -> None:
     lines = called("search_memory", found, query="deploy", slot="project").output.splitlines()
     assert lines == [
         "m3 (project, 2026-01-02, session 01J, entry 4): deploys with fly",
-        "m7 (project, 2026-01-02, a deleted session): [the model's wording: deploys with fly]",
+        "m7 (project, 2026-01-02, a deleted session): ",
         "m8 (project, 2026-01-02, typed by the person): deploys with fly",
     ]
     assert found.asked == [("deploy", (MemorySlot.PROJECT,))]

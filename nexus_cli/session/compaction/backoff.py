@@ -20,7 +20,8 @@ Note = tuple[str, dict[str, Any]]
 TRIED = "compaction"
 """The kind of memo that says at which step a compaction was made, failed or was undone, and the epoch that it began
 (None: it failed); `paid` whether a failed one had asked for a summary, `over` whether the window did not fit then;
-`drops` what one left out, `anchor` what had been reported of the window that it replaced."""
+`drops` what one left out, `rules` what the person laid down (entry and text of each), `anchor` what had been reported
+of the window that it replaced."""
 UNDONE = "undone"
 """The kind of memo that says which epoch of a compaction was undone, and which drops are back in the window by it."""
 AGAIN_AFTER = 10
@@ -29,11 +30,18 @@ overflows. After several in a row that were paid for and came to nothing twice a
 overflow cuts that short, but those that failed at one count in the same way for the next."""
 
 
-def note_made(lane_state: LaneState, epoch: int, why: str, drops: Iterable[str], anchor: Anchor | None) -> Note:
+def note_made(
+    lane_state: LaneState,
+    epoch: int,
+    why: str,
+    drops: Iterable[str],
+    anchor: Anchor | None,
+    rules: Sequence[Sequence[object]] = (),
+) -> Note:
     """Return the note that epoch `epoch` begins with a summary; `anchor` is that of the epoch before it. Recorded with
     the epoch."""
     told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
-    return _tried(lane_state.step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told})
+    return _tried(lane_state.step, {"epoch": epoch, "why": why, "drops": list(drops), "anchor": told, "rules": rules})
 
 
 def note_failed(lane_state: LaneState, why: str, *, paid: bool, over: bool = False) -> None:

@@ -13,13 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
-from nexus_cli.context.own_words import Quote
+from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin, named_ways
+from nexus_cli.context.standing_rules import take_rules
 from nexus_cli.context.summary_head import Additions, Unquoted, head, missing_line
+from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.lane import Lane
-from nexus_cli.context.work_record import FittedRecord, WorkLog, fit_record
+from nexus_cli.context.work_record import FittedRecord, fit_record
 from nexus_cli.core import event
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -34,14 +36,15 @@ from nexus_cli.session.compaction.record_sources import (
     read_log_in_pieces,
     read_texts,
 )
-from nexus_cli.session.compaction.summarise import SummaryError, SummaryOverflow, summarise
+from nexus_cli.session.compaction.rules import StandingRules, choose_rules, rules_tokens
+from nexus_cli.session.compaction.summarise import SummaryError, SummaryOverflow, find_headings, summarise
 from nexus_cli.session.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import is_warm, rewrite_memo
 from nexus_cli.session.next_request.current import next_request, window_request
 from nexus_cli.session.spending import Spending
 from nexus_cli.session.tool_selection import can_recall
-from nexus_cli.session.user_messages import hidden_words
+from nexus_cli.session.user_messages import find_others, hidden_words, read_refusals
 
 RECORD_SLACK = 32
 """Tokens, beside a quarter, that a look at the files may add to the record."""
@@ -56,7 +59,7 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
     available, count = countable(lane_state, cause), lane_state.context.counter.count
     pinned = list_pins(lane_state.lane.timeline)
     budget, fixed = countable(lane_state), lane_state.lane.epoch.system_tokens + lane_state.lane.epoch.tools_tokens
-    target = int(share * available) - fixed
+    target = int(share * available) - fixed - rules_tokens(lane_state.lane, OwnWords(count))
     full, lane = cause != "command", lane_state.lane
     for _ in read_log(lane, lane_state.work):
         pass
@@ -177,6 +180,7 @@ async def _accept(
 ) -> dict[str, Any]:
     """Begin the epoch of the summary and return what it kept; raise `SummaryError` if the window would not shrink."""
     lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
+    summary, rules = _take_rules(lane_state, plan, summary)
     record = await look_at_files(make_record(lane, lane_state.work), lane)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
@@ -184,13 +188,14 @@ async def _accept(
     fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
     record_drop = lane.timeline.log.next_drop() if fitted.left else ""
     unseen = () if choice.source == "originals" else plan.unseen
-    kept = _kept_figures(lane_state.work, plan, fitted) | {"source": choice.source, "source_why": choice.why}
+    said = _said_entries(lane_state)
+    kept = _kept_figures(said, lane_state.work.answers, plan, fitted)
+    kept |= {"rules": len(rules.kept), "source": choice.source, "source_why": choice.why}
     more = Additions(
         fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
         [(pin.id, name) for pin, name in crowded], recalls, unseen,
-        *(_unquoted(plan, quotes, entries) for quotes, entries in (
-            (plan.quotes, lane_state.work.words), (plan.answers, lane_state.work.answers),
-        )),
+        _unquoted(plan, plan.quotes, said), _unquoted(plan, plan.answers, lane_state.work.answers),
+        find_others(lane, [quote.entry for quote in plan.quotes]), rules.shown,
     )  # fmt: skip
     items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
     _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
@@ -198,23 +203,43 @@ async def _accept(
     _require_smaller(items, lane_state, planned.fixed)
     drops = [_drop(lane, plan, drop_id, unseen)]
     if fitted.left:
-        drops.append(_record_drop(lane, fitted.left, record_drop, count))
+        drops.append(_record_drop(lane, fitted, record_drop, count))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
     anchor = lane_state.meter.anchor
 
     def notes(epoch: Epoch) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor)
+        yield note_made(lane_state, epoch.id, cause, [drop.id for drop in drops], anchor, rules.to_json())
         yield rewrite_memo(lane_state, before)
 
     lane_state.begin_epoch(items, "overflow" if cause == "overflow" else "compaction", planned, drops, notes)
     return {**kept, "summary": count(summary), "drops": [drop.id for drop in drops]}
 
 
-def _kept_figures(work: WorkLog, plan: planning.CompactionPlan, record: FittedRecord) -> dict[str, Any]:
+def _take_rules(lane_state: LaneState, plan: planning.CompactionPlan, summary: str) -> tuple[str, StandingRules]:
+    """Return the summary without its heading of rules, and the rules that the person really laid down."""
+    words = OwnWords(lane_state.context.counter.count)
+    summary, quoted = take_rules(summary, find_headings)
+    if not neutralize(summary).strip():
+        raise SummaryError("the summary was empty")
+    free = max(0, plan.summary_cap - words.count(summary))
+    shown = _shown_entries(plan, plan.quotes)[0]
+    budget = countable(lane_state)
+    return summary, choose_rules(lane_state.lane, quoted, words, budget=budget, free=free, shown=shown)
+
+
+def _said_entries(lane_state: LaneState) -> Sequence[int]:
+    """Return the entries with words that were said, also to refuse a call."""
+    refused = (one.entry for one in read_refusals(lane_state.lane.timeline.memos))
+    return sorted({*lane_state.work.words, *refused})
+
+
+def _kept_figures(
+    said: Sequence[int], answers: Sequence[int], plan: planning.CompactionPlan, record: FittedRecord
+) -> dict[str, Any]:
     """Return how much of the words, answers and work the window keeps under `plan`, and how much it does not."""
     commands = [item for item in record.items if item.command]
     figures = {}
-    for name, entries, quotes in (("words", work.words, plan.quotes), ("answers", work.answers, plan.answers)):
+    for name, entries, quotes in (("words", said, plan.quotes), ("answers", answers, plan.answers)):
         whole, part = _shown_entries(plan, quotes)
         left = [entry for entry in entries if entry <= plan.entries[1] and entry not in whole]
         figures[name] = sum(entry in whole for entry in entries)
@@ -269,6 +294,6 @@ def _pin_drop(lane: Lane, pin: Pin, drop_id: str, tokens: int) -> Drop:
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), text=pin.text)
 
 
-def _record_drop(lane: Lane, left: Sequence[str], drop_id: str, count: Callable[[str], int]) -> Drop:
-    what, text = f"{len(left)} older items of the record of the work", "\n".join(left)
+def _record_drop(lane: Lane, record: FittedRecord, drop_id: str, count: Callable[[str], int]) -> Drop:
+    what, text = f"{len(record.left)} older items of the record of the work", record.left_text
     return Drop(drop_id, what, count(text), Cause.COMPACTION, lane.timeline.now(), text=text)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.context import compaction_plan as planning
+from nexus_cli.context.own_words import OwnWords
 from nexus_cli.context.pin import Pin
 from nexus_cli.context.window.groups import flatten, is_request
 from nexus_cli.context.window.rewrite_cost import price_rewrite, request_cost
@@ -19,6 +20,7 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.session.compaction.compact import choose_summary_source, draft_plan
 from nexus_cli.session.compaction.pins import list_pins
+from nexus_cli.session.compaction.rules import rules_tokens
 from nexus_cli.session.compaction.summary_source import SummarySource, price_summary
 from nexus_cli.session.drop_list import UNIT
 from nexus_cli.session.lane_state import LaneState
@@ -76,6 +78,7 @@ def _after(lane_state: LaneState, plan: planning.CompactionPlan) -> int:
     """Return our count of the window afterwards, with a summary at its cap."""
     count, epoch = lane_state.context.counter.count, lane_state.lane.epoch
     beside = sum(pin.tokens(count) for pin in plan.pins) + plan.record_room
+    beside += rules_tokens(lane_state.lane, OwnWords(count))
     beside += sum(quote.tokens for quote in (*plan.quotes, *plan.answers))
     kept = sum(item.tokens for item in plan.kept)
     return epoch.system_tokens + epoch.tools_tokens + kept + plan.summary_cap + planning.NOTE_TOKENS + beside

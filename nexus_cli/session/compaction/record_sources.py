@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.context.file_outline import outline
 from nexus_cli.context.window.lane import Lane
@@ -31,6 +31,7 @@ from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.user_input import COMMAND
+from nexus_cli.session.work_notes import WORK
 
 SECONDS = 2.0
 """Time limit for looking at all files; for the others the state in the ledger is used."""
@@ -68,36 +69,91 @@ def read_texts(lane: Lane, entries: Sequence[int], own: bool) -> Iterator[tuple[
 
 def make_record(lane: Lane, log: WorkLog) -> WorkRecord:
     """Return the record as the ledger has it, without a look at the disk."""
-    seen = _seen(lane)
-    folder = _common_folder(seen)
-    items = [WorkItem(file.entry, _file_line(file, folder, file.how), path=file.path) for file in seen]
-    items += command_items(_last_runs(lane, log))
+    traces = _traces(lane)
+    folder = _common_folder(traces)
+    items = [_file_item(trace, folder, trace.how) for trace in traces]
+    items += [*_further_files(lane), *command_items(_last_runs(lane, log))]
     newest = sorted(items, key=lambda item: (-item.entry, item.text))
     return WorkRecord(_goal_lines(list_goals(lane.timeline)), newest, safe_line(folder))
 
 
 def _last_runs(lane: Lane, log: WorkLog) -> Collection[CommandRun]:
     """Return the last run of each command, whoever ran it."""
-    runs = dict(log.commands)
-    for memo in lane.timeline.memos(COMMAND):
-        run = CommandRun(**memo.value, entry=memo.entry, by_person=True)
-        if run.command not in runs or runs[run.command].entry <= run.entry:
-            runs[run.command] = run
+    runs = {("", run.command): run for run in log.commands.values()}
+    made = [CommandRun(**memo.value, entry=memo.entry, by_person=True) for memo in lane.timeline.memos(COMMAND)]
+    made += [
+        CommandRun(**memo.value["command"], entry=memo.entry, worker=memo.value["by"], after=place)
+        for place, memo in enumerate(lane.timeline.memos(WORK), 1)
+        if memo.value.get("command")
+    ]
+    for run in made:
+        key = (run.worker, run.command)
+        if key not in runs or (runs[key].entry, runs[key].after) <= (run.entry, run.after):
+            runs[key] = run
     return runs.values()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """What is known of one file."""
+
+    path: str
+    how: str
+    """What was done with it, in words."""
+    digest: str = ""
+    """SHA-256 (hex) of what it held when a file tool used it last; "" where none did, or something changed it since."""
+    used: int = 0
+    """The message in which it was last used."""
+    at: tuple[int, int] = (0, 0)
+    """See `WorkItem.at`."""
+    name: str = ""
+    """What it is called where it lies in no folder that this session works in."""
+
+
+def _traces(lane: Lane) -> list[_Trace]:
+    """Return what is known of each file, the last used first: by file tools, commands and workers."""
+    found = {
+        file.path: _Trace(file.path, file.how, file.digest, file.entry, (file.entry, 0)) for file in _seen(lane)
+    }
+    for place, memo in enumerate(lane.timeline.memos(WORK), 1):
+        by, worktree = str(memo.value.get("by", "")), str(memo.value.get("worktree", ""))
+        for path in memo.value.get("files", ()):
+            known = found.get(path)
+            at = (memo.entry, place)
+            used = max(memo.entry, known.used if known else 0)
+            if not by:  # by a file tool: its digest is that of the table
+                found[path] = replace(known, used=used, at=at) if known else _Trace(path, "changed", "", used, at)
+                continue
+            name = f"{os.path.basename(path)} in worktree {worktree}" if worktree else ""
+            words = f"changed by {by}"
+            how = known.how if known else ""
+            how = how if words in how else f"{how}, {words}" if how else words
+            found[path] = _Trace(path, how, "", used, at, name)
+    return sorted(found.values(), key=lambda trace: (-trace.used, trace.path))
+
+
+def _further_files(lane: Lane) -> list[WorkItem]:
+    """Return an item for each call that changed more files than are named."""
+    memos = [(place, memo) for place, memo in enumerate(lane.timeline.memos(WORK), 1) if memo.value.get("more")]
+    return [
+        WorkItem(memo.entry, f"- {value['more']:,} more files (changed by {value['by']})", at=(memo.entry, place))
+        for place, memo in memos
+        if (value := memo.value)
+    ]
 
 
 async def look_at_files(record: WorkRecord, lane: Lane) -> WorkRecord:
     """Return `record` with what has become of its files: deleted or changed by others since, and the names in them."""
-    seen = sorted(_seen(lane), key=lambda file: (-file.entry, file.path))
-    folder, found = _common_folder(seen), dict[str, WorkItem]()
+    traces, found = _traces(lane), dict[str, WorkItem]()
+    folder = _common_folder(traces)
 
     def look() -> None:
         left = MOST_BYTES
-        for place, file in enumerate(seen):
-            state, names, used = _state_on_disk(file, left, outlined=place < MOST_OUTLINED)
+        for place, trace in enumerate(traces):
+            state, names, used = _state_on_disk(trace, left, outlined=place < MOST_OUTLINED)
             left -= used
             detail = f": {', '.join(map(safe_line, names))}" if names else ""
-            found[file.path] = WorkItem(file.entry, _file_line(file, folder, state), detail=detail, path=file.path)
+            found[trace.path] = replace(_file_item(trace, folder, state), detail=detail)
 
     await run_tasks([DaemonTask(look, SECONDS)])
     looked = dict(found)
@@ -113,12 +169,12 @@ def _seen(lane: Lane) -> Sequence[SeenFile]:
         return ()
 
 
-def _file_line(file: SeenFile, folder: str, state: str) -> str:
-    name = os.path.relpath(file.path, folder) if folder else file.path
-    return f"- {safe_path(name)} ({state})"
+def _file_item(trace: _Trace, folder: str, state: str) -> WorkItem:
+    name = trace.name or (os.path.relpath(trace.path, folder) if folder else trace.path)
+    return WorkItem(trace.used, f"- {safe_path(name)} ({state})", path=trace.path, at=trace.at)
 
 
-def _state_on_disk(file: SeenFile, left: int, *, outlined: bool) -> tuple[str, tuple[str, ...], int]:
+def _state_on_disk(file: _Trace, left: int, *, outlined: bool) -> tuple[str, tuple[str, ...], int]:
     """Return the state of a file with what happened since, the names in it if it is `outlined`, and the bytes read.
 
     A file of more than `left` bytes is not read.
@@ -132,7 +188,7 @@ def _state_on_disk(file: SeenFile, left: int, *, outlined: bool) -> tuple[str, t
         return file.how, (), 0
     if data is None:
         return file.how, (), 0
-    changed = hashlib.sha256(data).hexdigest() != file.digest
+    changed = bool(file.digest) and hashlib.sha256(data).hexdigest() != file.digest
     legible = outlined and len(data) <= LARGEST_OUTLINED and b"\0" not in data[:8192]
     names = outline(file.path, data.decode("utf-8", "replace")) if legible else ()
     return f"{file.how}, changed on disk since" if changed else file.how, names, len(data)
@@ -150,10 +206,12 @@ def _read(path: str, most: int) -> bytes | None:
         os.close(handle)
 
 
-def _common_folder(files: Sequence[SeenFile]) -> str:
-    """Return the folder that all of them lie in, "" where there is none."""
+def _common_folder(traces: Sequence[_Trace]) -> str:
+    """Return the folder that all of them lie in, "" where there is none; those with a name of their own do not
+    count."""
+    folders = [os.path.dirname(trace.path) for trace in traces if not trace.name]
     try:
-        return os.path.commonpath([os.path.dirname(file.path) for file in files]) if files else ""
+        return os.path.commonpath(folders) if folders else ""
     except ValueError:
         return ""
 

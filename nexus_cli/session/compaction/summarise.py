@@ -185,6 +185,7 @@ async def _from_transcript(
         earlier = [Message(Role.USER, f"Summary of what came before:\n{summary}")] if summary else []
         text = build_summarize_prompt([*earlier, Message(Role.USER, "\0")]).replace("USER: \0", fenced(piece))
         text += f"\n\nUse these headings, in English as they stand here: {', '.join(headings())}."
+        text += ' Under "Rules" copy each standing instruction of the person, word for word, one a line in quotes.'
         text += f" Keep to {int(plan.summary_cap * ASKED_SHARE)} tokens. {instructions}".rstrip()
         side = separate(lane_state, "compact", model)
         side.lane.append(Kind.USER, Message(Role.USER, text), "nexus")

@@ -1,8 +1,9 @@
 """The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
 
 A fact from the model is kept at once only if its quote was typed by the person in this session (`user_evidence`), else
-it is a proposal. Nothing ties its text to the quote, so the quote is what requests state (`Fact.statement`). The ledger
-stores and finds facts; contributors and reports show them.
+it is a proposal. Nothing ties its text to the quote, so the quote is what counts, and what requests state
+(`Fact.statement`); another text waits for the person. The ledger stores and finds facts; contributors and reports show
+them.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_tex
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.relevance import rank_relevant
-from nexus_cli.session.memory.user_evidence import PERSON, find_origin
+from nexus_cli.session.memory.user_evidence import find_origin
 from nexus_cli.session.open_session import readonly_ledger
+from nexus_cli.session.user_messages import PERSON
 
 ALL = "all"
 """The argument that means every proposal."""
@@ -83,7 +85,7 @@ class SessionFacts:
         return self.ledger.facts.add(
             slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
             actor=origin.actor, project=self.project, session=self.session, entry=origin.entry,
-            quote=" ".join(quote.split())[:LONGEST_TOPIC],
+            quote=" ".join((origin.words or quote).split())[:LONGEST_TOPIC],
         )  # fmt: skip
 
     def forget(self, fact_id: str) -> Fact | None:
@@ -109,7 +111,7 @@ class SessionFacts:
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
         """See `Facts`."""
-        found = self._find(text, slots, limit)
+        found = [fact for fact in self._find(text, slots, limit) if fact.statement]
         return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in found]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
@@ -129,10 +131,10 @@ class SessionFacts:
             found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
             if slot is MemorySlot.USER:
                 every = facts.list_facts(self.project, (slot,), FactState.KEPT)
-                found += [fact for fact in every if _ANSWERS.search(fact.text)]
+                found += [fact for fact in every if _ANSWERS.search(fact.statement)]
         except NexusError:
             return ()
-        standing = {fact.id: fact for fact in found}
+        standing = {fact.id: fact for fact in found if fact.statement}
         return list(standing.values())[:limit]
 
     def _require_saving(self, done: str) -> None:
@@ -173,7 +175,7 @@ def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> Accepted
     Raise `NexusError("usage", ...)` before accepting any if an id is unknown.
     """
     if [one.strip().casefold() for one in which] == [ALL]:
-        ids = [fact.id for fact in ledger.facts.list_facts(root, state=FactState.PROPOSED)]
+        ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
     else:
         ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
     kept, forgotten = list[str](), dict[str, Fact]()

@@ -50,7 +50,8 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
             place = known.setdefault(fact.session, _place(ledger, fact.session, here))
         source = f"{place}, message {fact.entry}" if place else _typed(fact)
         told = {"told_in": find_sessions_with(ledger.db, fact)} if forgotten else {}
-        rows.append(asdict(fact) | {"statement": fact.statement, "source": source, "place": place or source} | told)
+        said = {"statement": fact.statement, "waits": fact.waits}
+        rows.append(asdict(fact) | said | {"source": source, "place": place or source} | told)
     return {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows}
 
 

@@ -10,7 +10,7 @@ import asyncio
 import codecs
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import CommandWalls, ToolContext
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
+from nexus_cli.tools.pipe_statuses import record_pipe_statuses
 from nexus_cli.tools.process import ProcessResult
 from nexus_cli.tools.process import run_process as run_process
 
@@ -46,23 +47,28 @@ codecs.register_error(_LATIN, _latin)
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return the output and a last line with the exit status; only a command that could not be started is an error."""
+    """Return the output and a last line with the exit status, and those of its last pipe where an earlier part of that
+    failed; only a command that could not be started is an error."""
     if not arguments["command"].strip():
         return ToolResult(error="`command` must not be empty", ran=False)
     seconds = min(arguments.get("timeout", DEFAULT_SECONDS), MOST_SECONDS)
     loop = asyncio.get_running_loop()
     live = _Live(lambda text: loop.call_soon_threadsafe(context.emit, text))
-    argv = [_shell(context.cwd), "-c", arguments["command"]]
+    shell, command = _shell(context.cwd), arguments["command"]
     ended: list[ProcessResult] = []
-    walls = CommandWalls(None, os.environ)
+    walls, pipe = CommandWalls(None, os.environ), tuple[int, ...]()
 
     def work(stop: StopFlag) -> ProcessResult:
-        nonlocal walls
+        nonlocal walls, pipe
         walls = context.walls() if context.walls else walls
-        env = {**walls.env, "TERM": "dumb"}
-        return run_process(
-            argv, cwd=context.cwd, env=env, stop=stop, seconds=seconds, show=live.feed, confinement=walls.confinement
-        )
+        with record_pipe_statuses(shell, command, walls.env) as statuses:
+            result = run_process(
+                [shell, "-c", command], cwd=context.cwd, env={**walls.env, "TERM": "dumb", **statuses.variables},
+                stop=stop, seconds=seconds, show=live.feed, confinement=walls.confinement,
+                pass_fds=statuses.pass_fds,
+            )  # fmt: skip
+            pipe = found if any((found := statuses.read())[:-1]) else ()
+        return result
 
     try:
         done = await run_in_thread(work, ended.append)
@@ -82,8 +88,8 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
     _tell_put_back(done, context)
-    text = await asyncio.to_thread(_format_result, done, seconds, walls)
-    return ToolResult(text, uncounted=done.uncounted, status=done.status)
+    text = await asyncio.to_thread(_format_result, done, seconds, walls, pipe)
+    return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe)
 
 
 def _tell_put_back(done: ProcessResult, context: ToolContext) -> None:
@@ -122,7 +128,7 @@ def _utf_8(output: bytes) -> str | None:
         return None
 
 
-def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls) -> str:
+def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls, pipe: Sequence[int]) -> str:
     text = _text(done.output, done.uncounted)
     notes, lines = [], [f"[sandbox: {note}]" for note in (*walls.notes, *done.put_back[:_MOST_PUT_BACK])]
     if len(done.put_back) > _MOST_PUT_BACK:
@@ -132,6 +138,8 @@ def _format_result(done: ProcessResult, seconds: int, walls: CommandWalls) -> st
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
     notes.append(f"exit status {done.status}")
+    if pipe:
+        notes.append(f"pipe: {' '.join(map(str, pipe))}")
     if done.left:
         notes.append(f"{done.left} background processes ended")
     return text + "\n".join([*lines, f"[{'; '.join(notes)}]"])

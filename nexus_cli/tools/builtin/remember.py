@@ -24,5 +24,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def _format_fact(fact: Fact) -> str:
-    waits = fact.state is FactState.PROPOSED
-    return f"{fact.id} ({fact.slot}): {'waits for the person: /memory accept ' + fact.id if waits else 'kept'}"
+    if not fact.waits:
+        return f"{fact.id} ({fact.slot}): kept"
+    what = "waits" if fact.state is FactState.PROPOSED else "the quoted sentence is kept; this wording waits"
+    return f"{fact.id} ({fact.slot}): {what} for the person: /memory accept {fact.id}"

@@ -19,7 +19,7 @@ ERROR_LINES = 6
 DIFF_LINES = 40
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are looked at."""
-_STATUS = re.compile(r"\[exit status -?\d+\]\Z")
+_STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?\]\Z")
 SAID = {"remember", "forget"}
 """Tools whose result is one line that the person wants to know."""
 AGENT = "agent"
@@ -191,7 +191,8 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     if done.call.name in SAID and not result.error:
         facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
     if result.status is not None and not done.is_sure:
-        facts.append((f"exit {result.status}", "error" if result.status else "dim"))
+        parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
+        facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
     if result.denied:
         facts.append(("refused", "warn"))
     if result.stopped:

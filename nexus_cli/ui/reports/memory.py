@@ -11,7 +11,7 @@ HERE = "  # this session: once you have left it"
 def memory_text(value: Value, width: int) -> str:
     """Return the facts of a listing, or what a search found."""
     facts = value.get("facts", [])
-    waiting = [fact for fact in facts if fact["state"] == "proposed"]
+    waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
     kept = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
         text = "Nothing remembered matches." if "text" in value else "Nothing is remembered yet."
@@ -70,7 +70,11 @@ def _whole(facts: list[Value], width: int) -> list[str]:
     lines = []
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
+        worded = fact["state"] == "kept" and fact.get("waits")
         lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
+        if worded:
+            how = f"counts in your own words; the model's wording waits (/memory accept {fact['id']}): {fact['text']}"
+            lines += filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
             ground = "the model gives as its ground" if own else f"rests on {fact['actor']}"

@@ -150,7 +150,7 @@ def test_what_was_never_in_a_cache_was_not_missed(tmp_path: Path) -> None:
             assert ended(await session.compact()).ok
             first = results(await lived(session, "new words " * 1200))[0]
             cold = session.state.lane_state.lane.timeline.memos("rewrite")[-1].value["cold"]
-            assert first.missed and abs(first.missed - cold) < 500 < 1200
+            assert first.missed and abs(first.missed - cold) < 600 < 1200
             ledger = session.ledger
             assert ledger is not None
             row = miss_report(ledger, session.id, WIDE, session.state.lane_state.step - 1)

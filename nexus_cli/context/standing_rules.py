@@ -1,0 +1,68 @@
+"""Take the standing instructions of the person out of a summary, and keep of them what the person really said. Pure.
+
+The summarizer quotes them under a heading. Each quotation is looked up in the person's messages and stands as the whole
+sentences that hold it; what is not there is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from nexus_cli.context.own_words import OwnWords, Quote
+from nexus_cli.core.typed_text import enclosing_words
+
+HEADING = "Rules"
+"""The heading of the summary that they stand under."""
+MOST_RULES = 60
+"""Quotations of a summary that are looked up."""
+LEAST_WORDS = 2
+"""Words of a quotation: a single one is in nearly every message."""
+_BULLET = re.compile(r"^\s*(?:[-*+>\u2022]\s+|\d{1,3}[.)]\s+|\[[^\]\n]{1,40}\]:?\s*)*")
+_MARKS = "\"'`*_\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019 \t"
+_QUOTED = re.compile(r"[\"\u201c\u201e\u00ab]([^\"\u201c\u201d\u201e\u00ab\u00bb]+)[\"\u201d\u00bb]")
+
+
+def take_rules(summary: str, find_headings: Callable[[str], Collection[str]]) -> tuple[str, list[str]]:
+    """Return the summary without the lines below its heading of rules, and the quotations in them."""
+    kept, lines, inside = list[str](), list[str](), False
+    for line in summary.split("\n"):
+        bare = _BULLET.sub("", line)
+        named = () if bare[:1] and bare[0] in _MARKS else find_headings(line)
+        if named:
+            inside = HEADING in named
+        if not inside:
+            kept.append(line)
+            continue
+        lines.append(re.sub(rf"^\W*\d*\W*{HEADING}\W*", "", line, flags=re.IGNORECASE) if named else bare)
+    return "\n".join(kept).strip(), [quote for line in lines for quote in _quotes_of(line)][:MOST_RULES]
+
+
+def _quotes_of(line: str) -> list[str]:
+    """Return what a line may quote: all of it, and what stands in double quotes."""
+    found = dict.fromkeys((line, *_QUOTED.findall(line)))
+    return [text for text in (one.strip(_MARKS) for one in found) if len(text.split()) >= LEAST_WORDS or len(text) > 9]
+
+
+def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Quote]:
+    """Return the sentences that hold these quotations, each once, in the order of the messages; `said` are entry and
+    text of what the person typed, newest first."""
+    left, found = list(quotes), dict[tuple[int, str], None]()
+    for entry, text in said:
+        if not left:
+            break
+        there = [(quote, enclosing_words(text, quote)) for quote in left]
+        found |= {(entry, words): None for _, words in there if words}
+        left = [quote for quote, words in there if not words]
+    return [Quote(entry, words) for entry, words in sorted(found, key=lambda one: one[0])]
+
+
+def fit_rules(rules: Sequence[Quote], room: int, words: OwnWords) -> list[Quote]:
+    """Return the rules that fit `room` tokens, those of the newest messages first, in their order."""
+    kept = []
+    for rule in sorted(rules, key=lambda one: -one.entry):
+        cost = words.cost(rule.text) + words.count(f"[message {rule.entry}]")
+        if cost <= room:
+            room -= cost
+            kept.append(rule)
+    return sorted(kept, key=lambda one: one.entry)
