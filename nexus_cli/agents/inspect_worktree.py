@@ -14,8 +14,11 @@ from nexus_cli.agents.snapshot_store import ChangeCounts, SnapshotStore
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 from nexus_cli.core.elide import plural
 
-CACHES = frozenset({b"__pycache__", b".pytest_cache", b".mypy_cache", b".ruff_cache", b"node_modules"})
-"""Ignored folders that tools fill again: losing them loses nothing."""
+CACHES = frozenset(
+    b"__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv node_modules .next .nuxt .turbo "
+    b".parcel-cache .gradle .eggs".split()
+)
+"""Names of ignored folders that tools fill again: losing them loses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class WorktreeState:
             parts.append("its branch was moved")
         if self.kept:
             more = f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else ""
-            parts.append(f"beside the diff: {', '.join(self.kept[:3])}{more}")
+            parts.append(f"not in the diff: {', '.join(self.kept[:3])}{more}")
         return ", ".join(parts) or "nothing"
 
 
@@ -109,7 +112,8 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
     query = ("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z")
     base = store.list_base()
     for path in git.run(*query).split(b"\0")[:-1]:
-        if path in base or path.rstrip(b"/").rpartition(b"/")[2] in CACHES:
+        # A cache with a `.gitignore` of its own is listed file by file.
+        if path in base or not CACHES.isdisjoint(path.split(b"/")):
             continue
         if path.endswith(b"/") and any(one.startswith(path) for one in base):
             root = os.fsencode(record.folder)

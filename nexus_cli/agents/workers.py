@@ -354,7 +354,7 @@ class SessionWorkers:
             return ToolResult(error=f"{worker.id} {why}", ran=False)
         spending = self._spending
         if not self.session.busy:  # the person's words: no turn pays for them
-            spending = Spending(self.session.state.limits, spending.recipes)
+            spending = Spending(self.session.state.limits, spending.recipes, spending.is_chat)
         try:
             self._refuse_without_place()
             part = self._reserve(worker, Limits(), spending)

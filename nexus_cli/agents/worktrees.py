@@ -282,7 +282,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if not state.is_applied(record):
         return f"it holds work that is not applied ({state.describe()})"
     if state.kept:
-        return f"it holds what no diff shows ({', '.join(state.kept[:3])})"
+        return f"it has ignored files or other things that no diff shows ({', '.join(state.kept[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"its branch {record.branch} holds commits that are not in its files"
     return ""

@@ -12,6 +12,7 @@ import typer
 from nexus_cli.config import setting_rules
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
 
 if TYPE_CHECKING:
     from nexus_cli.cli.work_folder import WorkFolder
@@ -43,7 +44,7 @@ def _text_option(*names: str, metavar: str, help: str) -> Any:
 Model = Annotated[str, _text_option("--model", "-m", metavar="NAME", help="A litellm model name, or an alias.")]
 Effort = Annotated[
     str,
-    _text_option("--effort", metavar="LEVEL", help="Reasoning effort, in the model's own terms, such as low or high."),
+    _text_option("--effort", metavar="LEVEL", help=f"Reasoning effort: {', '.join(EFFORTS)}, or {DEFAULT_EFFORT}."),
 ]
 Continue = Annotated[
     bool,
@@ -123,6 +124,9 @@ class SharedOptions:
         if self.allow and self.allow not in LEVELS:
             why = "it is read, edit, run or all"
             raise NexusError("usage", f"wrong value for --allow: '{self.allow}'", why, "See nexus ask --help")
+        if self.effort and self.effort not in (DEFAULT_EFFORT, *EFFORTS):
+            why = f"it is {', '.join(EFFORTS)} or {DEFAULT_EFFORT}"
+            raise NexusError("usage", f"wrong value for --effort: '{self.effort}'", why, "See nexus ask --help")
         if self.newest and self.resume:
             raise NexusError("usage", "--continue and --resume", "they select different sessions", "Give one of them")
 

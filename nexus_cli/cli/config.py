@@ -1,4 +1,4 @@
-"""`nexus config show | get | set | path | edit`: the settings on the command line."""
+"""`nexus config show | get | set | unset | path | edit`: the settings on the command line."""
 
 from __future__ import annotations
 
@@ -97,6 +97,12 @@ def set_setting(
 
     write_setting(places(), defaults_dir(), key, value)
     return 0
+
+
+@app.command("unset")
+def unset_setting(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max_steps.")]) -> int:
+    """Remove one setting from the personal config.toml, so that its default applies again."""
+    return set_setting(key, None, unset=True)
 
 
 @app.command("path")

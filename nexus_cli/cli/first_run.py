@@ -41,8 +41,8 @@ LONGEST = 200
 MEANINGS = {
     "read": "reading inside the project, and commands that only read",
     "edit": "also edits inside it",
-    "run": "also any command, confined by the system: it writes in the project, no network",
-    "all": "everything, unconfined",
+    "run": "also any command in a sandbox: writes only in the project, no network",
+    "all": "everything, without a sandbox",
 }
 """Calls that run without asking, by level."""
 
@@ -195,8 +195,8 @@ class FirstRun:
         has_walls = probe.backend != "none"
         levels = [level for level in LEVELS if has_walls or level != "run"]
         meanings = MEANINGS if has_walls else {**MEANINGS, "read": "reading inside the project"}
-        rows = [("", "", ""), *((str(place), level, meanings[level]) for place, level in enumerate(levels, 1))]
-        self._put("\n".join(f"  {line}" for line in table(rows, self._width - 2)[-len(levels) :]))
+        for place, level in enumerate(levels, 1):
+            self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
         if not has_walls:
             why = f"run, which confines commands, is not available here: {probe.why}. `nexus doctor` says what to do."
             self._put("\n".join(filled(why, self._width, "  ", "  ")))

@@ -11,6 +11,7 @@ from nexus_cli.commands.arguments import describe_cache_miss, parse_choice, resu
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.provider.call_arguments import effort_notice
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model
@@ -63,28 +64,28 @@ def _complete_model(context: CommandContext) -> Sequence[str]:
     return reports.quick_names(context.settings, os.environ)
 
 
-LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""The words that litellm knows; which of them a model takes is for its provider to say."""
+_CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 
 async def set_effort(context: CommandContext, rest: str) -> None:
     """Set how much the model thinks.
 
-    The levels are none, minimal, low, medium, high, xhigh and max; not every model takes each of them.
+    The levels are none, minimal, low, medium, high, xhigh and max; not every model takes each of them. `default` is
+    the model's own.
     """
     present = context.session.status().effort
     if not rest:
-        if effort_notice(context.session.model, LEVELS[0]):
+        if effort_notice(context.session.model, EFFORTS[0]):
             context.say(
                 f"{context.session.model} has no effort levels that nexus knows; choose another model with /model."
             )
             return
-        title = f"Effort: {present or 'the default of the model'}."
-        rest = await context.choose(title, [Choice(level, level) for level in LEVELS]) or ""
+        title = f"Effort: {present or DEFAULT_EFFORT}."
+        rest = await context.choose(title, [Choice(level, level) for level in _CHOICES]) or ""
         if not rest:
             return
-    level = parse_choice("effort", rest, LEVELS)
-    if level == present:
+    level = parse_choice("effort", rest, _CHOICES)
+    if level == (present or DEFAULT_EFFORT):
         context.say(f"Effort is already {level}.")
         return
     if notice := effort_notice(context.session.model, level):
@@ -95,5 +96,5 @@ async def set_effort(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("model", "model", set_model, "[NAME]", idle=True, complete=_complete_model, aliases=("models",)),
-    Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: LEVELS),
+    Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES),
 )

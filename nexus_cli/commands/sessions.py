@@ -120,7 +120,7 @@ def _complete_resume(context: CommandContext) -> Sequence[str]:
 async def clear_session(context: CommandContext, rest: str) -> None:
     """Start a new session; this one is kept.
 
-    Model and effort stay; permissions are those of the start. /resume goes back.
+    Model, effort and permission level stay. /resume goes back.
     """
     before = context.session
     said = require_ledger(context).session(before.id).entries > 0

@@ -31,7 +31,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
     """Show the settings, or change one.
 
     Each is shown with where it comes from; with NAME only those that have it in their names. KEY VALUE writes that
-    setting into your config.toml; /reload applies it to this session. In a shell `nexus config set KEY --unset` removes
+    setting into your config.toml; /reload applies it to this session. In a shell `nexus config unset KEY` removes
     it, and `nexus config edit` opens the file.
     """
     key, _, value = rest.partition(" ")

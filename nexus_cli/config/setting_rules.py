@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.limits import LEVELS, MODES
+from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 BACKENDS = ("auto", "bwrap", "landlock", "seatbelt", "off", "required")
@@ -75,7 +76,7 @@ def is_database_url(value: str) -> bool:
 
 RULES: Mapping[str, Rule] = {
     "model": TEXT,
-    "effort": TEXT,
+    "effort": _one_of(("", DEFAULT_EFFORT, *EFFORTS)),
     "allow": _one_of(LEVELS),
     "limits.max_steps": COUNT,
     "limits.max_total_tokens": COUNT,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.message_lines import STAND_IN
 from nexus_cli.provider.model_table import takes_effort
@@ -42,9 +42,14 @@ def effort_for(request: Request, provider: str) -> str:
 
 def effort_notice(model: str, effort: str) -> str:
     """Return a line for the person if `effort` has no effect on `model`, else ""."""
-    if not effort or takes_effort(model):
+    if effort in ("", DEFAULT_EFFORT) or takes_effort(model):
         return ""
     return f"{model} is not known to take an effort: {effort} is not sent"
+
+
+def sent_effort(model: str, effort: str) -> str:
+    """Return the effort that a request to `model` carries; "" for the model's own and where it takes none."""
+    return "" if effort == DEFAULT_EFFORT or not takes_effort(model) else effort
 
 
 def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:

@@ -31,6 +31,8 @@ async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
+RATE_WINDOW = 65.0
+"""Seconds for which a rate limit is waited out, beyond the number of tries: most providers count by the minute."""
 
 
 class RandomSource(Protocol):
@@ -59,7 +61,10 @@ class RetryingProvider:
         rng: RandomSource = random,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Allow at most `tries` requests, and none later than `seconds` after the first."""
+        """Allow at most `tries` requests, and none later than `seconds` after the first.
+
+        A rate limit may take more tries within `RATE_WINDOW`, unless `tries` allows no second one.
+        """
         self.inner = inner
         self._tries = tries
         self._seconds = seconds
@@ -97,7 +102,7 @@ class RetryingProvider:
                         yield delta
                 return
             except ProviderError as error:
-                if begun or error.started or not error.transient or attempt >= self._tries:
+                if begun or error.started or not error.transient or not self._may_retry(error, attempt, began):
                     raise
                 wait = max(error.retry_after or 0.0, backoff_seconds(attempt, self._rng.random()))
                 if self._now() - began + wait > self._seconds:
@@ -105,3 +110,8 @@ class RetryingProvider:
                 failed = error
             yield RetryDelta(attempt, wait, failed.why)
             await self._sleep(wait)
+
+    def _may_retry(self, error: ProviderError, attempt: int, began: float) -> bool:
+        """True if the number of tries, or a rate limit that has not lasted its minute, allows another one."""
+        is_counting = error.kind == "rate_limit" and self._tries > 1 and self._now() - began < RATE_WINDOW
+        return attempt < self._tries or is_counting

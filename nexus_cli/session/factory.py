@@ -32,7 +32,7 @@ from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, TextCounter, Waits, Workers
 from nexus_cli.ledger import RUN, FailoverLog, Ledger, SessionInfo
-from nexus_cli.provider.call_arguments import effort_notice
+from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import RetryingProvider
@@ -52,7 +52,7 @@ from nexus_cli.session.open_session import (
     needs_ledger,
     open_ledger,
 )
-from nexus_cli.session.options import Options, limit_layers
+from nexus_cli.session.options import CHAT, Options, limit_layers
 from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.section_sources import SessionSources, make_collector
@@ -162,7 +162,6 @@ def _open(
         notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
-        options = replace(options, effort="")
     if found and found.worktree not in ("", options.worktree):
         resume = f"nexus -w {found.worktree} -r {found.id}"
         notices.append(f"this session worked in worktree {found.worktree}; it goes on in {options.cwd} ({resume})")
@@ -246,12 +245,13 @@ class _Factory:
     def state(self, approver: Approver | None) -> SessionState:
         """Return the members, in the order in which each needs those before it."""
         options, info = self.options, self.info
+        effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
         if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
             raise unknown_price(info.name)
         log = FailoverLog(self.ledger.db, self.made.id, require_save=options.require_save, warn=self._warn)
         root = self._root()
-        model = Model(info, self.provider, options.effort, root.id, self.settings.provider.stall_seconds)
+        model = Model(info, self.provider, effort, root.id, self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)
@@ -284,8 +284,8 @@ class _Factory:
         )  # fmt: skip
         lane_state = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)),
-            Spending(limits, (self.recipe,)), self.control, self.clock, self.settings,
-            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), options.effort), log,
+            Spending(limits, (self.recipe,), options.front == CHAT), self.control, self.clock, self.settings,
+            PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort), log,
             SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
         )  # fmt: skip
         context_tool.lane_state, context_tool.collector = lane_state, collector

@@ -244,7 +244,7 @@ class Session:
             self._control.task, self._control.stopped = asyncio.current_task(), ""
         lane_state = self.state.lane_state
         self._control.events = events
-        lane_state.spending = Spending(self.state.limits, lane_state.spending.recipes)
+        lane_state.spending = Spending(self.state.limits, lane_state.spending.recipes, lane_state.spending.is_chat)
         limit = self.state.limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
         timer = asyncio.get_running_loop().call_later(limit, self._control.stop, "timeout") if limit else None
@@ -475,5 +475,5 @@ class Session:
 
     def _timed_out(self) -> NexusError:
         why = f"{self.state.limits.timeout} s have passed"
-        hint = self.state.lane_state.spending.raised_by("timeout", "Continue with a higher --timeout")
+        hint = self.state.lane_state.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

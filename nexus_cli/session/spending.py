@@ -32,6 +32,8 @@ class Spending:
     limits: Limits
     recipes: tuple[Recipe, ...] = ()
     """Recipes whose limits are among them."""
+    is_chat: bool = False
+    """True in an interactive session, where a limit is raised by its setting and not by an option."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     started: float = field(default_factory=time.monotonic)
@@ -70,7 +72,7 @@ class Spending:
         )
         for name, least in LEAST_BUDGET.items():
             if (value := getattr(left, name)) is not None and value < least:
-                raise self._reached(name, "nothing is left for a worker", f"--{name.replace('_', '-')}")
+                raise self._reached(name, "nothing is left for a worker")
         over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
         given = replace(part, **over) & left
         self.reserved[worker] = given
@@ -91,7 +93,7 @@ class Spending:
         if limit is not None and self.steps + self.worker_steps + self._held("max_steps") >= limit:
             workers = self.worker_steps + self._held("max_steps")
             why = f"{self.steps} steps were made" + (f", and workers have {workers}" if workers else "")
-            raise self._reached("max_steps", why, "--max-steps")
+            raise self._reached("max_steps", why)
 
     def output_cap(self, model: ModelInfo, expected: int) -> int:
         """Return the output cap of the next request to `model`, for `expected` tokens of input.
@@ -106,7 +108,7 @@ class Spending:
             left = limits.max_total_tokens - used - expected
             if left < LEAST_OUTPUT:
                 why = f"{used} tokens were used and the next request needs about {expected + LEAST_OUTPUT}"
-                raise self._reached("max_total_tokens", why, "--max-total-tokens")
+                raise self._reached("max_total_tokens", why)
             caps.append(left)
         if limits.max_cost is not None:
             caps.append(self._affordable(model, limits.max_cost, expected))
@@ -121,8 +123,13 @@ class Spending:
         tokens = int(left * 1e6 / prices.output_price) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
             why = f"${self.usage.cost_usd:.4f} of ${limit:.4f} was spent and the next request would go beyond"
-            raise self._reached("max_cost", why, "--max-cost")
+            raise self._reached("max_cost", why)
         return tokens
+
+    def describe_raise(self, name: str) -> str:
+        """Return how the person can raise the limit `name` and go on."""
+        chat = f"To raise it: /config limits.{name} VALUE, then /reload and /continue"
+        return self.raised_by(name, chat if self.is_chat else f"Continue with a higher --{name.replace('_', '-')}")
 
     def raised_by(self, name: str, option: str) -> str:
         """Return how the person can raise the limit `name`: by `option`, unless a recipe sets it."""
@@ -133,9 +140,8 @@ class Spending:
         there = f" in {recipe.source}" if recipe.source else ""
         return f"The recipe {recipe.name} sets it: change limits.{name}{there}, or choose another with --recipe NAME"
 
-    def _reached(self, name: str, why: str, option: str) -> NexusError:
-        hint = self.raised_by(name, f"Continue with a higher {option}")
-        return NexusError("limit", f"limit {name} reached", why, hint)
+    def _reached(self, name: str, why: str) -> NexusError:
+        return NexusError("limit", f"limit {name} reached", why, self.describe_raise(name))
 
 
 def _subtract(limit: Any, used: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core.event import Notice
+from nexus_cli.core.request import DEFAULT_EFFORT
 from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.context_fit import replan_sections
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
@@ -35,7 +36,7 @@ async def _resume(state: SessionState) -> None:
     if log is None or ledger is None or options is None:
         return
     lane = lane_state.lane
-    if not lane_state.model.effort:
+    if not lane_state.model.effort and options.effort != DEFAULT_EFFORT:
         lane_state.model = replace(lane_state.model, effort=lane.epoch.effort)
     lane_state.prompt.resume(lane_state)
     last = log.last_request()

@@ -312,6 +312,20 @@ def test_settings_and_instructions_are_carried_over_though_ignored(project: Path
     assert inspect_worktree(record).kept == (".nexus/recipes/x.toml",)
 
 
+def test_what_tools_fill_again_does_not_hold_a_worktree_and_an_ignored_file_of_notes_does(project: Path) -> None:
+    (project / ".gitignore").write_text("*.secret\n.tox/\n")
+    record = made(project)
+    cache = record.folder / "sub/.pytest_cache"
+    (cache / "v").mkdir(parents=True)
+    (cache / ".gitignore").write_text("*\n")
+    (cache / "v/lastfailed").write_text("{}")
+    (record.folder / ".tox/py").mkdir(parents=True)
+    (record.folder / ".tox/py/app").write_text("")
+    assert inspect_worktree(record).is_empty(record)
+    (record.folder / "notes.secret").write_text("the only copy")
+    assert inspect_worktree(record).kept == ("notes.secret",)
+
+
 def test_own_folders_inside_the_project_are_not_carried_over(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(project / "home"))
     (project / "home/data").mkdir(parents=True)

@@ -283,6 +283,18 @@ def test_unset_and_a_value_contradict_each_other(nexus: Run) -> None:
         assert done.returncode == 2 and b"--unset" in done.stderr
 
 
+def test_unset_removes_a_setting_and_its_default_applies_again(nexus: Run) -> None:
+    assert nexus("config", "set", "limits.max_steps", "7").returncode == 0
+    assert nexus("config", "unset", "limits.max_steps").returncode == 0
+    assert nexus("config", "get", "limits.max_steps").stdout.strip() == b"200"
+
+
+def test_an_effort_that_no_model_knows_is_refused_before_anything_is_sent(nexus: Run) -> None:
+    for arguments in (["ask", "--effort", "silly", "hi"], ["config", "set", "effort", "silly"]):
+        done = nexus(*arguments)
+        assert done.returncode == 2 and b"silly" in done.stderr and b"xhigh" in done.stderr
+
+
 @pytest.mark.parametrize("value", ["-5", "-0.5", "-.5", "-1e3"])
 def test_a_negative_number_is_a_value_and_told_as_one(nexus: Run, value: str) -> None:
     done = nexus("config", "set", "limits.max_cost", value)

@@ -145,12 +145,15 @@ def test_the_effort_is_set_and_holds(context: FakeContext) -> None:
     context.turn("words")
     context.run("effort HIGH")
     assert context.session.status().effort == "high" and re.search("miss(es)? the cache", context.said[-1])
-    context.pick = lambda choices: choices[0].key
+    context.pick = lambda choices: choices[1].key
     context.run("effort")
-    assert context.session.status().effort == "none" == context.offered[0].key
-    with pytest.raises(NexusError, match="one of none, minimal"):
+    assert context.session.status().effort == "none" and context.offered[0].key == "default"
+    with pytest.raises(NexusError, match="one of default, none, minimal"):
         context.run("effort enormous")
     assert context.turn("more").outcome.ok
+    context.run("effort default")
+    assert context.session.status().effort == "" and context.turn("again").outcome.ok
+    assert context.session.state.lane_state.lane.epoch.effort == ""
 
 
 def test_permissions_are_shown_and_set(context: FakeContext) -> None:

@@ -87,6 +87,7 @@ ROWS = (
     Row("refused", 3, "refused", {"default": {"text": "I must", "finish": "content_filter"}}),
     Row("overflow", 3, "overflow", settings=QUICK + f'[models."{MODEL}"]\nwindow = 1200\n', requests=0, says="system"),
     Row("denied", 3, "denied", REFUSED, requests=5, says="refused each time"),
-    Row("rate_limit", 75, "rate_limit", fault({"status": 429, "retry_after": 0}), requests=2),
+    Row("rate_limit", 75, "rate_limit", fault({"status": 429, "retry_after": 0}), requests=None,
+        settings=QUICK.replace("60.0", "2.0")),
     Row("overloaded", 75, "overloaded", fault(529), requests=2),
 )  # fmt: skip

@@ -80,10 +80,24 @@ def test_it_waits_longer_each_time_says_so_and_gives_the_same_request() -> None:
 
 
 def test_it_gives_up_after_so_many_tries_with_the_kind_unchanged() -> None:
-    inner = Failing(*[limited() for _ in range(9)])
+    inner = Failing(*[ProviderError("overloaded", "busy", transient=True) for _ in range(9)])
     _, error, clock = run(inner, tries=4)
-    assert error is not None and error.kind == "rate_limit"
+    assert error is not None and error.kind == "overloaded"
     assert (len(inner.asked), len(clock.waits)) == (4, 3)
+
+
+@given(st.integers(2, 9))
+def test_a_limit_of_requests_by_the_minute_is_outlived(tries: int) -> None:
+    inner = Failing(*[limited() for _ in range(40)])
+    _, error, clock = run(inner, tries=tries)
+    assert error is not None and error.kind == "rate_limit"
+    assert 60 < sum(clock.waits) <= 120
+
+
+def test_who_wants_no_retry_gets_none_of_a_rate_limit_either() -> None:
+    inner = Failing(limited())
+    _, error, clock = run(inner, tries=1)
+    assert error is not None and clock.waits == []
 
 
 def test_it_waits_as_long_as_it_is_asked_to() -> None:

@@ -34,6 +34,14 @@ def test_a_long_request_that_only_the_price_of_a_short_one_allows_is_not_sent() 
     assert refused.value.kind == "limit"
 
 
+@pytest.mark.parametrize(("is_chat", "way"), [(False, "a higher --max-steps"), (True, "/config limits.max_steps")])
+def test_a_limit_names_the_way_to_raise_it_that_exists_where_it_was_reached(is_chat: bool, way: str) -> None:
+    spending = Spending(Limits(max_steps=1), is_chat=is_chat, steps=1)
+    with pytest.raises(NexusError) as reached:
+        spending.check_steps()
+    assert way in reached.value.hint
+
+
 @pytest.mark.parametrize("told", [0, 1, 17_000])
 @pytest.mark.parametrize(("limits", "limit"), [
     (Limits(max_total_tokens=9_000), "max_total_tokens"), (Limits(max_cost=0.03), "max_cost"),

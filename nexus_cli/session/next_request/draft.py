@@ -28,7 +28,7 @@ from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Assembly, Log, Plans, Recall, SeenFileStore, TextCounter, Waits, Workers
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.provider.call_arguments import effort_notice
+from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.session.cache.request_history import load_history
 from nexus_cli.session.lane_state import NextEpoch
@@ -79,7 +79,7 @@ class DraftInputs:
             recipe=self.recipe.name, at=format_utc(moment),
         )  # fmt: skip
         log = ledger.log(made.id)
-        effort = "" if effort_notice(info.name, options.effort) else options.effort
+        effort = sent_effort(info.name, options.effort)
         with self._frames(log, log, moment, effort, None) as (frames, gathers, context):
             planned, told = run_to_end(_draft_and_told(frames, gathers))
         context.lane.replace_header(planned.frame)

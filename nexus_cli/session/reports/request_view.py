@@ -18,9 +18,9 @@ from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
-from nexus_cli.provider.call_arguments import effort_notice
+from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.session.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
 from nexus_cli.session.next_request.next_request import PLAN, NextRequest, Sections, unreported_meter
@@ -111,7 +111,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []
-    effort = ("" if effort_notice(info.name, options.effort) else options.effort) or epoch.effort
+    effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
     meter = unreported_meter(TokenEstimator(log.calibration(info.served_name)), epoch, items)
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(meter, log, epoch, items)

@@ -82,7 +82,7 @@ class ReplCommandContext:
         settings = settings or self._settings
         before = self._repl.session
         copied = _is_copy(options.resume, before)
-        if options.resume != before.id and not copied:  # the level was set for a session, not for the next one
+        if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         stored = self._repl.store_attachments()
         made = self._reopen(options, settings, before)

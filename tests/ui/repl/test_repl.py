@@ -837,7 +837,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
         assert stage.repl.session.status().allow == "all"
         stage.type("/clear")
         await stage.idle()
-        assert stage.repl.queued() == [] and stage.repl.session.status().allow == "read"
+        assert stage.repl.queued() == [] and stage.repl.session.status().allow == "all"
         stage.type("hello again")
         await stage.idle()
 
