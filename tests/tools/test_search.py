@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import missing
 
 from nexus_cli.tools.builtin import grep
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -187,7 +188,7 @@ def test_stored_keys_are_searched_only_where_they_are_asked_for(
 
 def test_the_real_rg_was_among_those_who_helped() -> None:
     if REAL_RG is None:
-        pytest.skip("no rg on this machine: only stand-ins helped grep in the tests above")
+        pytest.skip(missing("rg"))  # only stand-ins helped grep in the tests above
     assert RG["real"] == REAL_RG
 
 
