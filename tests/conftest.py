@@ -32,7 +32,7 @@ sys.dont_write_bytecode = False
 # The thousands of tests and the model library stay: collections need not look through them so often.
 gc.set_threshold(50_000, 20, 20)
 
-TEST_SECONDS = 300
+TEST_SECONDS = 900
 """After so long a test fails with the stacks of all threads."""
 
 # Always the same examples: more of them every time find nothing that `search` would not find.

@@ -6,7 +6,6 @@ import os
 import random
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from program.stage import (
+    BY_PYTHON,
     MODEL,
     NEXUS,
     PRICED,
@@ -246,7 +246,7 @@ def patient(root: Path) -> str:
     """A program that waits long for the warm process."""
     path = root / "nexus-patient"
     path.write_text(
-        f"#!{sys.executable}\nfrom nexus_cli.warm import caller\ncaller.PATIENCE = caller.FORK_PATIENCE = 20.0\n"
+        f"{BY_PYTHON}from nexus_cli.warm import caller\ncaller.PATIENCE = caller.FORK_PATIENCE = 20.0\n"
         "from nexus_cli.__main__ import main\nmain()\n"
     )
     path.chmod(0o755)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +28,7 @@ class Language(NamedTuple):
 
 LANGUAGES = {
     "python": Language(
-        sys.executable, f"{sys.executable} -m pytest -q -p no:randomly", "calc.py",
+        sys.executable, f"{shlex.quote(sys.executable)} -m pytest -q -p no:randomly", "calc.py",
         {"calc.py": "def add(a, b):\n    return a - b\n",
          "test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"},
     ),

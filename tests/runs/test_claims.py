@@ -25,7 +25,7 @@ from nexus_cli.ledger import runs as run_table
 from nexus_cli.runs import drive, runner
 from nexus_cli.session.replay import check
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ RG = {
     "none": None,
     "everything": "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; printf '%s\\0' \"$@\"\n",
     "refuses": "#!/bin/sh\nexit 2\n",
-    "narrows": f"#!{sys.executable} -IS\n" + """
+    "narrows": f"#!/bin/sh\n'''exec' '{sys.executable}' -IS \"$0\" \"$@\"\n' '''" + """
 import re, sys
 options, paths = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
 case = re.IGNORECASE if "-i" in options else 0
