@@ -9,7 +9,6 @@ import faulthandler
 import gc
 import ipaddress
 import os
-import re
 import shutil
 import signal
 import socket
@@ -24,15 +23,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from ledger.postgres import Server, run_server
+from programs import describe_left_out
+from surroundings import replace_inherited
 
 # Else every process compiles every test and every module of the product anew: a twentieth of what the suite costs.
 sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The thousands of tests and the model library stay: collections need not look through them so often.
 gc.set_threshold(50_000, 20, 20)
 
-TEST_SECONDS = 300
+TEST_SECONDS = 900
 """After so long a test fails with the stacks of all threads."""
 
 # Always the same examples: more of them every time find nothing that `search` would not find.
@@ -44,12 +44,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 MEMORY, ENOUGH = Path("/dev/shm"), 1 << 30
 
-SECRET = re.compile(r"_API_KEY$|_API_BASE$|_BASE_URL$|_TOKEN$|^AWS_|^AZURE_|^GOOGLE_|^VERTEX", re.IGNORECASE)
-"""Variables that could reach a provider."""
-OURS = re.compile(r"^(NEXUS_|LITELLM_|TIKTOKEN_|XDG_|GIT_|PYTEST_ADDOPTS$|PYTHONPATH$|HYPOTHESIS_PROFILE$)")
-"""Variables of the person that would change what is tested."""
-TERMINAL = frozenset({"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "LINES", "PAGER", "EDITOR", "VISUAL"})
-PROXY = re.compile(r"^(https?|all|no|ftp)_proxy$", re.IGNORECASE)
+
+def pytest_sessionstart() -> None:
+    """Before the processes of xdist start, and in each of them before it collects."""
+    replace_inherited()
 
 
 def _loopback(host: object) -> bool:
@@ -116,17 +114,12 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def _isolated(_homes: Iterator[Path]) -> Iterator[Path]:
-    """A home, a NEXUS_HOME and an environment of its own for each test; children inherit them."""
+    """A home and a NEXUS_HOME of its own for each test; children inherit them."""
     home = next(_homes)
     home.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if SECRET.search(name) or OURS.search(name) or PROXY.search(name) or name in TERMINAL:
-                patch.delenv(name)
         patch.setenv("HOME", str(home))
         patch.setenv("NEXUS_HOME", str(home / "nexus"))
-        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
         yield home
     litellm = sys.modules.get("litellm")
     if litellm is not None:
@@ -200,3 +193,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {path: place for starts in (WAITING, COMPUTING) for place, path in enumerate(_starting(files, starts))}
     items.sort(key=lambda item: places.get(item.path, len(files)))
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what was left out on this machine, and what would have to be installed for it."""
+    if lines := describe_left_out(terminalreporter.stats.get("skipped", ())):
+        terminalreporter.section("left out on this machine")
+        for line in lines:
+            terminalreporter.write_line(line)

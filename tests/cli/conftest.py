@@ -29,7 +29,7 @@ def start(
         pipes |= dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         kind = "whole" if "consolidate" in arguments else "light"  # it alone asks a model
         child = born(words, cwd=cwd, env={**os.environ, **(env or {})}, code=engine, kind=kind, **pipes)
-        stdout, stderr = child.communicate(stdin, timeout=60)
+        stdout, stderr = child.communicate(stdin, timeout=180)
         for stream in filter(None, (child.stdout, child.stderr)):
             stream.close()
         return subprocess.CompletedProcess(words, child.wait(), stdout, stderr)
@@ -37,7 +37,7 @@ def start(
     more["cwd"] = cwd
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
-    return subprocess.run(command, env={**os.environ, **(env or {})}, timeout=60, **given, **streams)
+    return subprocess.run(command, env={**os.environ, **(env or {})}, timeout=180, **given, **streams)
 
 
 @pytest.fixture

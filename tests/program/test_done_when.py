@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import signal
 import sqlite3
 import sys
@@ -36,7 +37,7 @@ def replays(place: Stage) -> list[Done]:
 
 
 def failing_test(root: Path) -> dict[str, Any]:
-    test = {"command": f"{sys.executable} -B test_calc.py"}
+    test = {"command": f"{shlex.quote(sys.executable)} -B test_calc.py"}
     script: list[Any] = [
         calls(("bash", test), ("read_file", {"path": "calc.py"})),
         calls(("edit_file", {"path": "calc.py", "edits": [{"old": "a - b", "new": "a + b"}]})),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import QUICK, Done, Seen, calls, clean, play, stage
+from program.stage import NEXUS, QUICK, Done, Seen, calls, clean, play, stage
 
 HIDDEN = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 HOSTILE = f"<|endoftext|> \x1b[31mred\x1b]0;title\x07 \x9b2J {HIDDEN} \u202etxt"
@@ -102,7 +104,9 @@ def hostile_text(root: Path) -> dict[str, Any]:
 
 def gone_before(root: Path) -> tuple[Done, Done]:
     with stage(root) as place:
-        lines = ("nexus ask hi", "nexus context", "nexus sessions list")
+        # By its Python: where its path is long the installed script begins in `sh`, which complains too.
+        nexus = f"{shlex.quote(sys.executable)} {shlex.quote(NEXUS)}"
+        lines = (f"{nexus} ask hi", f"{nexus} context", f"{nexus} sessions list")
         away = "mkdir away && cd away && rmdir ../away && "
         first, *others = (place.shell(away + line) for line in lines)
         return first, others[0]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import resource
-import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from program.stage import Stage, calls, end, stage, until
+from programs import need
 
 from nexus_cli.client import CallError, Client
 
@@ -206,8 +206,7 @@ def test_sigterm_lets_the_step_finish_and_names_what_resumes_the_turn(place: Sta
 
 
 def test_the_session_with_curl_is_as_it_is_written(place: Stage) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
+    need("curl")
     pages = [page.read_text(encoding="utf-8") for page in PAGES]
     blocks = [block for page in pages for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)]
     sessions = [block for block in blocks if "nexus serve" in block and "curl" in block]

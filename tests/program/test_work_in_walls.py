@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
+import shlex
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from program.stage import Stage, WarmProcess, calls, runs, stage
+from programs import need, why_no_bwrap
 
-from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.landlock import landlock_abi
 
 
@@ -28,7 +28,7 @@ class Language(NamedTuple):
 
 LANGUAGES = {
     "python": Language(
-        sys.executable, f"{sys.executable} -m pytest -q -p no:randomly", "calc.py",
+        sys.executable, f"{shlex.quote(sys.executable)} -m pytest -q -p no:randomly", "calc.py",
         {"calc.py": "def add(a, b):\n    return a - b\n",
          "test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"},
     ),
@@ -66,8 +66,8 @@ LANGUAGES = {
 @pytest.fixture(params=["bwrap", "landlock"])
 def backend(request: pytest.FixtureRequest) -> str:
     """Return a backend that this system has."""
-    if request.param == "bwrap" and find_bwrap(None) is None:
-        pytest.skip("bubblewrap is not installed")
+    if request.param == "bwrap" and (why := why_no_bwrap()):
+        pytest.skip(why)
     if request.param == "landlock" and not landlock_abi():
         pytest.skip("the kernel has no Landlock")
     return str(request.param)
@@ -87,7 +87,7 @@ def set_backend(place: Stage, backend: str) -> None:
     path.write_text(f'{path.read_text()}\n[sandbox]\nbackend = "{backend}"\n')
 
 
-def tool_chain() -> dict[str, str | None]:
+def tool_chain() -> dict[str, str]:
     """Return what moves with the home folder and is needed: where rustup has its tools, go its cache."""
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     moved = {"RUSTUP_HOME": home / ".rustup", "GOCACHE": home / ".cache/go-build"}
@@ -102,7 +102,7 @@ def fix_a_test(root: Path, language: Language, backend: str) -> list[str]:
     with stage(root, [calls(test), calls(edit), calls(test), "The sign was wrong."]) as place:
         set_backend(place, backend)
         make_project(place, language.files)
-        done = place.ask("--json", "--allow", "run", "fix the failing test", env=tool_chain())
+        done = place.ask("--json", "--allow", "run", "fix the failing test", env={**tool_chain()})
         assert done.status == 0 and done.result["text"] == "The sign was wrong.", done
         assert done.result["denied"] == [] and done.result["files_changed"] == [language.broken]
         return [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
@@ -111,8 +111,7 @@ def fix_a_test(root: Path, language: Language, backend: str) -> list[str]:
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_a_failing_test_is_fixed_without_a_question(name: str, backend: str, tmp_path: Path) -> None:
     language = LANGUAGES[name]
-    if shutil.which(language.program) is None:
-        pytest.skip(f"{language.program} is not installed")
+    need(language.program, **tool_chain())
     if name == "go" and "GOCACHE" not in tool_chain():
         pytest.skip("go has no warm cache")
     first, _, last = fix_a_test(tmp_path, language, backend)

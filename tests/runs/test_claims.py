@@ -25,7 +25,7 @@ from nexus_cli.ledger import runs as run_table
 from nexus_cli.runs import drive, runner
 from nexus_cli.session.replay import check
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 @pytest.fixture
@@ -213,7 +213,10 @@ def test_a_run_that_is_cancelled_while_it_works_starts_no_further_tool(folder: P
 
 
 @pytest.mark.parametrize("once", [False, True])
-def test_a_run_that_is_cancelled_in_mid_request_stops_at_once(folder: Path, once: bool) -> None:
+def test_a_run_that_is_cancelled_in_mid_request_stops_at_once(
+    folder: Path, once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drive, "RENEWED", 3600.0)  # it does not wait for its claim to be renewed
     run = queue("work", folder)
     provider = Held(echo, folder / "never")
 
@@ -225,10 +228,8 @@ def test_a_run_that_is_cancelled_in_mid_request_stops_at_once(folder: Path, once
         while not (folder / "asked").exists():  # noqa: ASYNC110  (a file, not an event)
             await asyncio.sleep(0.01)
         cancel(run)
-        begun = time.monotonic()
-        while served._tasks:
+        while served._tasks:  # noqa: ASYNC110  (a dictionary, not an event)
             await asyncio.sleep(0.01)
-            assert time.monotonic() - begun < drive.RENEWED / 2
         stop.set()
         await serving
         await served.aclose()

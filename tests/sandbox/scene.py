@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from programs import why_no_bwrap
+
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
@@ -63,8 +65,8 @@ class Ground:
             return "needs Linux"
         if self.user == "root" and os.getuid():
             return "needs root"
-        if self.backend is Backend.BWRAP and find_bwrap(None) is None:
-            return "bubblewrap is not installed"
+        if self.backend is Backend.BWRAP and (why := why_no_bwrap(self.user == "ordinary")):
+            return why
         if self.backend is Backend.LANDLOCK and landlock_abi() < self.abi:
             return f"the kernel has no Landlock {self.abi}"
         return ""

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import why_no_bwrap
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.event import Notice, ToolResultEvent
-from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.walled_thread import WalledThread
 from nexus_cli.session.crash_report import report_bug
@@ -26,8 +26,8 @@ EVIL = '#!/bin/sh\ntouch "$0.ran"\nexec "$@"\n'
 
 @pytest.fixture(params=["bwrap", "landlock"])
 def backend(request: pytest.FixtureRequest) -> str:
-    if request.param == "bwrap" and find_bwrap(None) is None:
-        pytest.skip("bubblewrap is not installed")
+    if request.param == "bwrap" and (why := why_no_bwrap()):
+        pytest.skip(why)
     if request.param == "landlock" and not landlock_abi():
         pytest.skip("the kernel has no Landlock")
     return str(request.param)

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from programs import why_no_bwrap
 from sandbox.hostile_grammar import Strategy, make_strategy
 from sandbox.hostile_world import SECRET, World, guarded_folders, open_world, protected_harm, protected_state, snapshot
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.request import Request
-from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -43,8 +43,8 @@ def numbers(level: str, part: int) -> range:
 @pytest.fixture(params=["bwrap", "landlock"])
 def backend(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
-    if name == "bwrap" and find_bwrap(None) is None:
-        pytest.skip("bubblewrap is not installed")
+    if name == "bwrap" and (why := why_no_bwrap()):
+        pytest.skip(why)
     if name == "landlock" and landlock_abi() < 6:
         pytest.skip("the kernel has no Landlock 6")
     return name

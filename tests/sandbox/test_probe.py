@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import why_no_bwrap
 
 from nexus_cli.config.paths import Places
 from nexus_cli.sandbox import probe as probe_module
@@ -25,7 +26,7 @@ from nexus_cli.sandbox.probe import WALLS, find_backend
 from nexus_cli.sandbox.profile import make_profile
 
 needs_landlock = pytest.mark.skipif(landlock_abi() == 0, reason="this kernel has no Landlock")
-needs_bwrap = pytest.mark.skipif(find_bwrap(None) is None, reason="bubblewrap is not installed")
+needs_bwrap = pytest.mark.skipif(bool(why_no_bwrap()), reason=why_no_bwrap())
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import missing
 from sandbox.scene import GROUNDS, Ground, Scene, attempt_all, in_user, open_scene
 
 from nexus_cli.sandbox.backend import Backend
@@ -211,7 +212,7 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("ground", "profile", "wall"), list(cases()))
 def test_wall(ground: Ground, profile: str, wall: Wall) -> None:
     if ground.missing or (wall.needs and shutil.which(wall.needs) is None):
-        pytest.skip(ground.missing or f"{wall.needs} is not installed")
+        pytest.skip(ground.missing or missing(wall.needs))
     found = results(ground, profile)
     if wall.name not in found:
         pytest.skip("no Python that this user may run")

@@ -105,7 +105,7 @@ class ScriptedServer:
         if self._thread.ident is not None:
             self._thread.join(10)
 
-    def wait_for(self, condition: Callable[[ScriptedServer], bool], seconds: float = 10.0) -> bool:
+    def wait_for(self, condition: Callable[[ScriptedServer], bool], seconds: float = 90.0) -> bool:
         """Waits until `condition` holds, looked at when a request arrives or its answer ends; False when never."""
         with self._changed:
             return self._changed.wait_for(lambda: condition(self), seconds)

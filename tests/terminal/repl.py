@@ -16,7 +16,7 @@ from typing import Any
 from program.nursery import born
 from server.play import ScriptedServer
 from server.script import Source
-from terminal.terminal import ENTER, NEXUS, Terminal
+from terminal.terminal import ENTER, NEXUS, PATIENCE, Terminal
 
 from nexus_cli.ui.render.theme import UNICODE
 
@@ -24,8 +24,6 @@ TESTS = Path(__file__).resolve().parent.parent
 MODEL = "openai/gpt-4o"
 KEPT = ("PATH", "TMPDIR", "SYSTEMROOT")
 SETTINGS = "[provider]\nretries = 1\nretry_seconds = 20.0\nstall_seconds = 30.0\n"
-PROMPT_SECONDS = 20.0
-"""How long the prompt may take to appear on a machine that does other things too."""
 QUESTIONS = ("Run this?", "Make this change?", "Allow ")
 """How the row begins that asks about a call."""
 RESTS = 0.35
@@ -125,7 +123,7 @@ class Repl(Terminal):
 
     def ready(self) -> None:
         """Wait for the prompt: keys are read from then on."""
-        self.wait_for(lambda one: (self.dumb or b"\x1b[?2004h" in one.raw) and one.received, PROMPT_SECONDS)
+        self.wait_for(lambda one: (self.dumb or b"\x1b[?2004h" in one.raw) and one.received, PATIENCE)
         self.wait_quiet(0.15)
 
     def say(self, words: str, *, ends: bool = True) -> None:
@@ -136,12 +134,12 @@ class Repl(Terminal):
             self.requested(before + 1)
             self.idle()
 
-    def requested(self, count: int, seconds: float = 20.0) -> None:
+    def requested(self, count: int, seconds: float = PATIENCE) -> None:
         """Wait until the model has been asked so often."""
         asked = self.server.wait_for(lambda server: len(server.requests) >= count, seconds)
         assert asked, f"{len(self.server.requests)} requests, not {count}\n{self.picture()}"
 
-    def idle(self, timeout: float = 30.0) -> None:
+    def idle(self, timeout: float = PATIENCE) -> None:
         """Wait until nothing runs: no answer is on its way, no spinner is shown, and for a moment nothing has moved."""
         spins = not self.dumb and self.rows >= SPINNER_ROWS
         while True:
@@ -160,7 +158,7 @@ class Repl(Terminal):
     def _spins(self) -> bool:
         return any(line.startswith(SPINS) for line in self.lines())
 
-    def asked_about(self, tool: str, timeout: float = 20.0) -> None:
+    def asked_about(self, tool: str, timeout: float = PATIENCE) -> None:
         """Wait until the question about a call of `tool` stands there and takes keys."""
 
         def opened(terminal: Terminal) -> bool:

@@ -41,6 +41,10 @@ Start = Callable[[int], Any]
 """Starts a process with the given descriptor as its three streams: what it returns has `pid`, `wait` and `poll`."""
 
 
+PATIENCE = 90.0
+"""Seconds that may pass until something is seen, on a machine that does other things too."""
+
+
 class NotSeenError(AssertionError):
     """What was waited for did not come; says what the screen shows."""
 
@@ -118,12 +122,12 @@ class Terminal:
         os.close(self._master)
         self._master = -1
 
-    def suspend(self, timeout: float = 10.0) -> None:
+    def suspend(self, timeout: float = PATIENCE) -> None:
         """Ctrl+Z; `NotSeenError` when the program does not stop."""
         self.send(ctrl("z"))
         self.stopped(timeout)
 
-    def stopped(self, timeout: float = 10.0) -> None:
+    def stopped(self, timeout: float = PATIENCE) -> None:
         """Wait until the program is stopped and the shell's part has the terminal."""
 
         def rests() -> bool:
@@ -180,7 +184,7 @@ class Terminal:
         """Private modes that were ever switched on, by their numbers."""
         return self._emulator.asked
 
-    def wait_for(self, wanted: Wanted, timeout: float = 10.0, *, back: bool = False) -> None:
+    def wait_for(self, wanted: Wanted, timeout: float = PATIENCE, *, back: bool = False) -> None:
         """Wait until the screen (with `back` also the scrollback) holds a text, or a condition on this terminal holds.
 
         `NotSeenError` with the screen after `timeout` seconds, or when the program has ended before.
@@ -193,7 +197,7 @@ class Terminal:
 
         self._until(seen, timeout, f"not seen: {wanted!r}")
 
-    def wait_quiet(self, seconds: float = 0.3, timeout: float = 10.0) -> None:
+    def wait_quiet(self, seconds: float = 0.3, timeout: float = PATIENCE) -> None:
         """Wait until nothing has been written for so long."""
         limit = time.monotonic() + timeout
         before, since = -1, time.monotonic()
@@ -223,7 +227,7 @@ class Terminal:
         """The program has ended."""
         return self._process.poll() is not None
 
-    def status(self, timeout: float = 10.0) -> int:
+    def status(self, timeout: float = PATIENCE) -> int:
         """Wait for its end: the exit status, negative for a signal; `NotSeenError` when it does not end."""
         try:
             status = int(self._process.wait(timeout))
@@ -268,7 +272,7 @@ class Terminal:
                 raise NotSeenError(f"{what} ({how})\n{self.picture()}")
 
     def _started(self) -> int:
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit and self._process.poll() is None:
             with suppress(OSError):
                 foreground = os.tcgetpgrp(self._master)

@@ -94,7 +94,8 @@ def test_it_answers_where_the_cursor_is(opened: Opened) -> None:
 
 
 def test_what_does_not_come_is_told_with_the_screen(opened: Opened) -> None:
-    terminal = opened(Terminal(["bash", "-c", "echo something else; sleep 9"]))
+    terminal = opened(Terminal(["bash", "-c", "echo something else; sleep 99"]))
+    terminal.wait_for("something else")
     with pytest.raises(NotSeenError, match=r"(?s)never.*something else"):
         terminal.wait_for("never", 0.3)
 

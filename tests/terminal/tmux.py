@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
-from terminal.terminal import NotSeenError
+from terminal.terminal import PATIENCE, NotSeenError
 
 PRESENT = shutil.which("tmux") is not None
 
@@ -42,7 +42,7 @@ class Tmux:
                   "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd), command)  # fmt: skip
 
     def _run(self, *arguments: str, given: bytes | None = None) -> str:
-        done = subprocess.run([*self._tmux, *arguments], input=given, capture_output=True, timeout=20)
+        done = subprocess.run([*self._tmux, *arguments], input=given, capture_output=True, timeout=PATIENCE)
         if done.returncode:
             raise NotSeenError(f"tmux {arguments[0]}: {done.stderr.decode('utf-8', 'replace').strip()}")
         return done.stdout.decode("utf-8", "replace")
@@ -69,7 +69,7 @@ class Tmux:
         text = self._run("capture-pane", "-p", "-S", "-", *(["-J"] if joined else []))
         return [line.rstrip() for line in text.split("\n")[:-1]]
 
-    def wait_for(self, wanted: str | Callable[[Tmux], Any], timeout: float = 20.0, *, back: bool = False) -> None:
+    def wait_for(self, wanted: str | Callable[[Tmux], Any], timeout: float = PATIENCE, *, back: bool = False) -> None:
         """Wait until the screen (with `back` also the scrollback) holds a text, or a condition holds."""
         limit = time.monotonic() + timeout
         while True:
@@ -80,7 +80,7 @@ class Tmux:
                 raise NotSeenError("\n".join([f"not seen after {timeout} s: {wanted!r}", *lines[-60:]]))
             time.sleep(0.05)
 
-    def status(self, timeout: float = 20.0) -> int:
+    def status(self, timeout: float = PATIENCE) -> int:
         """Wait for its end: the exit status as a shell gives it."""
         limit = time.monotonic() + timeout
         while not self._status.exists() or not self._status.read_text().strip():
@@ -91,7 +91,7 @@ class Tmux:
 
     def close(self) -> None:
         """End the server, and with it what runs in it."""
-        subprocess.run([*self._tmux, "kill-server"], capture_output=True, timeout=20)
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, timeout=PATIENCE)
         self._folder.cleanup()
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import missing
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.tools.builtin import grep
@@ -24,7 +25,7 @@ RG = {
     "none": None,
     "everything": "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; printf '%s\\0' \"$@\"\n",
     "refuses": "#!/bin/sh\nexit 2\n",
-    "narrows": f"#!{sys.executable} -IS\n" + """
+    "narrows": f"#!/bin/sh\n'''exec' '{sys.executable}' -IS \"$0\" \"$@\"\n' '''" + """
 import re, sys
 options, paths = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
 case = re.IGNORECASE if "-i" in options else 0
@@ -188,7 +189,7 @@ def test_stored_keys_are_searched_only_where_they_are_asked_for(
 
 def test_the_real_rg_was_among_those_who_helped() -> None:
     if REAL_RG is None:
-        pytest.skip("no rg on this machine: only stand-ins helped grep in the tests above")
+        pytest.skip(missing("rg"))  # only stand-ins helped grep in the tests above
     assert RG["real"] == REAL_RG
 
 

@@ -72,7 +72,7 @@ class Stand:
         self.terminal.resize(rows, columns)
         self.screen._app._on_resize()
 
-    async def until(self, holds: str | Callable[[], object], timeout: float = 10.0) -> None:
+    async def until(self, holds: str | Callable[[], object], timeout: float = 90.0) -> None:
         """Let the screen work until a text is seen or a condition holds; the timeout is by the real clock."""
         end = time.monotonic() + timeout
         while not (holds in "\n".join(self.seen()) if isinstance(holds, str) else holds()):
