@@ -56,6 +56,11 @@ class TokenBudget:
         return self.reserve_tools or min(MAX_RESERVE, self.window // 8)
 
     @property
+    def file_cap(self) -> int:
+        """Return the most that a file takes which is sent whole although it is over `output_cap`."""
+        return max(self.output_cap, min(2 * MAX_RESERVE, self.window // 8))
+
+    @property
     def remaining(self) -> int:
         """Return the free tokens; negative when over."""
         return self.available - self.used.total

@@ -52,14 +52,26 @@ def plain_marker(start: int, end: int, total: int, tokens: int) -> str:
     return f"[... {tokens:,} tokens left out ...]"
 
 
-def drop_marker(drop_id: str) -> Marker:
-    """Return the marker that says how to read the rest of drop `drop_id`."""
+def drop_marker(drop_id: str, lines: Callable[[int, int], str] = lambda start, end: "") -> Marker:
+    """Return the marker that says how to read the rest of drop `drop_id`; `lines` names the lines of a hole."""
 
     def marker(start: int, end: int, total: int, tokens: int) -> str:
-        where = f"characters {start}:{end} of {total}"
+        named = lines(start, end)
+        where = f"{named}{', ' * bool(named)}characters {start}:{end} of {total}"
         return f'[... {tokens:,} tokens ({where}) left out: recall("{drop_id}", "{start}:{end}") ...]'
 
     return marker
+
+
+def line_namer(text: str, first: int) -> Callable[[int, int], str]:
+    """Return a function that names the lines of `text[start:end]`, also those cut in two; `text` begins with line
+    `first`."""
+
+    def name(start: int, end: int) -> str:
+        low, high = first + text.count("\n", 0, start), first + text.count("\n", 0, max(start, end - 1))
+        return f"line {low}" if low == high else f"lines {low}-{high}"
+
+    return name
 
 
 def token_bound(text: str) -> int:

@@ -129,6 +129,9 @@ class ToolResult:
     """`counts` stop at a limit of the tool: there is more."""
     pipe: tuple[int, ...] = ()
     """Exit statuses of the parts of a command's last pipe; () where all but the last are 0: `status` says it then."""
+    first_line: int | None = None
+    """Number that the first line of `output` has in the file that it shows (0: what the file begins with stands below
+    it); None for all that is not the text of a file."""
     waits: Mapping[str, Any] | None = None
     """The run waits from here on: the turn ends when every call of the step has its result. `wait` is the `to_json` of
     a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
@@ -157,8 +160,8 @@ class ToolResult:
 
 
 _PLAIN_RESULT = ToolResult()
-_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites"})
-"""Fields of a result that its entry records by itself."""
+_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites", "first_line"})
+"""Fields of a result that its entry records by itself, or that only its cut needs."""
 
 
 def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:

@@ -468,6 +468,7 @@ class Dispatcher:
         text, drop = await clip_with_drop(
             lane_state, result.text or "(no output)", lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
             whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
+            first_line=result.first_line,
         )  # fmt: skip
         if drop:
             lane_state.emit_drops([drop])

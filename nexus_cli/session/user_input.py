@@ -8,11 +8,12 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
-from nexus_cli.core.elide import ElidedText, drop_marker, elide_text
+from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.next_request.current import most_with
 
 TRIGGER = "trigger"
 """Memo: `source`, which started a turn that the person did not type; `facts` of it, see `Trigger.facts`."""
@@ -46,19 +47,23 @@ async def clip_with_drop(
     whole: str | None = None,
     uncounted: int = 0,
     cites: str = "",
+    first_line: int | None = None,
 ) -> tuple[str, Drop | None]:
     """Return `text` in at most `cap` tokens, and the drop that was recorded for what is beyond.
 
-    The drop holds `whole` (default: `text`), beyond which `uncounted` bytes were not kept. A text that `cites` a drop
-    is a part of that one and makes none.
+    A text that begins with line `first_line` of a file may stay whole beyond that; where it is cut, its hole names
+    lines. The drop holds `whole` (default: `text`), beyond which `uncounted` bytes were not kept. A text that `cites` a
+    drop is a part of that one and makes none.
     """
     count, timeline = lane_state.context.counter.count, lane_state.lane.timeline
+    most = cap if first_line is None else max(cap, _most_whole(lane_state, text))
 
     def work() -> tuple[ElidedText, str]:
-        if not uncounted and count(text) <= cap:
+        if not uncounted and count(text) <= most:
             return ElidedText(text), ""
         drop_id = cites or timeline.log.next_drop()
-        return elide_text(text, cap, count, drop_marker(drop_id)), drop_id
+        marker = drop_marker(drop_id) if first_line is None else drop_marker(drop_id, line_namer(text, first_line))
+        return elide_text(text, cap, count, marker), drop_id
 
     clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
     if cites or not drop_id:
@@ -70,6 +75,15 @@ async def clip_with_drop(
     else:
         timeline.log.record_drop(drop)
     return clipped.text, drop
+
+
+def _most_whole(lane_state: LaneState, text: str) -> int:
+    """Return the tokens up to which the text of a file is sent whole: as long as half of the budget stays free, so that
+    the files of one step do not overflow it."""
+    budget = lane_state.budget
+    # A large text is counted beside the event loop, and the results of other calls are recorded meanwhile.
+    is_free = len(text) <= LARGE and most_with(lane_state, budget.file_cap) * 2 <= budget.available
+    return budget.file_cap if is_free else 0
 
 
 def _like(context: ContextManager, text: str) -> ByKind:

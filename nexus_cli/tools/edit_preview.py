@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.message import replace_surrogates
@@ -27,9 +32,13 @@ LARGEST = 1 << 20
 MOST = 200_000
 """Characters of a diff that are kept."""
 _COMPARED = 4_000_000
-"""Lines before times lines after, beyond what both begin and end with, up to which lines are matched one by one."""
-_MOST_SHORT = 5_000
-"""Changed lines, before and after, up to which a short diff shows them."""
+"""Lines before times lines after that are matched one by one: more are first parted at lines that occur once."""
+_CONTEXT, _SHORT_CONTEXT = 3, 2
+"""Unchanged lines around each change, for the person and for the model."""
+_LONGEST_RUN = 12
+"""Added or removed lines in a row that a short diff repeats: the model has just written them."""
+_MOST_SHORT = 400
+"""Lines of a short diff."""
 
 
 def unified_diff(before: str | None, after: str, name: str) -> str:
@@ -45,22 +54,26 @@ def unified_diff(before: str | None, after: str, name: str) -> str:
     old, new = _lines(before or "", marked), _lines(after, marked)
     label = " ".join(name.split())
     source = "/dev/null" if before is None else f"a/{label}"
-    hunks = _hunks(old, new, 3)
+    hunks = (line for hunk in _hunks(old, new, _CONTEXT) for line in _unified_hunk(hunk, old, new))
     return replace_surrogates(_clip_lines([f"--- {source}", f"+++ b/{label}", *hunks]))
 
 
 def short_diff(before: str, after: str) -> str:
-    """Return the changes as hunks with two lines of context and no file header; "" when there are none.
+    """Return the changed lines as the model is shown them, with two lines around each place; "" when there are none.
 
-    A last line without an end is marked as a diff marks it. Line ends are not compared.
+    A line has its number in the new text in front, a removed one only its sign; `...` stands between places. A last
+    line without an end is marked as a diff marks it. Line ends are not compared.
     """
     old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
     if old == new:
         return ""
-    first, tail = _common_ends(old, new)
-    if len(old) + len(new) - 2 * (first + tail) > _MOST_SHORT:
-        return f"lines {first + 1} to {len(old) - tail} became {first + 1} to {len(new) - tail}"
-    return "\n".join(_hunks(old, new, 2))
+    lines: list[str] = []
+    for hunk in _hunks(old, new, _SHORT_CONTEXT):
+        lines += ["..."] * bool(lines) + _short_hunk(hunk, old, new)
+    if len(lines) > _MOST_SHORT:
+        more = f"{len(lines) - _MOST_SHORT:,} more lines of this diff, up to line {hunk[-1].new_end:,}"
+        lines[_MOST_SHORT:] = [f"[{more}]"]
+    return "\n".join(lines)
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:
@@ -119,40 +132,105 @@ def _common_ends(old: list[str], new: list[str]) -> tuple[int, int]:
     return first, tail
 
 
-def _hunks(old: list[str], new: list[str], context: int) -> list[str]:
-    """Return the changes with `context` lines around them."""
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Lines `old_start:old_end` of the old text that became `new_start:new_end` of the new one."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+def _hunks(old: list[str], new: list[str], context: int) -> list[list[_Change]]:
+    """Return the changes in order, grouped so that the lines around two groups do not touch."""
+    hunks: list[list[_Change]] = []
+    for change in _changes(old, new):
+        if hunks and change.old_start - hunks[-1][-1].old_end <= 2 * context:
+            hunks[-1].append(change)
+        else:
+            hunks.append([change])
+    return hunks
+
+
+def _changes(old: list[str], new: list[str]) -> Iterator[_Change]:
+    """Yield what changed. Of long texts, lines that occur once in both are matched first, then what lies between."""
     first, tail = _common_ends(old, new)
-    if not 0 < (len(old) - first - tail) * (len(new) - first - tail) <= _COMPARED:
-        return _replace_hunk(old, new, first, tail, context)
-    start, rest = max(0, first - context), max(0, tail - context)
-    made = difflib.unified_diff(old[start : len(old) - rest], new[start : len(new) - rest], lineterm="", n=context)
-    return [_move_header(line, start) if line.startswith("@@ ") else line for line in list(made)[2:]]
+    last, end = len(old) - tail, len(new) - tail
+    anchors = [(last, end)]
+    if (last - first) * (end - first) > _COMPARED:
+        anchors = [*_unique_pairs(old[first:last], new[first:end], first), (last, end)]
+    low, start, left = first, first, _COMPARED
+    for high, stop in anchors:
+        size = (high - low) * (stop - start)
+        if 0 < size <= left:
+            left -= size
+            for tag, i, j, k, m in difflib.SequenceMatcher(None, old[low:high], new[start:stop]).get_opcodes():
+                if tag != "equal":
+                    yield _Change(low + i, low + j, start + k, start + m)
+        elif high > low or stop > start:
+            yield _Change(low, high, start, stop)
+        low, start = high + 1, stop + 1
 
 
-def _move_header(header: str, offset: int) -> str:
-    """Return a hunk's header for a text that begins `offset` lines earlier."""
-    _, old, new, _ = header.split(" ", 3)
-    starts = []
-    for part in (old, new):
-        begin, comma, count = part[1:].partition(",")
-        starts.append(f"{part[0]}{int(begin) + offset}{comma}{count}")
-    return f"@@ {starts[0]} {starts[1]} @@"
+def _unique_pairs(old: list[str], new: list[str], offset: int) -> list[tuple[int, int]]:
+    """Return the places of lines that occur once in both texts, as many as have the same order in both (patience)."""
+    once = {line for line, count in Counter(old).items() if count == 1}
+    places = {line: at for at, line in enumerate(new) if line in once}
+    twice = {line for line, count in Counter(line for line in new if line in once).items() if count > 1}
+    ends: list[int] = []
+    links: list[tuple[int, int, int]] = []
+    """Place in the old text, in the new one, and the link before it (-1: none)."""
+    chain: list[int] = []
+    for at, line in enumerate(old):
+        to = places.get(line, -1)
+        if to < 0 or line in twice:
+            continue
+        length = bisect_left(ends, to)
+        links.append((at, to, chain[length - 1] if length else -1))
+        ends[length : length + 1], chain[length : length + 1] = [to], [len(links) - 1]
+    pairs: list[tuple[int, int]] = []
+    link = chain[-1] if chain else -1
+    while link >= 0:
+        at, to, link = links[link]
+        pairs.append((offset + at, offset + to))
+    return pairs[::-1]
 
 
-def _replace_hunk(old: list[str], new: list[str], first: int, tail: int, context: int) -> list[str]:
-    """Return one hunk: all lines between the common beginning and end."""
-    start = max(0, first - context)
-    before, after = len(old) - tail, len(new) - tail
-    close = old[before : before + context]
-    counts = (before + len(close) - start, after + len(close) - start)
-    spans = [f"{start + bool(count)}{'' if count == 1 else f',{count}'}" for count in counts]
-    return [
-        f"@@ -{spans[0]} +{spans[1]} @@",
-        *(" " + line for line in old[start:first]),
-        *("-" + line for line in old[first:before]),
-        *("+" + line for line in new[first:after]),
-        *(" " + line for line in close),
-    ]
+def _hunk_lines(hunk: list[_Change], old: list[str], new: list[str], context: int) -> Iterator[tuple[str, int, str]]:
+    """Yield sign, number and text of the lines of a hunk; the number is that in the old text for a removed line."""
+    at, ahead = max(0, hunk[0].old_start - context), hunk[0].new_start - hunk[0].old_start
+    for change in [*hunk, None]:
+        until = min(len(old), hunk[-1].old_end + context) if change is None else change.old_start
+        yield from ((" ", line + ahead + 1, old[line]) for line in range(at, until))
+        if change is not None:
+            yield from (("-", line + 1, old[line]) for line in range(change.old_start, change.old_end))
+            yield from (("+", line + 1, new[line]) for line in range(change.new_start, change.new_end))
+            at, ahead = change.old_end, change.new_end - change.old_end
+
+
+def _unified_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[str]:
+    """Return a hunk as `diff -u` writes it."""
+    rows = list(_hunk_lines(hunk, old, new, _CONTEXT))
+    spans = []
+    for sign, before in (("-", hunk[0].old_start), ("+", hunk[0].new_start)):
+        count = sum(row[0] in (" ", sign) for row in rows)
+        start = before - min(_CONTEXT, hunk[0].old_start)
+        spans.append(f"{start + bool(count)}{'' if count == 1 else f',{count}'}")
+    return [f"@@ -{spans[0]} +{spans[1]} @@", *(sign + text for sign, _, text in rows)]
+
+
+def _short_hunk(hunk: list[_Change], old: list[str], new: list[str]) -> list[str]:
+    """Return a hunk with the new numbers of its lines; a long run of added or removed lines is only counted."""
+    lines: list[str] = []
+    for sign, rows in groupby(_hunk_lines(hunk, old, new, _SHORT_CONTEXT), key=itemgetter(0)):
+        run = list(rows)
+        where = f" at {run[0][1]}" if sign == "+" else ""
+        if sign != " " and len(run) > _LONGEST_RUN:
+            lines.append(f"{sign}{len(run):,} lines{where}")
+        else:
+            lines += (f"-{text}" if sign == "-" else f"{number} {sign}{text}" for _, number, text in run)
+    return lines
 
 
 def _clip_lines(lines: list[str]) -> str:

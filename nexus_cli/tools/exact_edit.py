@@ -10,9 +10,11 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from nexus_cli.core.elide import plural
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_lf
 from nexus_cli.tools.omission import find_new_omission
@@ -174,34 +176,60 @@ _COMPARED = 400
 """Characters of a place or a line that are compared: how long that takes grows with the square or more."""
 
 
-def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -> str:
+@dataclass(frozen=True, slots=True)
+class EditedText:
+    """A text after edits, and what the model has to know of them."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+    """How many places `all` replaced, and which edits were skipped."""
+
+
+def apply_edits(text: str, edits: Sequence[Mapping[str, Any]], stop: StopFlag) -> EditedText:
     """Apply the edits in order, each to the result of the one before.
 
-    An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once. Every line
-    keeps its own end, and an added one takes that of its neighbours, whatever line ends `old` and `new` are written
-    in. A byte order mark in front of `new` is not text. Nothing outside the matches changes. Raises `ToolError` with
+    An edit is `old`, `new` and perhaps `all`. `old` must occur exactly once, or with `all` at least once; an empty one
+    stands for the end of the text. Every line keeps its own end, and an added one takes that of its neighbours,
+    whatever line ends `old` and `new` are written in. A byte order mark in front of `new` is not text. Nothing outside
+    the matches changes. An edit whose `old` and `new` are the same is skipped, unless all are. Raises `ToolError` with
     the nearest candidates, and `ThreadStopped`; then no edit is applied.
     """
-    for number, edit in enumerate(edits, 1):
+    notes: list[str] = []
+    skipped = [_describe_no_change(edit["old"], edit["new"]) for edit in edits]
+    for number, (edit, same) in enumerate(zip(edits, skipped, strict=True), 1):
+        which = f"edit {number} of {len(edits)}" if len(edits) > 1 else ""
         try:
-            text = _apply_edit(text, edit["old"], edit["new"], bool(edit.get("all", False)), stop)
+            if same and all(skipped):
+                raise ToolError(same)
+            if same:
+                notes.append(f"{which} skipped: {same}")
+                continue
+            every = bool(edit.get("all", False))
+            text, places = _apply_edit(text, edit["old"], edit["new"], every, stop)
         except ToolError as refused:
-            which = f"edit {number} of {len(edits)}: " if len(edits) > 1 else ""
-            raise ToolError(f"{which}{refused}") from None
-    return text
+            raise ToolError(f"{which}: {refused}".removeprefix(": ")) from None
+        if every:
+            notes.append(f"{which}: {plural(places, 'place')}".removeprefix(": "))
+    return EditedText(text, tuple(notes))
 
 
-def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> str:
-    if not old:
-        raise ToolError("`old` is empty")
-    if to_lf(old) == to_lf(new):
-        raise ToolError("`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new)))
+def _describe_no_change(old: str, new: str) -> str:
+    """Return why an edit changes nothing, "" if it may."""
+    if to_lf(old) != to_lf(new):
+        return ""
+    return "`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new))
+
+
+def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> tuple[str, int]:
+    """Return the text after one edit, and the number of places that were replaced."""
     omitted = find_new_omission(old, new)
     if omitted:
         raise ToolError(
             f"`new` leaves text out: {omitted[:80]!r} would be written to the file. Write out every line of `new`"
         )
     new = new.removeprefix(_BOM)
+    if not old:
+        return _append(text, new), 1
     starts = _find_places(text, old, every, stop)
     if not starts and old.startswith(_BOM) and old != _BOM:
         starts = _find_places(text, old[1:], every, stop)
@@ -219,7 +247,15 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> s
         default = near_line_end(text, match.start(), match.end()) if "\n" in new else ""
         parts += [text[position : match.start()], keep_line_ends(match[0], new, default)]
         position = match.end()
-    return "".join(parts) + text[position:]
+    return "".join(parts) + text[position:], len(starts)
+
+
+def _append(text: str, new: str) -> str:
+    """Return `text` with `new` as further lines, in its line ends, with an end of the last line as it had one."""
+    end = near_line_end(text, len(text), len(text))
+    ended = not text or text.endswith(end)
+    added = keep_line_ends("", new, end)
+    return text + end * (not ended) + added + end * (bool(text) and ended and not added.endswith(end))
 
 
 def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[re.Match[str]]:

@@ -232,10 +232,11 @@ def _search_files(
     if not shown:
         yield "no matches"
     if more:
-        yield f"\n[the first {shown} matches; there are more: narrow the search or raise `limit`]"
+        first = "match" if shown == 1 else f"{shown} matches"
+        yield f"\n[the first {first}; there are more: narrow the search or raise `limit`]"
     if unread:
         least = "at least " if more else ""
-        yield f"\n[{least}{unread} files could not be searched: unreadable, or over 64 MiB]"
+        yield f"\n[{least}{unread} file{'s' * (unread != 1)} could not be searched: unreadable, or over 64 MiB]"
 
 
 def _display_path(job: SearchJob, path: bytes) -> str:

@@ -112,3 +112,38 @@ def test_what_counts_as_fitting_never_exceeds_the_budget_by_the_known_error(
     assert counted > meter.countable(budget) or meter.upper(counted) <= budget + 1
     assert meter.upper(counted) >= meter.estimate(counted)
     assert meter.upper(counted) <= meter.upper(counted + 1)
+
+
+def test_files_that_come_whole_in_a_large_window_never_push_a_request_over_the_budget(place: Path) -> None:
+    window, turns = 128_000, 3
+
+    def model(body: Any) -> dict[str, Any]:
+        last = content(body, "chat")[-1]
+        if FORK in last.text or TRANSCRIPT in last.text:
+            return {"text": "Goal: as said. Next: go on. SUMMARY: files were read. " * 9}
+        reads = [{"name": "read_file", "arguments": {"path": f"{number}.txt"}} for number in range(6)]
+        return {"calls": reads} if last.role == "user" else {"text": "read"}
+
+    async def live(around: World) -> str:
+        session = around.open()
+        try:
+            for number in range(turns):
+                ended = outcome(await say(session, f"TURN{number} read the files"))
+                assert ended.ok, ended.error
+        finally:
+            await session.aclose()
+        return session.id
+
+    with world(place, model, window=window, meter=Meter(exact)) as around:
+        for number in range(6):
+            text = "".join(f"file {number}, row {row}: some words of it\n" for row in range(1000))
+            (around.folder / f"{number}.txt").write_text(text)
+        session = asyncio.run(live(around))
+        with the_ledger() as ledger:
+            sent = assert_laws(ledger, session, around.server.requests)
+            main = ledger.session(session).main_lane
+    budget = TokenBudget.of(window)
+    results = [one["content"] for one in around.server.requests[1].body["messages"] if one["role"] == "tool"]
+    assert sum(exact(one) > budget.output_cap for one in results) >= 3, "some came whole"
+    tokens = [one.tries[0].tokens.input for one in sent if one.tries and one.row.lane == main]
+    assert max(tokens) <= budget.available

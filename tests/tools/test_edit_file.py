@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.edit_preview import short_diff
 from nexus_cli.tools.exact_edit import apply_edits
-from nexus_cli.tools.files import ToolError, decode_file
+from nexus_cli.tools.files import ToolError, decode_file, split_lines, to_lf
 
 
 def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
     return {"old": old, "new": new, **more}
 
 
-def test_an_edit_shows_a_short_diff_and_is_remembered(desk: Any) -> None:
+def test_an_edit_shows_the_lines_with_their_new_numbers_and_is_remembered(desk: Any) -> None:
     path = desk.write("a.py", "".join(f"line {i}\n" for i in range(1, 30)))
     result = desk.run("edit_file", path="a.py", edits=[_edit("line 15\n", "line fifteen\nand more\n")])
     assert result.output == (
-        "@@ -13,5 +13,6 @@\n line 13\n line 14\n-line 15\n+line fifteen\n+and more\n line 16\n line 17"
+        "13  line 13\n14  line 14\n-line 15\n15 +line fifteen\n16 +and more\n17  line 16\n18  line 17"
     )
     assert result.changed == ("a.py",)
     assert desk.memory.notes == [(str(path.resolve()), "changed")]
@@ -47,6 +47,80 @@ def test_when_one_edit_fails_none_counts(desk: Any) -> None:
     assert error.endswith("Nothing was changed.")
     assert path.read_text() == "one two"
     assert not desk.memory.files
+
+
+def test_an_edit_that_changes_nothing_is_skipped_with_a_note_and_the_others_apply(desk: Any) -> None:
+    path = desk.write("a", "one\ntwo\nthree\n")
+    edits = [_edit("one", "1"), _edit("gone", "gone"), _edit("two\n", "two\r\n"), _edit("three", "3")]
+    result = desk.run("edit_file", path="a", edits=edits)
+    assert result.output.splitlines()[0] == (
+        "[edit 2 of 4 skipped: `old` and `new` are the same; "
+        "edit 3 of 4 skipped: `old` and `new` are the same but for line ends, which an edit keeps]"
+    )
+    assert result.success and path.read_text() == "1\ntwo\n3\n"
+    refused = desk.run("edit_file", path="a", edits=[_edit("1", "1"), _edit("3", "3")])
+    assert refused.error == "a: edit 1 of 2: `old` and `new` are the same\nNothing was changed."
+
+
+def test_all_says_how_many_places_it_replaced(desk: Any) -> None:
+    desk.write("a", "x y\nx\ny x\n")
+    assert desk.run("edit_file", path="a", edits=[_edit("x", "z", all=True)]).output.startswith("[3 places]\n-x y\n")
+    edits = [_edit("z", "x", all=True), _edit("x\n", "w\n", all=True), _edit("x y", "v", all=True)]
+    assert desk.run("edit_file", path="a", edits=edits).output.startswith(
+        "[edit 1 of 3: 3 places; edit 2 of 3: 2 places; edit 3 of 3: 1 place]\n"
+    )
+
+
+def test_changes_far_apart_in_a_long_file_are_shown_to_the_model_and_to_the_person(desk: Any) -> None:
+    path = desk.write("a.py", "".join(f"def f{n}():\n    pass\n\n" for n in range(2400)))
+    edits = [_edit("def f4():\n", "def g4():\n"), _edit("def f2390():\n", "# here\ndef f2390():\n")]
+    result = desk.run("edit_file", path="a.py", edits=edits)
+    assert result.output == (
+        "11      pass\n12  \n-def f4():\n13 +def g4():\n14      pass\n15  \n...\n"
+        "7169      pass\n7170  \n7171 +# here\n7172  def f2390():\n7173      pass"
+    )
+    assert [line for line in result.diff.split("\n")[2:] if line[:1] in ("+", "-")] == [
+        "-def f4():", "+def g4():", "+# here"
+    ]
+    assert path.read_text().count("\n") == 7201
+
+
+def test_a_long_run_of_lines_that_the_model_has_just_written_is_only_counted(desk: Any) -> None:
+    desk.write("a", "".join(f"line {n}\n" for n in range(1, 21)))
+    added = "".join(f"new {n}\n" for n in range(51))
+    result = desk.run("edit_file", path="a", edits=[_edit("line 9\n", "line 9\n" + added)])
+    assert result.output == "8  line 8\n9  line 9\n+51 lines at 10\n61  line 10\n62  line 11"
+    assert result.diff.count("\n+new ") == 51, "the person sees them"
+    result = desk.run("edit_file", path="a", edits=[_edit(added, "x\n")])
+    assert result.output == "8  line 8\n9  line 9\n-51 lines\n10 +x\n11  line 10\n12  line 11"
+
+
+def test_a_diff_for_the_model_is_bounded_and_says_how_far_it_goes(desk: Any) -> None:
+    desk.write("a", "".join(f"x\nrow {n}\n" for n in range(1000)))
+    lines = desk.run("edit_file", path="a", edits=[_edit("x\n", "z\n", all=True)]).output.split("\n")
+    assert lines[0] == "[1,000 places]" and lines[1:3] == ["-x", "1 +z"]
+    assert len(lines) == 402 and lines[-1] == "[2,600 more lines of this diff, up to line 1,999]"
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "after"),
+    [
+        (b"a\n", "b\n", b"a\nb\n"),
+        (b"a\n", "b", b"a\nb\n"),
+        (b"a\n", "\nb\n", b"a\n\nb\n"),
+        (b"a", "b", b"a\nb"),
+        (b"a\r\n", "b\nc", b"a\r\nb\r\nc\r\n"),
+        (b"a\n", "b\r\n", b"a\nb\n"),
+        (b"a\rb\r", "c\n", b"a\rb\rc\r"),
+        (b"", "b\n", b"b\n"),
+        (b"\xef\xbb\xbfa\n", "\xe9", b"\xef\xbb\xbfa\n\xc3\xa9\n"),
+    ],
+)
+def test_an_empty_old_text_appends_lines(desk: Any, before: bytes, new: str, after: bytes) -> None:
+    path = desk.write("a", before)
+    result = desk.run("edit_file", path="a", edits=[_edit("", new)])
+    assert result.success and path.read_bytes() == after
+    assert desk.run("edit_file", path="none", edits=[_edit("", new)]).error
 
 
 def test_text_that_occurs_twice_is_refused_with_its_lines(desk: Any) -> None:
@@ -89,7 +163,16 @@ def test_looking_for_candidates_compares_no_long_texts_and_ends_when_stopped(mon
         apply_edits(text, [_edit(text[:6000] + "!", "x")], stop)
 
 
-@pytest.mark.parametrize("edits", [[], [_edit("", "x")], [_edit("a", "a")], [_edit("a", "b"), _edit("b", "a")]])
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [],
+        [_edit("", "")],
+        [_edit("a", "a")],
+        [_edit("a", "a"), _edit("x", "x")],
+        [_edit("a", "b"), _edit("b", "a")],
+    ],
+)
 def test_an_edit_that_means_nothing_is_refused(desk: Any, edits: list[dict[str, Any]]) -> None:
     desk.write("a", "a")
     assert desk.run("edit_file", path="a", edits=edits).error
@@ -169,7 +252,7 @@ def test_a_change_of_line_ends_alone_is_no_edit_and_one_of_the_last_line_is_show
     path = desk.write("a", "a\nb\n")
     assert "line ends, which an edit keeps" in desk.run("edit_file", path="a", edits=[_edit("a\n", "a\r\n")]).error
     assert desk.run("edit_file", path="a", edits=[_edit("b\n", "b")]).output.endswith(
-        "-b\n+b\n\\ No newline at end of file"
+        "-b\n2 +b\n\\ No newline at end of file"
     )
     assert path.read_bytes() == b"a\nb"
 
@@ -226,7 +309,7 @@ def test_the_nearest_places_do_not_overlap_and_a_bounded_count_says_so() -> None
         apply_edits("wanted is here\n" + "\n" * 20_001, [_edit("wanted is there", "y")], StopFlag())
     with pytest.raises(ToolError, match=r"at least 100,000 times \(line 1\)"):
         apply_edits("x" * 100_005, [_edit("x", "y")], StopFlag())
-    assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], StopFlag()) == "y" * 100_005
+    assert apply_edits("x" * 100_005, [_edit("x", "y", all=True)], StopFlag()).text == "y" * 100_005
 
 
 contents = st.lists(
@@ -261,7 +344,7 @@ def test_an_old_text_as_it_was_shown_is_found_whatever_the_line_ends(text: str, 
     if not old or old == "Z":
         return
     try:
-        after = apply_edits(text, [_edit(old, "Z")], StopFlag())
+        after = apply_edits(text, [_edit(old, "Z")], StopFlag()).text
     except ToolError as refused:
         assert "occurs" in str(refused) and "times" in str(refused)
     else:
@@ -273,3 +356,13 @@ def test_an_old_text_as_it_was_shown_is_found_whatever_the_line_ends(text: str, 
 def test_no_diff_means_no_change_of_text(before: str, after: str) -> None:
     same = before.replace("\r\n", "\n") == after.replace("\r\n", "\n")
     assert (short_diff(before, after) == "") == same
+
+
+@given(contents, contents, st.integers(-1, 60))
+def test_the_numbers_of_a_short_diff_are_those_of_the_new_text(before: str, after: str, compared: int) -> None:
+    lines = [body for body, _ in split_lines(to_lf(after))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nexus_cli.tools.edit_preview._COMPARED", compared)
+        shown = short_diff(before, after)
+    for number, text in re.findall(r"^(\d+) [ +](.*)$", shown, re.MULTILINE):
+        assert lines[int(number) - 1] == text

@@ -66,17 +66,31 @@ def test_a_recall_that_gives_nothing_is_none(desk: Any, arguments: dict[str, str
 
 
 def test_a_query_shows_every_place_with_its_offsets(desk: Any) -> None:
-    text = "x" * 1000 + "Needle" + "y" * 1000 + "needle" + "z" * 1000
+    text = "x" * 2000 + "Needle" + "y" * 2000 + "needle" + "z" * 2000
     desk.memory.drops["d1"] = text
     output = desk.run("recall", id="d1", query="NEEDLE").output
-    assert output.startswith("[2 hits]\n[characters 800:1206]\n")
+    assert output.startswith("[2 hits]\n[characters 1500:2506]\n")
     for low, high, shown in re.findall(r"\[characters (\d+):(\d+)\]\n([^\n]*)", output):
         assert text[int(low) : int(high)] == shown
 
 
+@pytest.mark.parametrize(("places", "around"), [(1, 1000), (2, 500), (5, 200), (40, 200)])
+def test_the_fewer_the_places_the_more_stands_around_them_in_whole_lines(desk: Any, places: int, around: int) -> None:
+    rows = [f"row {n} of what was there" for n in range(4000)]
+    for n in range(places):
+        rows[50 + n * 90] = f"the needle {n}"
+    desk.memory.drops["d1"] = "\n".join(rows)
+    pieces = desk.run("recall", id="d1", query="needle").output.split("\n[characters ")
+    assert pieces[0] == ("[1 hit]" if places == 1 else f"[{places} hits]") and len(pieces) == places + 1
+    for piece in pieces[1:]:
+        shown = piece.partition("]\n")[2]
+        assert 2 * around - 50 < len(shown) < 2 * around + 20
+        assert set(shown.rstrip("\n").split("\n")) <= set(rows)
+
+
 def test_a_query_is_plain_text_and_may_be_absent(desk: Any) -> None:
     desk.memory.drops["d1"] = "a(b"
-    assert "[1 hits]" in desk.run("recall", id="d1", query="(").output
+    assert "[1 hit]" in desk.run("recall", id="d1", query="(").output
     assert desk.run("recall", id="d1", query="nope").output == "['nope' does not occur in characters 0:3]"
     assert desk.run("recall", id="d1", query="a", range="1:").output == "['a' does not occur in characters 1:3]"
 
@@ -104,4 +118,4 @@ def test_a_blank_query_is_none(desk: Any) -> None:
 def test_places_beyond_what_is_counted_are_a_lower_bound(desk: Any) -> None:
     desk.memory.drops["d1"] = ("x" + "." * 500) * 10_050
     output = desk.run("recall", id="d1", query="x").output
-    assert output.startswith("[10050 hits]") and "[at least " in output.splitlines()[-1]
+    assert output.startswith("[10,050 hits]") and "[at least " in output.splitlines()[-1]

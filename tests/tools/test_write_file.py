@@ -42,7 +42,7 @@ def test_an_existing_file_must_have_been_read(desk: Any) -> None:
     assert "read it first" in desk.run("write_file", path="a", content="x").error
     assert path.read_text() == "precious"
     desk.run("read_file", path="a")
-    assert desk.run("write_file", path="a", content="x").output == "replaced a, 1 lines"
+    assert desk.run("write_file", path="a", content="x").output == "replaced a, 1 line"
 
 
 def test_an_empty_file_may_be_filled_unread(desk: Any) -> None:

@@ -14,7 +14,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, preview_change, short_diff, unified_diff
-from nexus_cli.tools.exact_edit import apply_edits
+from nexus_cli.tools.exact_edit import EditedText, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
@@ -37,7 +37,7 @@ class _EditResult:
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Return a short diff of what changed; an error, and an untouched file, when one of the edits does not fit."""
+    """Return the changed lines with their new numbers; an error, and an untouched file, when an edit does not fit."""
     path = arguments["path"]
     seen: SeenFileStore = context.services[SeenFileStore]
     try:
@@ -71,7 +71,7 @@ def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
     def change(before: DecodedText | None) -> str:
         if before is None:
             raise ToolError("there is no such file")
-        return apply_edits(before.text, arguments["edits"], StopFlag())
+        return apply_edits(before.text, arguments["edits"], StopFlag()).text
 
     return preview_change(arguments["path"], context, change)
 
@@ -83,15 +83,16 @@ def _edit(
     with locked_folder(target.parent, stop):
         content, text, after = _change(target, edits, known, stop)
         check_before(context, content.digest)
-        data = encode_text(text, after)
+        data = encode_text(text, after.text)
         replace_file(target, data, stop, expected=content.digest)
-    diff = unified_diff(text.text, after, name)
-    return _EditResult(content.digest, sha256_hex(data), short_diff(text.text, after), diff)
+    diff = unified_diff(text.text, after.text, name)
+    notes = f"[{'; '.join(after.notes)}]\n" if after.notes else ""
+    return _EditResult(content.digest, sha256_hex(data), notes + short_diff(text.text, after.text), diff)
 
 
 def _change(
     target: Path, edits: Sequence[Mapping[str, Any]], known: str | None, stop: StopFlag
-) -> tuple[FileContent, DecodedText, str]:
+) -> tuple[FileContent, DecodedText, EditedText]:
     """Return what the file holds, its text, and the text after the edits; raise `ToolError` if they do not apply."""
     if not edits:
         raise ToolError("`edits` is empty")
@@ -104,7 +105,7 @@ def _change(
     if text is None:
         raise ToolError("is binary")
     after = apply_edits(text.text, edits, stop)
-    if after == text.text:
+    if after.text == text.text:
         raise ToolError("the edits together change nothing")
     return content, text, after
 

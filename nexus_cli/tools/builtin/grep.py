@@ -18,6 +18,7 @@ from typing import Any
 
 from nexus_cli.config.paths import PACKAGE
 from nexus_cli.config.programs import find_program, program_environment
+from nexus_cli.core.elide import plural
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_folder, status_at
 from nexus_cli.core.tool import ToolContext
@@ -59,7 +60,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], context: Tool
         listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
         names = listed if wanted is None else wanted.select(listed)
         if not names:
-            why = f"none of {len(listed)} files fits `glob`" if listed else "there are no files to search"
+            why = f"none of {plural(len(listed), 'file')} fits `glob`" if listed else "there are no files to search"
             return ToolResult(f"no matches: {why}", counts={"matches": 0})
     else:
         root, names = target.parent, [target.name]

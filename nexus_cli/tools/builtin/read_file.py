@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
+from nexus_cli.core.elide import plural
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_folder, open_listable, status_at
 from nexus_cli.core.services import SeenFileStore
@@ -65,6 +66,7 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
     shown = text.model_text
     notes = []
     counts = {"lines": count_lines(shown)}
+    first = 1
     if "offset" in arguments or "limit" in arguments:
         total, first = counts["lines"], arguments.get("offset", 1)
         shown, last = _lines(shown, first, arguments.get("limit"), bool(content.beyond))
@@ -79,7 +81,9 @@ def _format_content(content: FileContent, arguments: Mapping[str, Any]) -> ToolR
     if not data:
         notes.append("empty file")
     head = f"[{'; '.join(notes)}]\n" if notes else ""
-    return ToolResult(head + shown, uncounted=content.beyond, counts=counts, more=bool(content.beyond))
+    return ToolResult(
+        head + shown, uncounted=content.beyond, counts=counts, more=bool(content.beyond), first_line=first - bool(head)
+    )
 
 
 def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, int]:
@@ -87,7 +91,8 @@ def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, 
     lines = text.split("\n")
     total = len(lines) - (lines[-1] == "")
     if offset > max(1, total):
-        raise ToolError(f"has more than {total} lines, which cannot be read" if more else f"has only {total} lines")
+        length = plural(total, "line")
+        raise ToolError(f"has more than {length}, which cannot be read" if more else f"has only {length}")
     last = total if limit is None else min(total, offset + limit - 1)
     part = "\n".join(lines[offset - 1 : last])
     ended = last < len(lines)

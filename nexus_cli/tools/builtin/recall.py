@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nexus_cli.core.elide import Count, cut_piece, token_bound
+from nexus_cli.core.elide import Count, cut_piece, plural, token_bound
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TextCounter
 from nexus_cli.core.tool import ToolContext
@@ -15,7 +15,9 @@ from nexus_cli.core.tool import ToolContext
 _RANGE = re.compile(r"\s*(-?\d*)\s*:\s*(-?\d*)\s*")
 _HEADER = 64
 """Tokens kept free for the line that says which piece this is."""
-_AROUND = 200
+_AROUND, _MOST_AROUND = 200, 1000
+"""Characters around each place of a query, and around the only one: enough for a function, so that no second call is
+needed."""
 _MOST_HITS = 10_000
 
 
@@ -63,12 +65,17 @@ def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -
 
 
 def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -> str:
-    """Return the places of `query`, case aside, with some text around each, as many as fit."""
+    """Return the places of `query`, case aside, with some text around each, as many as fit; the fewer, the more."""
     spots: list[tuple[int, int]] = []
-    total = unlisted = 0
-    for match in re.compile(re.escape(query), re.IGNORECASE).finditer(text, start, end):
-        total += 1
-        low, high = max(start, match.start() - _AROUND), min(end, match.end() + _AROUND)
+    unlisted = 0
+    pattern = re.compile(re.escape(query), re.IGNORECASE)
+    total = sum(1 for _ in pattern.finditer(text, start, end))
+    around = max(_AROUND, _MOST_AROUND // total)
+    for match in pattern.finditer(text, start, end):
+        low, high = max(start, match.start() - around), min(end, match.end() + around)
+        # Whole lines, where there are any.
+        low = low if low == start else text.find("\n", low - 1, match.start()) + 1 or low
+        high = high if high == end else text.rfind("\n", match.end(), high) + 1 or high
         if spots and low <= spots[-1][1]:
             spots[-1] = (spots[-1][0], high)
         elif len(spots) < _MOST_HITS:
@@ -86,7 +93,7 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
     if not parts:
         found = cut_piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
         parts.append(f"[characters {found.start}:{found.end}]\n{found.text}")
-    more = len(spots) - len(parts)
+    more = plural(len(spots) - len(parts), "more place")
     least = "at least " if unlisted else ""
-    rest = f"\n[{least}{more} more places; narrow `range` or `query`]" if more or unlisted else ""
-    return f"[{total} hits]\n" + "\n".join(parts) + rest
+    rest = f"\n[{least}{more}; narrow `range` or `query`]" if len(spots) > len(parts) or unlisted else ""
+    return f"[{plural(total, 'hit')}]\n" + "\n".join(parts) + rest

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.decode import DecodedText
+from nexus_cli.core.elide import plural
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
@@ -62,7 +63,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context))
     lines = count_lines(content)
-    text = f"{written.how} {path}, {lines} lines{written.line_ends}"
+    text = f"{written.how} {path}, {plural(lines, 'line')}{written.line_ends}"
     name = project_relative(target, context.project)
     return ToolResult(text, changed=(name,), diff=written.diff, counts={"lines": lines})
 
