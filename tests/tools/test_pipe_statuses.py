@@ -11,7 +11,7 @@ import pytest
 
 from nexus_cli.tools.builtin import bash
 
-pytestmark = pytest.mark.skipif(bash._shell().rpartition("/")[2] != "bash", reason="no bash")
+pytestmark = pytest.mark.skipif(bash._shell(Path.cwd()).rpartition("/")[2] != "bash", reason="no bash")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_command_that_traces_itself_does_not_show_the_trap(desk: Any) -> None:
     ["(echo a; exit 3) | cat", "if then | (", "echo $0 $# | cat", "echo x | (exit 9)", "x=$(false | true); echo $?"],
 )
 def test_what_a_command_prints_and_its_status_are_those_of_bash_alone(desk: Any, command: str) -> None:
-    argv = [bash._shell(), "-c", command]
+    argv = [bash._shell(Path.cwd()), "-c", command]
     alone = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=desk.project)
     result = desk.run("bash", command=command)
     assert result.output.rpartition("[exit status")[0] == alone.stdout + alone.stderr
