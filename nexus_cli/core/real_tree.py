@@ -34,7 +34,7 @@ class RealTree:
     def __init__(self, roots: Iterable[str]) -> None:
         """Open the roots; one that is not there has nothing in it."""
         self._chains: dict[str, FolderChain] = {}
-        self._last = ("", -1)
+        self._last = ("\0", -1)
         for root in sorted(roots, key=len, reverse=True):
             with suppress(FileNotFoundError, NotADirectoryError), open_folder(root) as handle:
                 self._chains[root] = FolderChain(os.dup(handle))
@@ -49,11 +49,11 @@ class RealTree:
         chain = self._chains.pop(root)
         chain.forget()
         os.close(chain.root)
-        self._last = ("", -1)
+        self._last = ("\0", -1)
 
     def forget(self) -> None:
         """Look up the way to each folder anew: some may have been replaced."""
-        self._last = ("", -1)
+        self._last = ("\0", -1)
         for chain in self._chains.values():
             chain.forget()
 
@@ -199,7 +199,7 @@ class RealTree:
             if path == root:
                 return chain.root, "."
             if path.startswith(f"{root}/"):
-                self._last = ("", -1)
+                self._last = ("\0", -1)
                 self._last = parent, chain.open(parent[len(root) + 1 :])
                 return self._last[1], name
         raise FileNotFoundError(errno.ENOENT, "is not below a folder that is open")

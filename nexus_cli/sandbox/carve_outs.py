@@ -37,9 +37,6 @@ MOST_MOUNTS = 60
 """Each costs the more the more there are: a repository with 500 submodules would take seconds. The rest is put back."""
 MOST_INDEX = 64 << 20
 
-Links = tuple[tuple[int, ...], tuple[str, ...] | None]
-"""The stamp of an index, and the repositories that it links to; None if it cannot be read."""
-
 
 @dataclass(frozen=True, slots=True)
 class SavedNode:
@@ -78,8 +75,10 @@ class ProtectedSnapshot:
     """The git folders, by the folder whose repository it is; that of a worktree's repository by itself."""
     named: tuple[tuple[str, bool], ...] = ()
     """What configurations of git name, as `protected_roots` takes it."""
-    links: dict[str, Links] = field(default_factory=dict, compare=False)
-    """By git folder."""
+    links: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """By git folder, the repositories that its index links to; None if it cannot be read."""
+    indexes: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    """By git folder, the stamp of that index."""
     has_more: bool = False
     """True if only a part of the project's folders is guarded."""
 
@@ -173,7 +172,7 @@ def take_snapshot(
 
 def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
     """Take what `other` knows below the roots of `made`."""
-    for name in ("folders", "nodes", "partial", "links"):
+    for name in ("folders", "nodes", "partial", "links", "indexes"):
         getattr(made, name).update((path, one) for path, one in getattr(other, name).items() if _is_below(path, made))
     made.gits |= {path: git for path, git in other.gits.items() if _is_below(git, made)}
     made.named += tuple(one for one in other.named if _is_below(one[0], made))
@@ -195,20 +194,22 @@ def _find_repositories(
             continue
         gits[folder] = git
         made.named += tuple(named_by_git(tree, folder, git))
-        made.links[git] = read_links(tree, git, known.links.get(git) if known else None)
-        for path in (f"{folder}/{name}" for name in made.links[git][1] or ()):
+        made.indexes[git], made.links[git] = read_links(tree, git, known)
+        for path in (f"{folder}/{name}" for name in made.links[git] or ()):
             if path not in folders and path not in made.folders and (looked := look_at(tree, path)) is not None:
                 folders[path] = looked
                 waiting.append(path)
     return gits
 
 
-def read_links(tree: RealTree, git: str, known: Links | None) -> Links:
-    """Return the links of the index of a repository, with those of an index that it is split from."""
+def read_links(
+    tree: RealTree, git: str, known: ProtectedSnapshot | None
+) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
+    """Return the stamp of a repository's index, and its links, with those of an index that it is split from."""
     about = tree.stat(f"{git}/index")
     mark = _stamp(about) if about is not None else ()
-    if known is not None and known[0] == mark:
-        return known
+    if known is not None and git in known.links and known.indexes.get(git) == mark:
+        return mark, known.links[git]
     names = [name for name, _ in tree.scan(git) if name.startswith("sharedindex.")] + (["index"] if about else [])
     try:
         read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"") for name in names]

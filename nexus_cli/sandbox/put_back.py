@@ -157,11 +157,10 @@ class _Comparison:
     def _find_new_links(self) -> Iterator[str]:
         """Yield the folders to which an index links now and did not before: git obeys the repository in each."""
         for folder, git in self._gits.items():
-            before = self._before.links.get(git)
-            now = read_links(self._tree, git, before)
-            if now[1] is None and now != before:
+            mark, now = read_links(self._tree, git, self._before)
+            if now is None and mark != self._before.indexes.get(git):
                 self._tell(f"{git}/index", UNREAD)
-            for name in set(now[1] or ()).difference((before and before[1]) or ()):
+            for name in set(now or ()).difference(self._before.links.get(git) or ()):
                 path = f"{folder}/{name}"
                 if path not in self._gits and self._tree.stat(f"{path}/{GIT_FOLDER}") is not None:
                     yield path
@@ -193,10 +192,11 @@ class _Comparison:
 
     def _is_of_git(self, path: str) -> bool:
         """Return True for a git folder that is guarded: of a repository of the project, its submodule or worktree."""
-        node = self._now.get(path)
-        return (
-            node is not None and node.passage and any(f"{path}/".startswith(f"{git}/") for git in self._gits.values())
-        )
+        node, gits = self._now.get(path), self._gits.values()
+        repository, _, entry = path.rpartition("/worktrees/")
+        is_worktree = repository in gits and "/" not in entry
+        is_known = is_worktree or path in gits or path.startswith(tuple(f"{git}/modules/" for git in gits))
+        return node is not None and node.passage and is_known
 
     def _is_new_worktree(self, entry: str) -> bool:
         """True for what `git worktree add` makes: its configuration is that of the repository, as of all others."""

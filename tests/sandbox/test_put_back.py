@@ -392,6 +392,40 @@ def test_the_git_file_of_a_submodule_is_guarded_wherever_it_lies(ground: Ground,
 
 
 @once_each
+@pytest.mark.parametrize("place", [".git/info", ".git/modules/n/objects/x", ".git/worktrees", "evil"])
+def test_a_new_git_file_does_not_lead_to_a_configuration_that_nobody_looks_at(ground: Ground, place: str) -> None:
+    words = (
+        f"git init -q e; {EVIL.replace('{}', 'e')}; mkdir -p {place} .git/modules/n/refs; "
+        f"touch .git/modules/n/HEAD; cp -r e/.git/. {place}; rm -rf e; echo 'gitdir: ../{place}' > sub/.git"
+    )
+
+    def act() -> tuple[bool, bool]:
+        with open_scene(ground) as scene:
+            scene.run(words.replace("{sprung}", str(scene.base / "sprung")))
+            return springs(scene, scene.project / "sub"), (scene.project / "sub/.git").exists()
+
+    assert in_user(ground.user, act) == (False, False)
+
+
+@once_each
+def test_a_submodule_of_the_person_stays_after_a_kill_whatever_the_record_knew_before(ground: Ground) -> None:
+    """The record is kept from command to command while nothing guarded changes: it must know the index all the same."""
+
+    def act() -> bool:
+        with open_scene(ground) as scene:
+            scene.run("true")
+            scene.git("init", "-q", "sub/mine")
+            scene.git("commit", "-q", "--allow-empty", "-m", "x", cwd=scene.project / "sub/mine")
+            scene.git("config", "core.pager", "less", cwd=scene.project / "sub/mine")
+            scene.git("add", "sub/mine")
+            killed_in_a_command(scene, "true")
+            settle_project(scene.project, scene.own)
+            return "less" in (scene.project / "sub/mine/.git/config").read_text()
+
+    assert in_user(ground.user, act)
+
+
+@once_each
 def test_a_command_that_changes_which_hooks_git_runs_leaves_neither_as_it_wants(ground: Ground) -> None:
     def act() -> tuple[str, bool]:
         with open_scene(ground) as scene:

@@ -195,6 +195,8 @@ def fingerprint(scene: Scene) -> set[tuple[str, str]]:
     found = set()
     for folder in ("home", "out", "nexus/data"):
         for path in Path(scene.base / folder).rglob("*"):
+            if path.is_relative_to(scene.own.data / "guarded"):
+                continue  # nexus's own record of the command
             content = path.read_text() if path.is_file() else ""
             found.add((str(path.relative_to(scene.base)), content))
     return found
