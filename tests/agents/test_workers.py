@@ -434,7 +434,7 @@ def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compacti
     )  # fmt: skip
     inner = doing([("bash", {"command": "false | cat"})], "fine")
     apart = doing([("write_file", {"path": "apart.txt", "content": "x"})], "fine")
-    tasks = ["ONE", {"task": "APART", "worktree": True}]
+    tasks: list[str | dict[str, Any]] = ["ONE", {"task": "APART", "worktree": True}]
 
     def root(request: Request) -> Any:
         if "about to be replaced" in content(request):
