@@ -162,7 +162,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         r"▌ /compact --preview [\d,]+ tokens would become at most [\d,]+ of a budget of 12,000\. Nothing was sent",
         r"next 10 with it",
         r"The last order in it: .*order 8420",
-        r"Record of the work.*Files, below .*python3 -m unittest -> exit 0",
+        r"Record of the work.*files are below .*python3 -m unittest -> exit 0",
         r"▌ /compact · left out as d3: .*▌ How did the last run of the tests end",
         r"The record says: python3 -m unittest -> exit 0",
         r"▌ /uncompact .* undone: [\d,]+ .*[\d,]+",

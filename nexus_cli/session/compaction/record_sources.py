@@ -112,23 +112,25 @@ class _Trace:
 
 def _traces(lane: Lane) -> list[_Trace]:
     """Return what is known of each file, the last used first: by file tools, commands and workers."""
-    found = {
-        file.path: _Trace(file.path, file.how, file.digest, file.entry, (file.entry, 0)) for file in _seen(lane)
-    }
+    seen = {file.path: file for file in _seen(lane)}
+    found = {path: _Trace(path, file.how, file.digest, file.entry, (file.entry, 0)) for path, file in seen.items()}
     for place, memo in enumerate(lane.timeline.memos(WORK), 1):
         by, worktree = str(memo.value.get("by", "")), str(memo.value.get("worktree", ""))
         for path in memo.value.get("files", ()):
-            known = found.get(path)
+            known, file = found.get(path), seen.get(path)
             at = (memo.entry, place)
             used = max(memo.entry, known.used if known else 0)
-            if not by:  # by a file tool: its digest is that of the table
-                found[path] = replace(known, used=used, at=at) if known else _Trace(path, "changed", "", used, at)
+            if not by:  # by a file tool
+                digest = file.digest if file else ""
+                made = replace(known, digest=digest, used=used, at=at) if known else None
+                found[path] = made or _Trace(path, "changed", digest, used, at)
                 continue
             name = f"{os.path.basename(path)} in worktree {worktree}" if worktree else ""
             words = f"changed by {by}"
             how = known.how if known else ""
             how = how if words in how else f"{how}, {words}" if how else words
-            found[path] = _Trace(path, how, "", used, at, name)
+            digest = file.digest if file and file.entry > memo.entry else ""  # a file tool has used it since
+            found[path] = _Trace(path, how, digest, used, at, name)
     return sorted(found.values(), key=lambda trace: (-trace.used, trace.path))
 
 
