@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ def live(events: list[e.Event], words: str, width: int, theme: Theme) -> str:
     renderer = RichRenderer(put.append, lambda: width, theme)
     renderer.show_user_message(words)
     for one in events:
-        renderer.feed(one)
+        # How long a call took is not stored, and is shown where it was a second or more.
+        renderer.feed(replace(one, seconds=0.0) if isinstance(one, e.ToolResultEvent) else one)
     return "".join(put)
 
 
