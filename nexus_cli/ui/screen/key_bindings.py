@@ -25,6 +25,8 @@ from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.approver import is_command_line
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
@@ -235,8 +237,12 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
     def _answer(event: KeyPressEvent) -> None:
+        line = panel.buffer.text
         if paste.goes_on(event):
             panel.continue_line()
+        elif not paste.ends and panel.keys and is_command_line(line):
+            panel.buffer.text = ""
+            reach.controller.submit(TypedMessage(line, line))
         elif not paste.ends:
             panel.enter()
 
