@@ -39,7 +39,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     elif verb in EDITS:
         if not rule.strip():
             raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
-        context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher, verb, rule.strip()))
+        context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher, verb, _unquote(rule.strip())))
         session.state.dispatcher.withdraw_questions()
     else:
         level = parse_choice("permissions", rest, (PLAN, *LEVELS))
@@ -58,6 +58,11 @@ def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
         return f"{rule} was removed from your settings."
     added = dispatcher.permission.add_rule(f"{verb} {rule}")
     return f"{verb} {rule} {'was added to' if added else 'is already in'} your settings."
+
+
+def _unquote(rule: str) -> str:
+    """Return a rule without the quotes that it has in a shell."""
+    return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
 
 
 async def list_tools(context: CommandContext, rest: str) -> None:

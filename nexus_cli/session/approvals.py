@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 BY_RULE = "rule"
 """In the place of a limit: a deny rule refused the call, which no level changes."""
-ALLOWED = "allowed for this session"
-"""The origin of a decision that an "always" of the person made before."""
+TAKEN_BACK = " \N{MIDDLE DOT} /permissions remove "
+"""Stands before the name of what was allowed for the session, in the line that tells so."""
 CONFIRM = "confirm"
 """The kind of an approval that the run wants although the level allows the call."""
 DECLINED = "Declined by the person."
@@ -195,17 +196,16 @@ async def allow_from_now(
     try:
         if rules:
             await asyncio.to_thread(permission.store_rules, rules)
-            return Notice(f"Allowed in this project from now on: {_way_back(rules)}", warning=False)
+            undo = " \N{MIDDLE DOT} ".join(f"nexus rules remove {shlex.quote(rule)}" for rule in rules)
+            told = f"Allowed in this project from now on: {', '.join(rules)} \N{MIDDLE DOT} {undo}"
+            return Notice(told, warning=False)
     except (NexusError, OSError) as error:
-        failed = f" only ({error})"
+        failed = f" only, the rule was not stored ({error})"
     scopes = session_scopes(asked)
     always.update(scopes)
-    names = _way_back([scope_name(one, project) for one in scopes])
-    return Notice(f"Allowed for this session{failed}: {names}", warning=bool(failed))
-
-
-def _way_back(names: Sequence[str]) -> str:
-    return " \u00b7 ".join([", ".join(names), *(f"/permissions remove {name}" for name in names)])
+    names = [scope_name(one, project) for one in scopes]
+    undo = "".join(TAKEN_BACK + name for name in names)
+    return Notice(f"Allowed for this session{failed}: {', '.join(names)}{undo}", warning=bool(failed))
 
 
 def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) -> bool:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PLANS = "plan mode only reads; answer with the plan"
 """Why a call is refused under `PLAN`."""
+ALLOWED = "allowed for this session"
+"""The origin of a decision that an answer of the person for the session made before."""
 BUILT_IN = "built in"
 """The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
 SEARCHES: Mapping[str, tuple[str, ...]] = {"glob": ("glob",), "grep": ("grep", "read_file")}
@@ -452,7 +454,7 @@ def _parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
         return ()
     from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
 
-    return tuple(parse_rule("allow", rule, ()) for rule in sorted(rules))
+    return tuple(parse_rule("allow", rule, (), ALLOWED) for rule in sorted(rules))
 
 
 def _read_stamp(path: Path) -> tuple[int, ...]:

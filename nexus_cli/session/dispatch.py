@@ -22,7 +22,6 @@ from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.ledger import WAIT
 from nexus_cli.session.approvals import (
-    ALLOWED,
     BY_RULE,
     CONFIRM,
     DECISION,
@@ -38,7 +37,7 @@ from nexus_cli.session.approvals import (
     describe_decision,
     make_question,
 )
-from nexus_cli.session.call_permission import CallPermission, Permission
+from nexus_cli.session.call_permission import ALLOWED, CallPermission, Permission
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.run_limits import (

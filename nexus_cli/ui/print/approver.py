@@ -65,7 +65,7 @@ def parse_answer(line: str, listed: bool = False, stores: bool = False) -> Parse
             return ParsedAnswer(Allow(always=True, stored=stores))
         case "s" | "session" if not rest.strip():
             return ParsedAnswer(Allow(always=True))
-        case "y" | "yes" if len(rest.split()) < FEWEST:
+        case "y" | "yes" | "always" | "session" if len(rest.split()) < FEWEST:
             return None
     return None if len(words) < SHORTEST or words.lower() in YES else ParsedAnswer(Deny(words))
 

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import pty
-import select
-import struct
-import termios
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +13,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ui.keyboard import Keys
 from ui.put_clock import run_at_once
 from ui.screen.screen_driver import PlainController
 from ui.screen.screen_stand import stand
@@ -112,29 +108,6 @@ async def drawn(folder: Path) -> AsyncIterator[Keyboard]:
         on.controller.running = True
         yield Keyboard(on.screen, on.type)
     box.close()
-
-
-class Keys:
-    """The person's end of a terminal: each key has arrived before anything else happens."""
-
-    def __init__(self) -> None:
-        self.master, self.slave = pty.openpty()
-
-    def __call__(self, key: str) -> None:
-        echoes, waiting = termios.tcgetattr(self.slave)[3] & termios.ECHO, self.waiting()
-        os.write(self.master, key.encode())
-        if echoes:
-            assert select.select([self.master], [], [], 10)[0]
-            os.read(self.master, 4096)
-        while not echoes and self.waiting() == waiting:
-            pass
-
-    def waiting(self) -> int:
-        return int(struct.unpack("i", fcntl.ioctl(self.slave, termios.FIONREAD, b"\0" * 4))[0])
-
-    def close(self) -> None:
-        os.close(self.master)
-        os.close(self.slave)
 
 
 @asynccontextmanager
