@@ -59,6 +59,8 @@ class Worker:
     """Why it did not finish."""
     denied: int = 0
     """Calls that were refused."""
+    declined: str = ""
+    """What the person declined to stop it, "" for nothing."""
     session: Session | None = None
     """While it runs."""
     running: asyncio.Task[None] | None = None
@@ -114,6 +116,7 @@ class Worker:
         aborted = outcome.error is not None and outcome.error["kind"] == "aborted"
         self.state = STOPPED if aborted else FINISHED if outcome.ok else FAILED
         self.error = outcome.error["message"] if outcome.error else ""
+        self.declined = f"a call of {self.id}" if outcome.was_declined else ""
 
     def fail(self, why: str) -> None:
         """Note that it could not work."""

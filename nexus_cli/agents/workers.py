@@ -297,6 +297,8 @@ class SessionWorkers:
             await run_shielded(self._stop(worker))
             stopped(f"[{worker.figures()}]\n{worker.report}")
             raise
+        step = self.session.state.dispatcher.step
+        step.worker_declined = worker.declined or step.worker_declined
         return worker.result()
 
     async def _stop(self, worker: Worker) -> None:

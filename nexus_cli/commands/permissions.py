@@ -7,7 +7,8 @@ import asyncio
 from nexus_cli.commands.arguments import parse_choice, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.limits import LEVELS, PLAN
-from nexus_cli.session.call_permission import CallPermission
+from nexus_cli.session.approvals import remove_allowance
+from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.reports.decisions import decision_report, decisions_report
 from nexus_cli.session.reports.live import (
     NAMES,
@@ -29,7 +30,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     unconfined. plan: only reading, nothing asks, and the answer is a plan.
 
     allow RULE, ask RULE and deny RULE add a rule to your settings, remove RULE takes it out, at once: allow
-    bash(npm test *).
+    bash(npm test *). remove also takes back what you allowed for the session, by the name that it is listed with.
     """
     session = context.session
     verb, _, rule = rest.partition(" ")
@@ -38,7 +39,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
     elif verb in EDITS:
         if not rule.strip():
             raise usage_error("permissions", rest, "which rule", "For instance: /permissions allow bash(npm test *)")
-        context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher.permission, verb, rule.strip()))
+        context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher, verb, _unquote(rule.strip())))
         session.state.dispatcher.withdraw_questions()
     else:
         level = parse_choice("permissions", rest, (PLAN, *LEVELS))
@@ -48,13 +49,20 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         context.say(f"permissions {now}: {await asyncio.to_thread(describe_level, session.state, now)}.{held}")
 
 
-def _edit_rules(permission: CallPermission, verb: str, rule: str) -> str:
-    """Change the personal rules; return what was done."""
+def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
+    """Change the personal rules, or what was allowed for the session; return what was done."""
     if verb == "remove":
-        permission.remove_rule(rule)
+        if remove_allowance(dispatcher.always, rule, dispatcher.project):
+            return f"{rule} is not allowed for this session any more."
+        dispatcher.permission.remove_rule(rule)
         return f"{rule} was removed from your settings."
-    added = permission.add_rule(f"{verb} {rule}")
+    added = dispatcher.permission.add_rule(f"{verb} {rule}")
     return f"{verb} {rule} {'was added to' if added else 'is already in'} your settings."
+
+
+def _unquote(rule: str) -> str:
+    """Return a rule without the quotes that it has in a shell."""
+    return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
 
 
 async def list_tools(context: CommandContext, rest: str) -> None:

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from nexus_cli.core.message import ToolCall
 
+SAY_INSTEAD = "Say what to do instead"
+"""The hint of a turn that ended because the person declined a call without words (`Deny.stops`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -21,11 +24,12 @@ class Question:
     detail: str = ""
     """A diff or the whole command, for a person."""
     always: str = ""
-    """Scope of "always" for the rest of the session: "this exact command"."""
+    """What an answer for the rest of the session covers, and one that is stored: "npm test *", "this exact command"."""
     kind: str = ""
-    """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, or `confirm`: the level would allow it."""
+    """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, `network`, `later`, or `confirm`: the level
+    would allow it."""
     stores: tuple[str, ...] = ()
-    """The rules that "always" adds to the personal settings; none: it holds for the rest of the session."""
+    """The rules of `always`, which can be added to the personal settings; none: it can hold for the session only."""
     profile: str = ""
     """For a command: the profile that it would run in, see `nexus_cli.sandbox`."""
     parts: tuple[Mapping[str, Any], ...] = ()
@@ -55,6 +59,8 @@ class Deny:
     """The person said no. Otherwise they said nothing, and `why` is what happened instead."""
     by: str = "person"
     """Whose words `why` is where `said`: `person` if they typed it, `client` if a program sent it."""
+    stops: bool = False
+    """The turn ends when the calls of this step are done: the person wants to talk first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from nexus_cli.core.approval import Answer, Question
+from nexus_cli.core.approval import SAY_INSTEAD, Answer, Question
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
@@ -247,6 +247,11 @@ class Outcome:
     denied: tuple[Mapping[str, str], ...] = ()
     """One per refused call: `id`, `tool`, `subject`, `why`, `allow`, `limit`, `by`, `hint`, see `session.outcome`."""
     changed: tuple[str, ...] = ()
+
+    @property
+    def was_declined(self) -> bool:
+        """True if the person stopped the turn by declining a call, to say what to do instead."""
+        return self.error is not None and self.error.get("hint") == SAY_INSTEAD
 
     @property
     def has_failed(self) -> bool:

@@ -231,6 +231,10 @@ class Plans(Protocol):
         """Add (`prompt` and `at`, `in` or `cron`), list or remove (`id`) plans. Blocks; raises nothing."""
         ...
 
+    def describe(self, words: Mapping[str, str]) -> str:
+        """Return for a person when and with which rights a plan would run, in lines; why it cannot be. Blocks."""
+        ...
+
     def recover(self, call_id: str) -> ToolResult | None:
         """Return the plan that an earlier process made for a call, or None."""
         ...

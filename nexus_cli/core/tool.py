@@ -89,7 +89,7 @@ class EditPreview:
     """The outcome of an edit that is not made yet, for the person who is asked."""
 
     diff: str = ""
-    """A unified diff; "" where that cannot be told."""
+    """A unified diff, or the whole of what begins later; "" where that cannot be told."""
     before: str | None = None
     """Digest of the content that it changes, "" where there is no file; None if it cannot be read."""
 
@@ -113,7 +113,7 @@ class Tool:
     paths: Callable[[Mapping[str, Any]], Sequence[str]] = _no_paths
     """Paths that a call would touch, as the model wrote them, for permission."""
     preview: Callable[[Mapping[str, Any], ToolContext], EditPreview] | None = None
-    """What a call would change. Reads, never writes, raises nothing."""
+    """What a call would change, or (`later`) start. Reads, never writes, raises nothing."""
     check: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult | None]] | None = None
     """Returns the error that a call would end in as things are, None if it can run: nobody is asked about a call that
     must fail. Reads, never writes, raises nothing."""
@@ -122,12 +122,18 @@ class Tool:
     recover: Callable[[str, Mapping[type, Any]], ToolResult | None] | None = None
     """Returns what became of a call (by its id, with the session's services) that an earlier process began, None if
     that is unknown."""
+    later: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments, with their values, of calls that start work which costs money when this turn no longer watches it."""
     reaches: str = ""
     """Name of the argument with an address on the network that a call requests: a person is asked for that."""
     ordered: bool = False
     """Its effects on the session have an order (facts and their ids): never at the same time as another call."""
     description: str = ""
     """One short paragraph for the model. It is sent with every request: each sentence must earn its place."""
+
+    def works_later(self, arguments: Mapping[str, Any]) -> bool:
+        """Return True if this call starts work that costs money later."""
+        return any(name in arguments and arguments[name] == value for name, value in self.later.items())
 
     @property
     def is_parallel(self) -> bool:

@@ -64,12 +64,16 @@ class ClientApprover:
             self.forget(key)
 
     def answer(self, key: str, answer: str, words: str = "") -> None:
-        """Answer a question; raise `RpcError` if it does not wait, or the words have no use."""
+        """Answer a question; raise `RpcError` if it does not wait, or the words have no use.
+
+        A no without words stops the turn, as a person's does.
+        """
         if words and answer != "no":
             raise RpcError(INVALID_PARAMS, "words belong to the answer no")
         if not self.is_waiting(key):
             raise RpcError(REFUSED, f"no question {key[:80]} is waiting for an answer")
-        self._waiting[key].set_result(Deny(words, by="client") if answer == "no" else Allow(always=answer == "session"))
+        refusal = Deny(words, by="client", stops=not words)
+        self._waiting[key].set_result(refusal if answer == "no" else Allow(always=answer == "session"))
 
     def attach_client(self) -> None:
         """Note that a client listens."""

@@ -85,7 +85,8 @@ class RunApprover:
         answer = await self.person.ask(question) if self.person is not None else Defer()
         if isinstance(answer, Defer):
             self.deferred.append(question)
-        return answer
+        # Nobody can talk to a run: it goes on without the call.
+        return replace(answer, stops=False) if isinstance(answer, Deny) else answer
 
     def make_wait(self) -> Wait | None:
         """Return what the run waits for: an answer to what was put off."""

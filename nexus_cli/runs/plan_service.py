@@ -178,14 +178,24 @@ class PlanService:
         return ToolResult(_line(plan_value(found[0], ledger.runs.now()))) if ledger and found else None
 
     def _add(self, ledger: Ledger, call_id: str, words: Mapping[str, str]) -> ToolResult:
-        settings = self._session.state.lane_state.settings.runs
         theirs = [one for one in ledger.plans.list_plans() if one.options.get("by") == AGENT and one.next_at]
         if len(theirs) >= MOST_OF_AGENTS:
             why = f"agents have made {len(theirs)}"
             raise NexusError("limit", "no more plans", why, "Remove one, or ask the person")
-        rights = self._rights()
+        new = self._new_plan(call_id, words)
+        self._refuse_often(ledger, new)
+        self._refuse_soon(ledger, new)
+        return ToolResult(_line(plan_value(add_plan(ledger, new, self._settings), ledger.runs.now())))
+
+    @property
+    def _settings(self) -> RunSettings:
+        return self._session.state.lane_state.settings.runs
+
+    def _new_plan(self, call_id: str, words: Mapping[str, str]) -> NewPlan:
+        """Return the plan that a call asks for, with the rights of the session at most."""
+        rights, settings = self._rights(), self._settings
         level = min(rights.allow or "read", settings.allow, key=lambda one: LEVELS.index(one) if one in LEVELS else -1)
-        new = NewPlan(
+        return NewPlan(
             words["prompt"], words["at"], words["in"], words["cron"], by=AGENT,
             options={
                 "folder": str(self._session.folder), "model": self._session.model, "call": call_id,
@@ -193,9 +203,29 @@ class PlanService:
                 "limits": rights.to_json(), "max_cost": rights.max_cost and min(rights.max_cost, settings.max_cost),
             },
         )  # fmt: skip
-        self._refuse_often(ledger, new)
-        self._refuse_soon(ledger, new)
-        return ToolResult(_line(plan_value(add_plan(ledger, new, settings), ledger.runs.now())))
+
+    def describe(self, words: Mapping[str, str]) -> str:
+        """See `nexus_cli.core.services.Plans`."""
+        ledger = self._session.ledger
+        if ledger is None:
+            return "no plans: this session is not saved"
+        new, settings = self._new_plan("", words), self._settings
+        try:
+            time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
+        except NexusError as error:
+            return error.message
+        first = f"{_utc(time.next_at)}, in {format_duration(time.next_at - ledger.runs.now())}"
+        limits = {name: value for name, value in new.options["limits"].items() if name not in ("allow", "max_cost")}
+        cost = new.options["max_cost"] or settings.max_cost
+        often = f"again and again ({time.cron}, {time.zone}), first" if time.cron else "once,"
+        day = f"${settings.max_cost_day:g} a day for all plans"
+        rows = [
+            f"when: {often} at {first}",
+            f"level: {new.options['allow']}, where nobody watches (`nexus serve`)",
+            f"cost: at most ${cost:g} a run, {day}, model {new.options['model']}",
+            *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
+        ]
+        return "\n".join(rows)
 
     def _rights(self) -> Limits:
         """Return what binds the session now; nothing is planned to get around it."""

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.approval import Allow, Answer, Deny, Question
+from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Deny, Question
+from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Notice
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
-from nexus_cli.session.call_permission import Permission
+from nexus_cli.session.call_permission import CallPermission, Permission
 from nexus_cli.session.run_limits import Refusal
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.permission import ApprovalNeed
@@ -29,12 +34,16 @@ SAID_NOTHING = "unanswered"
 """In the place of a limit: the person was asked and gave no answer; `why` says how that came."""
 BY_RULE = "rule"
 """In the place of a limit: a deny rule refused the call, which no level changes."""
-ALLOWED = "allowed for this session"
-"""The origin of a decision that an "always" of the person made before."""
+TAKEN_BACK = " \N{MIDDLE DOT} /permissions remove "
+"""Stands before the name of what was allowed for the session, in the line that tells so."""
 CONFIRM = "confirm"
 """The kind of an approval that the run wants although the level allows the call."""
+DECLINED = "Declined by the person."
+"""The result of a call that was declined without words."""
 EDITS = "edits"
 """In the place of the tool in a scope: `write_file` and `edit_file`."""
+RULE = "rule"
+"""In the place of the kind in a scope: what follows is an allow rule."""
 
 
 @dataclass(slots=True)
@@ -70,6 +79,16 @@ class ApprovalStep:
     unanswered: dict[str, tuple[AskedCall, asyncio.Task[None]]] = field(default_factory=dict)
     """Questions without an answer, by call id."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    worker_declined: str = ""
+    """What the person declined of a worker that a call of the step waited for, to stop the work; "" for nothing."""
+
+    def stop_declined(self) -> None:
+        """Raise `NexusError("denied", ...)` where the person declined a call to say something before the model goes
+        on."""
+        stopping = (call for call, answer in self.answers.items() if isinstance(answer, Deny) and answer.stops)
+        what = self.worker_declined or next((self.asked[call].question.what for call in stopping), "")
+        if what:
+            raise NexusError("denied", "stopped", f"you declined {what}", SAY_INSTEAD)
 
     def note_change(self, target: Path, before: str, after: str) -> None:
         """Let calls that the person saw with the content that a call of the step has replaced apply to its outcome."""
@@ -81,7 +100,8 @@ class ApprovalStep:
 def approval_scope(
     tool: Tool, arguments: Mapping[str, Any], kind: str, targets: Mapping[str, Path], profile: str = ""
 ) -> tuple[str, ...]:
-    """Return what an "always" answer covers, as tool, kind and objects: `kind` is that of an `ApprovalNeed`.
+    """Return what an answer for the session covers where no rule can say it, as tool, kind and objects: `kind` is that
+    of an `ApprovalNeed`.
 
     A command covers itself alone, in the same `profile`. Edits are one thing whichever tool does them, outside the
     project and in protected places those of the same real paths.
@@ -91,47 +111,109 @@ def approval_scope(
         return (name, kind, *map(str, targets.values()))
     if kind == "network":
         return (name, kind, str(arguments.get(tool.reaches, "")))
+    if kind == "later":
+        return (name, kind)
     if tool.effect is Effect.EDIT:
         return (name, "edit")
     return (name, "run", str(arguments.get(tool.subject, "")), profile)
 
 
+def session_scopes(asked: AskedCall) -> list[tuple[str, ...]]:
+    """Return what an answer for the session covers: the rules that "always" would store, where there are some."""
+    rules = asked.question.stores
+    return [(rule.partition("(")[0], RULE, rule) for rule in rules] or [asked.scope]
+
+
 def always_text(scope: tuple[str, ...], project: Path) -> str:
-    """Return what "always" allows for the rest of the session."""
+    """Return what an answer for the rest of the session covers, as the question shows it."""
     name, kind, *objects = scope
     if kind == "run":
         return "this exact command"
+    if kind == RULE:
+        return objects[0].partition("(")[2].removesuffix(")") or objects[0]
+    if kind == "later":
+        return f"every `{name}` that starts work for later"
     if kind == "network":
         return f"{name} of {objects[0]}"
     paths = (project_relative(Path(path), project) for path in objects)
     return f"{name} of {', '.join(paths)}" if objects else "edits in this project"
 
 
-def call_detail(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, str | None]:
+def scope_name(scope: tuple[str, ...], project: Path) -> str:
+    """Return the one line by which `/permissions` lists what was allowed for the session, and removes it."""
+    name, kind, *objects = scope
+    if kind == RULE:
+        return objects[0]
+    if kind in ("edit", "later"):
+        return name
+    if kind == "run":
+        return one_line(f"{name}: {objects[0]}")
+    return one_line(always_text(scope, project))
+
+
+def call_detail(
+    tool: Tool, arguments: Mapping[str, Any], context: ToolContext, limits: Limits
+) -> tuple[str, str | None]:
     """Return what a person has to see of a call before they answer (the command, the diff, else the arguments), and
-    the digest of what it changes."""
+    the digest of what it changes. Of work for later that is also its level and the `limits` in force."""
     if tool.effect is Effect.RUN:
         return str(arguments.get(tool.subject, "")), None
     made = tool.preview(arguments, context) if tool.preview else EditPreview()
-    shown = made.diff or "\n".join(f"{key}: {_value_text(value)}" for key, value in arguments.items())
-    return shown, made.before
+    if made.diff:
+        return made.diff, made.before
+    lines = [f"{key}: {_value_text(value)}" for key, value in arguments.items()]
+    if tool.works_later(arguments):
+        rest = {name: value for name, value in limits.to_json().items() if name != "allow"}
+        lines += [f"level: {limits.allow or 'read'}", f"your limits: {_value_text(rest) if rest else 'none'}"]
+    return "\n".join(lines), made.before
 
 
 async def make_question(
-    tool: Tool, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext, found: Permission, subject: str
-) -> AskedCall:
-    """Return the question about a call that `found` asks about."""
+    tool: Tool, call: ToolCall, arguments: Mapping[str, Any], context: ToolContext, found: Permission, subject: str,
+    limits: Limits,
+) -> AskedCall:  # fmt: skip
+    """Return the question about a call that `found` asks about, under `limits`."""
     need = found.verdict
     assert isinstance(need, ApprovalNeed)
-    detail, before = await asyncio.to_thread(call_detail, tool, arguments, context)
+    detail, before = await asyncio.to_thread(call_detail, tool, arguments, context, limits)
     scope = approval_scope(tool, arguments, need.kind, context.targets, found.profile)
     parts, more = found.shown_parts()
     question = Question(
-        call, f"{tool.name} {subject}", need.why, detail, always_text(scope, context.project), need.kind,
-        stores=found.command.prefixes if found.command else (), profile=found.profile, parts=tuple(parts),
-        more_parts=more, rule=found.ruling,
+        call, f"{tool.name} {subject}", need.why, detail, "", need.kind, stores=found.offers, profile=found.profile,
+        parts=tuple(parts), more_parts=more, rule=found.ruling,
     )  # fmt: skip
-    return AskedCall(question, tool, arguments, scope, context.targets, before)
+    asked = AskedCall(question, tool, arguments, scope, context.targets, before)
+    covers = ", ".join(always_text(one, context.project) for one in session_scopes(asked))
+    return replace(asked, question=replace(question, always=covers))
+
+
+async def allow_from_now(
+    asked: AskedCall, answer: Allow, always: set[tuple[str, ...]], permission: CallPermission, project: Path
+) -> Notice:
+    """Allow what an answer covers for the rest of the session, or store its rules; return what the person is told: what
+    it covers, and how it is taken back. What cannot be stored holds for the session."""
+    rules, failed = asked.question.stores if answer.stored else (), ""
+    try:
+        if rules:
+            await asyncio.to_thread(permission.store_rules, rules)
+            undo = " \N{MIDDLE DOT} ".join(f"nexus rules remove {shlex.quote(rule)}" for rule in rules)
+            told = f"Allowed in this project from now on: {', '.join(rules)} \N{MIDDLE DOT} {undo}"
+            return Notice(told, warning=False)
+    except (NexusError, OSError) as error:
+        failed = f" only, the rule was not stored ({error})"
+    scopes = session_scopes(asked)
+    always.update(scopes)
+    names = [scope_name(one, project) for one in scopes]
+    undo = "".join(TAKEN_BACK + name for name in names)
+    return Notice(f"Allowed for this session{failed}: {', '.join(names)}{undo}", warning=bool(failed))
+
+
+def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) -> bool:
+    """Take back what was allowed for the session by the name that `scope_name` gives it; False if nothing has it."""
+    wanted = one_line(typed).split()
+    found = {scope for scope in always if scope_name(scope, project).split() == wanted}
+    always -= found
+    return bool(found)
 
 
 def describe_decision(step: ApprovalStep, call: ToolCall, refusal: Refusal | None, level: str) -> dict[str, Any]:

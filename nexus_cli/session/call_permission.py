@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.tool import CommandWalls, Effect, Tool
+from nexus_cli.session.folder_rules import READ_FILE, folder_rules, opens_secrets
 from nexus_cli.tools.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
 
@@ -33,10 +35,14 @@ if TYPE_CHECKING:
 
 PLANS = "plan mode only reads; answer with the plan"
 """Why a call is refused under `PLAN`."""
+ALLOWED = "allowed for this session"
+"""The origin of a decision that an answer of the person for the session made before."""
 BUILT_IN = "built in"
 """The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
 SEARCHES: Mapping[str, tuple[str, ...]] = {"glob": ("glob",), "grep": ("grep", "read_file")}
 """Tools that find files in a folder, with the tools whose deny rules keep a file from what they show."""
+READERS = frozenset({READ_FILE, *SEARCHES})
+"""Tools that read outside the project by the rules of `read_file`."""
 MOST_PARTS = 50
 """Parts of a command line that are recorded and shown: a line may have thousands."""
 COMMAND = "command"
@@ -56,6 +62,9 @@ class Permission:
     """Where that comes from, such as file and line of the rule; "" where the level decided."""
     level: str = ""
     """The level that was in force."""
+    offers: tuple[str, ...] = ()
+    """Allow rules that would let this call and others like it run, which a person who is asked can choose; none where
+    only this very call can be allowed."""
 
     @property
     def profile(self) -> str:
@@ -197,26 +206,36 @@ class CallPermission:
         return new
 
     def decide(
-        self, tool: Tool, arguments: Mapping[str, Any], level: str, targets: Mapping[str, Path] | None = None
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        level: str,
+        targets: Mapping[str, Path] | None = None,
+        allowed: Iterable[str] = (),
     ) -> Permission:
-        """Decide on a call at `level`; `targets` are its paths as they were resolved. Blocks where `load` did not run
-        before."""
+        """Decide on a call at `level`; `targets` are its paths as they were resolved, `allowed` the allow rules of this
+        session. Blocks where `load` did not run before."""
         judged = "read" if level == PLAN else level
+        extra = _parse_allowed(frozenset(allowed))
         if tool.effect is Effect.RUN and tool.subject == COMMAND and self._settings is not None:
-            found = self._decide_command(arguments, judged)
+            found = self._decide_command(arguments, judged, extra)
         else:
-            found = self._decide_paths(tool, arguments, judged, targets)
+            found = self._decide_paths(tool, arguments, judged, targets, extra)
         reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
         if level == PLAN and not isinstance(found.verdict, Denial) and not (reads and isinstance(found.verdict, Grant)):
             return Permission(Denial(PLANS), found.command, level=level)
         return replace(found, level=level)
 
-    def _decide_command(self, arguments: Mapping[str, Any], level: str) -> Permission:
+    def _decide_command(
+        self, arguments: Mapping[str, Any], level: str, extra: tuple[PermissionRule, ...]
+    ) -> Permission:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
 
         probe = self.load(level)
+        rules = self._read_rules()
+        rules = replace(rules, rules=(*rules.rules, *extra)) if extra else rules
         made = decide_command(
-            str(arguments[COMMAND]), level=level, rules=self._read_rules(), cwd=self._cwd,  # type: ignore[arg-type]
+            str(arguments[COMMAND]), level=level, rules=rules, cwd=self._cwd,  # type: ignore[arg-type]
             project=self._project, confined=probe is None or probe.backend != "none",
             network=bool(arguments.get("network")), outside=str(arguments.get("outside") or ""),
         )  # fmt: skip
@@ -228,34 +247,52 @@ class CallPermission:
         deciding = [part for part in made.parts if part.decision == made.decision]
         ruled = next((part for part in deciding if part.rule), None)
         if ruled is not None:
-            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source)
+            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source, offers=made.prefixes)
         is_free = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
-        return Permission(verdict, made, origin=BUILT_IN if is_free else "")
+        return Permission(verdict, made, origin=BUILT_IN if is_free else "", offers=made.prefixes)
 
     def _decide_paths(
-        self, tool: Tool, arguments: Mapping[str, Any], level: str, targets: Mapping[str, Path] | None
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        level: str,
+        targets: Mapping[str, Path] | None,
+        extra: tuple[PermissionRule, ...],
     ) -> Permission:
-        rule = self._find_rule(tool, targets)
+        rule = self._find_rule(tool, targets, extra)
         named = (f"{rule.decision} {rule.text}", rule.origin) if rule else ("", "")
         if rule is not None and rule.decision == "deny":
             return Permission(Denial("{} ({})".format(*named)), None, *named)
         opened = rule is not None and rule.decision == "allow"
         verdict = decide(
             tool, arguments, allow=level, cwd=self._cwd, project=self._project, config_dirs=self._config_dirs,
-            targets=targets, lifts=lambda name, path: opened and bool(rule and rule.pattern),
+            targets=targets, lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
         )  # fmt: skip
+        is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and tool.name in READERS
+        offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
         if rule is None or level == "all":
-            return Permission(verdict)
+            return Permission(verdict, offers=offers)
         if rule.decision == "ask" and isinstance(verdict, Grant):
             return Permission(ApprovalNeed("{} ({})".format(*named), "protected"), None, *named)
-        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind == "edit"):
+        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind in ("edit", "later")):
             return Permission(Grant(), None, *named)
-        return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict)
+        return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict, offers=offers)
 
-    def _find_rule(self, tool: Tool, targets: Mapping[str, Path] | None) -> PermissionRule | None:
-        if self._settings is None or not self._has_rules():
+    def _find_rule(
+        self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...]
+    ) -> PermissionRule | None:
+        """Return the rule that decides on a call. What `read_file` may read outside, the tools that search may too."""
+        if self._settings is None or not (extra or self._has_rules()):
             return None
-        return self._read_rules().find_for_path(tool.name, (targets or {}).values(), self._project)
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        paths = list((targets or {}).values())
+        rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
+        found = rules.find_for_path(tool.name, paths, self._project)
+        if found is None and tool.name in SEARCHES and paths:
+            reading = rules.find_for_path(READ_FILE, paths, self._project)
+            found = reading if reading is not None and reading.decision == "allow" and reading.pattern else None
+        return found
 
     def find_refused(self, tool: str) -> Callable[[Path], bool] | None:
         """Return what is True for a real path that a deny rule keeps from `tool`, which finds it in a folder; None
@@ -408,6 +445,16 @@ class CallPermission:
         if self._temp is not None:
             self._temp.close()
             self._temp = None
+
+
+@lru_cache(64)
+def _parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
+    """Return allow rules of a session as rules."""
+    if not rules:
+        return ()
+    from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
+
+    return tuple(parse_rule("allow", rule, (), ALLOWED) for rule in sorted(rules))
 
 
 def _read_stamp(path: Path) -> tuple[int, ...]:

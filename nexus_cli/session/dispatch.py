@@ -16,27 +16,28 @@ from typing import Any, assert_never, cast
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.entry import Cause, Kind
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.ledger import WAIT
 from nexus_cli.session.approvals import (
-    ALLOWED,
     BY_RULE,
     CONFIRM,
     DECISION,
+    DECLINED,
+    RULE,
     SAID_NO,
     SAID_NOTHING,
     ApprovalDeferred,
     ApprovalStep,
     AskedCall,
+    allow_from_now,
     approval_scope,
     describe_decision,
     make_question,
 )
-from nexus_cli.session.call_permission import CallPermission, Permission
+from nexus_cli.session.call_permission import ALLOWED, CallPermission, Permission
 from nexus_cli.session.command_changes import CommandChanges
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
@@ -113,12 +114,13 @@ class Dispatcher:
     """True if the calls of this step need confirmation although they are permitted."""
     _refusals: Mapping[str, Refusal] = field(default_factory=dict)
     """Why calls of this step may not run, by id: what the limits say of them."""
-    _step: ApprovalStep = field(default_factory=ApprovalStep)
+    step: ApprovalStep = field(default_factory=ApprovalStep)
+    """The questions about the calls of the newest step."""
 
     async def run(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off; kind
         `waiting` when the run waits from now on."""
-        self._step = ApprovalStep(calls)
+        self.step = ApprovalStep(calls)
         waits: SessionWaits | None = self.services.get(Waits)
         if lane_state.lane.run != self._began:
             self._began, self.errors = lane_state.lane.run, 0
@@ -250,7 +252,7 @@ class Dispatcher:
         if isinstance(answer, ToolResult):
             return answer
         # As it was decided and agreed to: what it depends on may have changed meanwhile.
-        profile = self._step.decided[call.id].profile
+        profile = self.step.decided[call.id].profile
         context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
         if answer is not None:
             context = replace(context, before=answer.before)
@@ -293,7 +295,7 @@ class Dispatcher:
             lambda text: self.given.update({call.id: text}),
             targets,
             tell=lambda line: lane_state.emit(event.Notice(line)),
-            replaced=self._step.note_change,
+            replaced=self.step.note_change,
         )
 
     async def _obtain_permission(
@@ -302,7 +304,7 @@ class Dispatcher:
         """Return what the person agreed to, None if they need not be asked, or the result of a call that is refused."""
         found = await self._decide_loaded(tool, checked, targets)
         need = found.verdict
-        self._step.decided[call.id] = found
+        self.step.decided[call.id] = found
         if isinstance(need, Grant):
             return None
         if isinstance(need, Denial):
@@ -312,22 +314,22 @@ class Dispatcher:
             if need.kind == CONFIRM:
                 return self._refuse(call, tool, why, "confirm")
             return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))
-        async with self._step.lock:  # calls that run together come here together
-            if call.id not in self._step.answers:
+        async with self.step.lock:  # calls that run together come here together
+            if call.id not in self.step.answers:
                 await self._ask(lane_state, call, self.approver)
         now = await self._decide_loaded(tool, checked, targets)
         if isinstance(now.verdict, Denial):  # level or rules have changed meanwhile
-            self._step.decided[call.id] = now
+            self.step.decided[call.id] = now
             return await self._refuse_denied(call, tool, now, checked, targets)
-        match self._step.answers[call.id]:
+        match self.step.answers[call.id]:
             case ToolResult() as error:
                 return error
             case Allow():
-                return self._step.asked[call.id]
+                return self.step.asked[call.id]
             case Deny(why, said=False):
                 return self._refuse(call, tool, CANCELLED.format(who=why), SAID_NOTHING)
             case Deny(why):
-                return self._refuse(call, tool, f"Declined{': ' + why if why else ' by the person.'}", SAID_NO)
+                return self._refuse(call, tool, f"Declined: {why}" if why else DECLINED, SAID_NO)
             case Defer():
                 raise ApprovalDeferred
             case never:
@@ -339,74 +341,63 @@ class Dispatcher:
 
     def _decide(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> Permission:
         """Return the decision on a call as things are: allowed, to be asked about, or refused."""
-        found = self.permission.decide(tool, checked, self.limits.allow or "read", targets)
+        rules = [rule for _, kind, *objects in self.always if kind == RULE for rule in objects]
+        found = self.permission.decide(tool, checked, self.limits.allow or "read", targets, rules)
         verdict = found.verdict
         if isinstance(verdict, Grant) and self._confirm and tool.effect in CHANGES:
             verdict = ApprovalNeed("this run confirms what changes something", CONFIRM)
             found = replace(found, rule="", origin=f"limit {CONFIRM}")
-        if isinstance(verdict, ApprovalNeed):
-            scope = approval_scope(tool, checked, verdict.kind, targets, found.profile)
-            if scope in self.always:
-                return replace(found, verdict=Grant(), rule="", origin=ALLOWED)
+        need = verdict.kind if isinstance(verdict, ApprovalNeed) else ""
+        if need and approval_scope(tool, checked, need, targets, found.profile) in self.always:
+            return replace(found, verdict=Grant(), rule="", origin=ALLOWED)
         return replace(found, verdict=verdict)
 
     async def _ask(self, lane_state: LaneState, first: ToolCall, approver: Approver) -> None:
         """Ask about `first` and the calls of the step behind it that need it as things are, all at the same time."""
-        calls = self._step.calls[self._step.calls.index(first) :]
+        calls = self.step.calls[self.step.calls.index(first) :]
         asked = [made for call in calls if (made := await self._question(lane_state, call, call is first))]
         for one in asked:
             lane_state.emit(event.ApprovalRequest(one.question))
         await lane_state.control.wait_until_shown()
         tasks = [asyncio.create_task(self._answer(lane_state, one, approver)) for one in asked]
-        self._step.asked |= {one.question.call.id: one for one in asked}
-        self._step.unanswered = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
+        self.step.asked |= {one.question.call.id: one for one in asked}
+        self.step.unanswered = {one.question.call.id: (one, task) for one, task in zip(asked, tasks, strict=True)}
         try:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     raise result
         finally:
-            self._step.unanswered.clear()
+            self.step.unanswered.clear()
 
     async def _answer(self, lane_state: LaneState, asked: AskedCall, approver: Approver) -> None:
         call_id = asked.question.call.id
         try:
             answer = await approver.ask(asked.question)
         except asyncio.CancelledError:
-            if call_id not in self._step.answers:  # the turn is stopped
+            if call_id not in self.step.answers:  # the turn is stopped
                 raise
-            withdrawn = self._step.answers[call_id]
+            withdrawn = self.step.answers[call_id]
             assert not isinstance(withdrawn, ToolResult)
             answer = withdrawn
-        self._step.answers[call_id] = answer
-        self._step.unanswered.pop(call_id, None)
+        self.step.answers[call_id] = answer
+        self.step.unanswered.pop(call_id, None)
         lane_state.emit(event.ApprovalAnswer(call_id, answer))
         if isinstance(answer, Allow) and answer.always:
-            self.always.add(asked.scope)
-            if answer.stored and asked.question.stores:
-                await self._store_rules(lane_state, asked.question.stores)
+            lane_state.emit(await allow_from_now(asked, answer, self.always, self.permission, self.project))
             self.withdraw_questions()
-
-    async def _store_rules(self, lane_state: LaneState, rules: Sequence[str]) -> None:
-        """Store what "always" allows; where that fails it holds for the session, and the person is told."""
-        try:
-            await asyncio.to_thread(self.permission.store_rules, rules)
-            line = f"Added for this project: allow {', '.join(rules)} (`nexus rules remove` takes it out)"
-            lane_state.emit(event.Notice(line, warning=False))
-        except (NexusError, OSError) as error:
-            lane_state.emit(event.Notice(f"Allowed for this session only: {error}"))
 
     def withdraw_questions(self) -> None:
         """Decide again on the calls that are asked about: level, rules or scopes have changed. One that is allowed or
         refused now needs no answer any more. A decision that would block is left to when the answer is there."""
         level = self.limits.allow or "read"
-        for call_id, (asked, task) in self._step.unanswered.items():
+        for call_id, (asked, task) in self.step.unanswered.items():
             if not self.permission.is_loaded(level, runs=asked.tool.effect is Effect.RUN):
                 continue
             found = self._decide(asked.tool, asked.checked, asked.targets)
-            if call_id in self._step.answers or isinstance(found.verdict, ApprovalNeed):
+            if call_id in self.step.answers or isinstance(found.verdict, ApprovalNeed):
                 continue
             refusal = Deny(found.verdict.why, said=False) if isinstance(found.verdict, Denial) else None
-            self._step.answers[call_id], self._step.decided[call_id] = refusal or Allow(), found
+            self.step.answers[call_id], self.step.decided[call_id] = refusal or Allow(), found
             # Not at once: a task that is cancelled before its first step would emit no answer.
             asyncio.get_running_loop().call_soon(task.cancel)
 
@@ -433,9 +424,10 @@ class Dispatcher:
             error = await tool.check(checked, context)
             if error is not None:
                 if due:
-                    self._step.answers[call.id] = error
+                    self.step.answers[call.id] = error
                 return None
-        return await make_question(tool, call, checked, context, found, self._subject(tool, call))
+        subject = self._subject(tool, call)
+        return await make_question(tool, call, checked, context, found, subject, self.limits)
 
     async def _level_needed(self, tool: Tool, checked: Mapping[str, Any], targets: Mapping[str, Path]) -> str:
         """Return the level of `--allow` at which this call would run; "" if no reachable level is enough."""
@@ -484,7 +476,7 @@ class Dispatcher:
         if result.waits is not None:
             noted[WAIT] = {**self.services[Waits].describe_run(), **result.waits}
         refusal = self._refusals.get(call.id) if result.denied else None
-        if made := describe_decision(self._step, call, refusal, self.limits.allow or "read"):
+        if made := describe_decision(self.step, call, refusal, self.limits.allow or "read"):
             subject = self._subject(tool, call)
             noted[DECISION] = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran, **made}
         entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
@@ -499,4 +491,6 @@ class Dispatcher:
 
     def _subject(self, tool: Tool | None, call: ToolCall) -> str:
         value = call.arguments.get(tool.subject, "") if tool else call.raw
+        if tool and tool.works_later(call.arguments):  # when and what it starts, the short words first
+            value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
         return " ".join(str(value).split())[:200]

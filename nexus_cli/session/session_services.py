@@ -43,3 +43,7 @@ class PlanSlot:
     def recover(self, call_id: str) -> ToolResult | None:
         """See `Plans`."""
         return self._make(self.session).recover(call_id)
+
+    def describe(self, words: Mapping[str, str]) -> str:
+        """See `Plans`."""
+        return self._make(self.session).describe(words)

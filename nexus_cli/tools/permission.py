@@ -37,8 +37,9 @@ class ApprovalNeed:
     why: str
     """One line, fit for `Question.why`."""
     kind: str
-    """`run`, `edit`, `outside`, `protected` or `network`: what an answer for the rest of the session may cover. For
-    `outside` and `protected` it should cover no more than the same paths, for `network` than the same address."""
+    """`run`, `edit`, `outside`, `protected`, `network` or `later`: what an answer for the rest of the session may
+    cover. For `outside` and `protected` it should cover no more than the same paths or what the person is shown, for
+    `network` than the same address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ def decide(
     credential. Raising the level never turns a granted call into one that asks.
     """
     LEVELS.index(allow)
+    if allow == "read" and tool.works_later(arguments):
+        return ApprovalNeed("it starts work that costs money later", "later")
     if allow == "all" or tool.effect is Effect.NONE:
         return Grant()
     if tool.effect is Effect.RUN:

@@ -167,8 +167,10 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     context.run("permissions READ").run("permissions")
     value = context.shown[-1][1]
     assert value["level"] == "read"
-    assert value["allowed"] == ["bash: make", "edits in this project", "read_file of /etc/hosts"]
+    assert value["allowed"] == ["bash: make", "edits", "read_file of /etc/hosts"]
     assert "bash: make" in FORMS["permissions"](value, 80)
+    context.run("permissions remove edits").run("permissions remove read_file of /etc/hosts")
+    assert always == {("bash", "run", "make")} and "not allowed for this session any more" in context.said[-1]
     with pytest.raises(NexusError, match="one of plan, read, edit, run, all"):
         context.run("permissions everything")
 

@@ -111,7 +111,7 @@ def test_work_that_nobody_watches_plans_nothing_for_the_next_minutes(ledger: Led
             return "well"
         return [("plan", {"action": "add", "prompt": "again", "in": words}) for words in ("1 minute", "1 hour")]
 
-    queue(ledger, folder)
+    queue(ledger, folder, allow="edit")
     model = Played(reply)
     drive(model, UnattendedRules(RunSettings()))
     (made,) = ledger.plans.list_plans()

@@ -276,7 +276,7 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
         assert one["parts"][-1]["command"] == ["touch", "made"] and one["parts"][0]["command"] == ["pwd"]
     assert len(json.dumps(value)) < 10_000
     shown = question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False))
-    assert "asks: touch made" in shown and "more" not in shown
+    assert "needs approval: touch made" in shown and "more" not in shown
     with the_ledger() as ledger:
         log = LaneLog(ledger.db, session.id)
         assert "and 451 more" in decision_text(decision_report(log, value["id"], discover_tools()) or {}, 80)
@@ -289,7 +289,7 @@ def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project
     events, outcome = say(session, "go")
     assert outcome.ok and [one.stores for one in person.asked] == [("bash(touch *)",)]
     [line] = notices(events)
-    assert "bash(touch *)" in line and "nexus rules remove" in line
+    assert line.endswith("bash(touch *) · nexus rules remove 'bash(touch *)'")
     assert places().settings.read_text() == f'[rules]\n[rules."{project}"]\nallow = ["bash(touch *)"]\n'
     asked, covered = decisions(session)
     assert asked["answer"] == "always" and "answer" not in covered
@@ -315,7 +315,8 @@ def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
     events, outcome = say(opened(project, WRITES, WRITES, person=person), "go")
     assert outcome.ok and len(person.asked) == 1 and (project / "made").exists()
     [line] = notices(events)
-    assert line.startswith("Allowed for this session only: ") and "No space left" in line
+    assert line.startswith("Allowed for this session only") and "No space left" in line
+    assert line.endswith("bash(touch *) · /permissions remove bash(touch *)")
 
 
 def test_for_the_session_stores_nothing(project: Path) -> None:

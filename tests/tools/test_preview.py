@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.approvals import call_detail
 from nexus_cli.tools import edit_preview
@@ -152,11 +153,13 @@ def test_a_question_shows_the_diff_the_command_or_readable_arguments(new_desk: C
     desk = new_desk()
     desk.write("a", "one\n")
     edit = tool(desk, "edit_file")
-    shown, before = call_detail(edit, {"path": "a", "edits": [{"old": "one", "new": "two"}]}, desk.context())
+    shown, before = call_detail(edit, {"path": "a", "edits": [{"old": "one", "new": "two"}]}, desk.context(), Limits())
     assert "-one\n+two\n" in shown and before == hashlib.sha256(b"one\n").hexdigest()
     gone = {"path": "gone", "edits": [{"old": "a\nb", "new": "c", "all": True}]}
-    told, before = call_detail(edit, gone, desk.context())
+    told, before = call_detail(edit, gone, desk.context(), Limits())
     assert before == ""
     assert told == "path: gone\nedits: \n- \n  old: \na\nb\n  new: c\n  all: true"
-    assert call_detail(tool(desk, "bash"), {"command": "ls\npwd", "timeout": 3}, desk.context())[0] == "ls\npwd"
+    assert (
+        call_detail(tool(desk, "bash"), {"command": "ls\npwd", "timeout": 3}, desk.context(), Limits())[0] == "ls\npwd"
+    )
     assert tool(desk, "bash").effect is Effect.RUN

@@ -117,9 +117,9 @@ def test_the_slots_of_facts_are_those_of_memory() -> None:
 
 
 @each
-def test_an_edit_can_be_previewed(tool: Tool, tmp_path: Path) -> None:
-    assert (tool.preview is not None) == (tool.effect is Effect.EDIT)
-    if tool.preview:
+def test_an_edit_can_be_previewed_and_a_plan(tool: Tool, tmp_path: Path) -> None:
+    assert (tool.preview is not None) == (tool.effect is Effect.EDIT or tool.name == "plan")
+    if tool.preview and tool.effect is Effect.EDIT:
         (tmp_path / "a").write_text("x")
         change = {"path": "a", "content": "y", "edits": [{"old": "x", "new": "y"}]}
         assert "+y" in tool.preview(change, _context(tmp_path)).diff

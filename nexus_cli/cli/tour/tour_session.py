@@ -187,7 +187,7 @@ class TourSession:
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
         """See `AnswerSource`. Enter alone goes on everywhere in the tour: here it is a yes."""
-        questions = TerminalQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT))
+        questions = TerminalQuestions(self._stream, stop=lambda: signal.raise_signal(signal.SIGINT), marked=True)
         line = await questions.question(text, prompt, keys)
         return line or "y" if line is not None else None
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.tool import Effect
-from nexus_cli.session.approvals import always_text
+from nexus_cli.session.approvals import scope_name
 from nexus_cli.session.compaction.backoff import may_compact
 from nexus_cli.session.compaction.compact import pins_room
 from nexus_cli.session.compaction.pins import list_pins
@@ -206,10 +205,5 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
         "sandbox": probe.to_json() if probe is not None else None,
         "rules": [rule.to_json() for rule in rules.listed()],
         "problems": list(rules.problems),
-        "allowed": [_allowed_text(scope, state.dispatcher.project) for scope in sorted(state.dispatcher.always)],
+        "allowed": [scope_name(scope, state.dispatcher.project) for scope in sorted(state.dispatcher.always)],
     }
-
-
-def _allowed_text(scope: tuple[str, ...], project: Path) -> str:
-    """Return one thing allowed for the rest of the session in words."""
-    return f"{scope[0]}: {scope[2]}" if scope[1] == "run" else always_text(scope, project)

@@ -7,18 +7,29 @@ from typing import Any
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Plans
-from nexus_cli.core.tool import ToolContext
+from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
 async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """Return the plan that was made, those of the project, or that one is removed."""
     plans: Plans = context.services[Plans]
-    action, words = arguments["action"], {
+    action, words = arguments["action"], _words(arguments)
+    return await run_in_thread(lambda stop: plans.change(context.call_id, action, words))
+
+
+def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+    """Return the whole plan: its prompt, when it runs, with which rights and limits."""
+    plans: Plans = context.services[Plans]
+    words = _words(arguments)
+    return EditPreview(f"{plans.describe(words)}\nprompt:\n{words['prompt']}")
+
+
+def _words(arguments: Mapping[str, Any]) -> dict[str, str]:
+    return {
         "prompt": arguments.get("prompt", ""), "at": arguments.get("at", ""), "in": arguments.get("in", ""),
         "cron": arguments.get("cron", ""), "id": arguments.get("id", ""),
     }  # fmt: skip
-    return await run_in_thread(lambda stop: plans.change(context.call_id, action, words))
 
 
 def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from nexus_cli.commands import parse
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.ui.cells import wrap
 from nexus_cli.ui.render.question_text import AnswerKey, answer_keys, ask_text, describe_unclear_answer, list_prompt
@@ -19,6 +20,8 @@ TRIES = 5
 NO_ANSWER, CLOSED = "no clear answer", "the question was closed without an answer"
 YES = frozenset({"ok", "okay", "sure", "yep", "yeah"})
 """Words that mean yes perhaps, and are no instruction."""
+FEWEST = 3
+"""Words behind a yes that make it an instruction: "yes please" is none."""
 SHORTEST = 4
 """Letters of the shortest word that is an instruction, not a slip of the finger."""
 
@@ -32,27 +35,38 @@ class ParsedAnswer:
     """It answers every question of the step that has no answer yet."""
 
 
-def parse_answer(line: str, listed: bool = False, stores: bool = False) -> ParsedAnswer | None:
-    """Return what a line means, or None when that is not clear: an empty line is never a yes.
+def is_command_line(line: str) -> bool:
+    """Return True if the REPL takes a line for a command or a shell line: it is never words for the model."""
+    return parse(line) is not None or line.startswith("!")
 
-    Words that are no answer say what to do instead. `A`, `N`, `all` and `none` are for several questions (`listed`).
-    `always` is stored where the question names rules for it (`stores`), and then `session` is an answer too.
+
+def parse_answer(line: str, listed: bool = False, stores: bool = False) -> ParsedAnswer | None:
+    """Return what a line means, or None when that is not clear: an empty line is never a yes, nor is a command.
+
+    Words that are no answer say what to do instead; a no without words stops the turn. `A`, `N`, `all` and `none` are
+    for several questions (`listed`). `always` is stored where the question names rules for it (`stores`), else it is
+    `session`.
     """
     words = line.strip()
+    if is_command_line(words):
+        return None
     word, _, rest = words.partition(" ")
     if listed and words in ("A", "N"):
         words = {"A": "all", "N": "none"}[words]
     if listed and words.lower() in ("all", "yes all", "none", "no all"):
-        return ParsedAnswer(Allow() if words.lower() in ("all", "yes all") else Deny(), everything=True)
+        answer = Allow() if words.lower() in ("all", "yes all") else Deny(stops=True)
+        return ParsedAnswer(answer, everything=True)
     match word.lower().rstrip(",.:"):
-        case "y" | "yes":
-            return None if rest.strip() else ParsedAnswer(Allow())
-        case "a" | "always":
-            return None if rest.strip() else ParsedAnswer(Allow(always=True, stored=stores))
-        case "s" | "session" if stores:
-            return None if rest.strip() else ParsedAnswer(Allow(always=True))
         case "n" | "no":
-            return ParsedAnswer(Deny(rest.strip()))
+            return ParsedAnswer(Deny(rest.strip(), stops=not rest.strip()))
+        case "y" | "yes" if not rest.strip():
+            return ParsedAnswer(Allow())
+        case "a" | "always" if not rest.strip():
+            return ParsedAnswer(Allow(always=True, stored=stores))
+        case "s" | "session" if not rest.strip():
+            return ParsedAnswer(Allow(always=True))
+        case "y" | "yes" | "always" | "session" if len(rest.split()) < FEWEST:
+            return None
     return None if len(words) < SHORTEST or words.lower() in YES else ParsedAnswer(Deny(words))
 
 

@@ -37,6 +37,7 @@ from nexus_cli.core.event import (
     TurnStart,
     WorkerState,
 )
+from nexus_cli.session.approvals import TAKEN_BACK
 from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
 from nexus_cli.ui.render.event_texts import (
@@ -136,7 +137,7 @@ class ProgressLines:
             case ContextRecall():
                 self._step(f"  recalled {event.drop_id}, {event.tokens:,} tokens")
             case Notice():
-                self.notice(event.text)
+                self.notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
             case StepEnd():
                 if self._verbose:
                     used = event.usage
@@ -200,8 +201,9 @@ class ProgressLines:
             self._step(f"  {event.call.name}: {failed}{event.seconds:.1f} s, {event.tokens:,} tokens")
 
     def _ended(self, outcome: Outcome) -> None:
-        if outcome.denied:
-            self._line(f"nexus: {describe_denials(outcome.denied, '--allow')}")
+        denied = () if outcome.was_declined else outcome.denied
+        if denied:
+            self._line(f"nexus: {describe_denials(denied, '--allow')}")
         if outcome.error:
             hint = outcome.error.get("hint", "").rstrip(".")
             line = f"nexus: {outcome.error['message'].rstrip('.')}." + (f" {hint}." if hint else "")

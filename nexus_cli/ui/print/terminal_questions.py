@@ -17,12 +17,9 @@ from typing import Any
 
 from nexus_cli.ui.cells import cells, cut_start, wrap
 from nexus_cli.ui.print.progress_lines import Writable
+from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
 from nexus_cli.ui.render.question_text import OR_WORDS, AnswerKey, choice_rows, find_key, line_prompt
 
-QUIET = 0.5
-"""Seconds without a key before the keys are named and count: what was typed ahead never answers."""
-ALONE = 0.25
-"""Seconds after which a letter is an answer; one that another follows at once begins words."""
 ESCAPE_SECONDS = 0.05
 """How long an Esc may be the beginning of another key."""
 LONGEST = 4096
@@ -50,8 +47,11 @@ class TerminalQuestions:
         *,
         stop: Callable[[], object] = _ignore,
         cycle_level: Callable[[], object] = _ignore,
+        marked: bool = False,
     ) -> None:
-        """`stop` is what Esc does, `cycle_level` what Shift+Tab does; either may cancel the question."""
+        """`stop` is what Esc does, `cycle_level` what Shift+Tab does; either may cancel the question. With `marked`
+        Enter alone takes the first key."""
+        self._marked = marked
         self._stream = stream
         self._descriptor = descriptor
         self._stop = stop
@@ -71,7 +71,7 @@ class TerminalQuestions:
         with self._single_keys(), read_bytes(self._descriptor) as data:
             if self._before is not None:
                 await _wait_for_quiet(data)
-            field = _Field(self._stream, prompt, keys)
+            field = _Field(self._stream, prompt, keys, self._marked)
             try:
                 answer = await self._answer(data, field)
             finally:
@@ -122,6 +122,8 @@ class TerminalQuestions:
                 async with asyncio.timeout(wait):
                     piece = await data.get()
             except TimeoutError:
+                if not data.empty():  # a key came in the same moment
+                    continue
                 if not rest:
                     return field.key
                 rest = ""
@@ -133,6 +135,7 @@ class TerminalQuestions:
             begun = _BEGUN_KEY.search(text)
             text, rest = (text[: begun.start()], begun[0]) if begun else (text, "")
             presses = _KEY.findall(text.replace("\x1bO", "\x1b["))
+            field.note_keys(asyncio.get_running_loop().time(), len(presses) + bool(rest))
             for number, press in enumerate(presses, 1):
                 if press in (_PASTE, _PASTED):
                     field.pasting = press == _PASTE
@@ -160,14 +163,17 @@ class TerminalQuestions:
 class _Field:
     """The rows of a question and the line that is typed below them, or behind them where nothing can be redrawn."""
 
-    def __init__(self, stream: Writable, prompt: str, keys: Sequence[AnswerKey]) -> None:
+    def __init__(self, stream: Writable, prompt: str, keys: Sequence[AnswerKey], marked: bool) -> None:
         self._stream = stream
         self._prompt = prompt
         self._keys = keys
         self._drawn = stream.colour and bool(keys)
-        self._chosen: int | None = 0 if self._drawn else None
+        self._chosen: int | None = 0 if self._drawn and marked else None
         self._rows = 0
         self._pasted = False
+        self._lone = LoneKey()
+        self.key = ""
+        """The answer that the letter in the field is if nothing follows."""
         self.pasting = False
         """A paste has begun, and not ended."""
         self.words = ""
@@ -177,11 +183,12 @@ class _Field:
             asked = "\n".join(wrap(line_prompt(prompt, keys).rstrip(" "), stream.width - 1))
             stream.write(f"{asked} ")
 
-    @property
-    def key(self) -> str:
-        """The answer key that is typed alone, "" for none; what is pasted waits for Enter."""
-        found = None if self._pasted else find_key(self.words, self._keys)
-        return found.key if found else ""
+    def note_keys(self, now: float, count: int) -> None:
+        """Note that keys come, before they do anything: one that follows a letter makes it the beginning of words, and
+        of several at once none stands alone."""
+        self.key = ""
+        for _ in range(count):
+            self._lone.press(now)
 
     def enter(self) -> str | None:
         """Return what is typed, else the chosen key; None where none can be seen to be chosen."""
@@ -200,13 +207,17 @@ class _Field:
         self._pasted = self._pasted and bool(before)
         if press in _MOVES and not before:
             if self._drawn:
-                self._chosen = ((self._chosen or 0) + _MOVES[press]) % len(self._keys)
+                at = self._chosen if self._chosen is not None else -1 if _MOVES[press] > 0 else 0
+                self._chosen = (at + _MOVES[press]) % len(self._keys)
         elif press in ("\x7f", "\b"):
             self.words = before[:-1]
         elif press == "\x15":
             self.words = ""
         elif press.isprintable() and len(before) < LONGEST:
             self.words += press
+        if self.words != before:
+            alone = self._lone.find(self.words, self._keys)
+            self.key = alone.key if alone is not None and not self.pasting else ""
         if self._drawn:
             self._draw()
         elif self.words.startswith(before):
@@ -227,6 +238,8 @@ class _Field:
         chosen = self._keys.index(found) if found else self._chosen if not self.words else None
         rows = choice_rows(self._prompt, self._keys, chosen, width, 8, True)
         typed = cut_start(self.words, width - 4) if self.words else f"\x1b[2m{OR_WORDS[: width - 2]}\x1b[0m\r> "
+        if said := describe_key(found, bool(self.key)):
+            typed += f"\x1b[2m  {said[: max(0, width - 6)]}\x1b[0m\x1b[{len(said[: max(0, width - 6)]) + 2}D"
         self._stream.write(self._erase() + "\n".join([*rows, f"> {typed}"]))
         self._rows = len(rows)
 

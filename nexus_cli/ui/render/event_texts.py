@@ -163,6 +163,7 @@ HERE = {
     "nexus memory accept": "/memory accept",
     "nexus memory forget": "/memory forget",
     "nexus memory list": "/memory",
+    "nexus rules remove": "/permissions remove",
     "nexus sessions list": "/sessions",
     "nexus model list": "/model",
     "nexus cache": "/cache",

@@ -25,6 +25,8 @@ MOST_PARTS = 8
 """Parts that ask that are named."""
 OR_WORDS = "or type what to do instead"
 ESCAPE = "Esc stop"
+DRAFT_FIRST = "send or clear your draft to answer"
+"""What stands in the place of `ESCAPE` while a draft keeps the question waiting."""
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
 
 
@@ -39,16 +41,10 @@ class AnswerKey:
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
     """Return the keys of a question; `waiting` questions of its step have no answer yet, this one included."""
-    stored = f"here: {', '.join(map(_rule_pattern, question.stores))}" if question.stores else ""
-    always = one_line(stored or question.always or "this call")
-    session = [AnswerKey("s", "session")] if question.stores else []
-    keys = [AnswerKey("y", "yes"), *session, AnswerKey("a", f"always {always}"), AnswerKey("n", "no")]
+    session = AnswerKey("s", f"session: {one_line(question.always or 'this call')}")
+    always = [AnswerKey("a", "always here")] if question.stores else []
+    keys = [AnswerKey("y", "yes"), session, *always, AnswerKey("n", "no")]
     return [*keys, AnswerKey("A", f"all {waiting}"), AnswerKey("N", "none")] if waiting > 1 else keys
-
-
-def _rule_pattern(rule: str) -> str:
-    """Return the pattern of a rule, `npm test *` of `bash(npm test *)`."""
-    return rule.partition("(")[2].removesuffix(")") or rule
 
 
 def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
@@ -59,6 +55,8 @@ def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
 
 def ask_text(question: Question) -> str:
     """Return the question itself."""
+    if question.kind == "later":
+        return "Start this for later?"
     if looks_like_diff(question.detail):
         return "Make this change?"
     return "Run this?" if question.kind == "run" else f"Allow {one_line(question.call.name)}?"
@@ -84,41 +82,49 @@ def line_prompt(prompt: str, keys: Sequence[AnswerKey]) -> str:
     """Return the prompt of a question that is answered by a line: the key of each answer is in brackets."""
     if not keys:
         return prompt
-    named = ", ".join(f"[{one.key}]{one.label[1:]}" for one in keys)
+    named = " \u00b7 ".join(f"[{one.key}]{one.label[1:]}" for one in keys)
     return f"{prompt} {named}, {OR_WORDS}: "
 
 
 def choice_rows(
-    prompt: str, keys: Sequence[AnswerKey], chosen: int | None, columns: int, most: int, colour: bool
+    prompt: str,
+    keys: Sequence[AnswerKey],
+    chosen: int | None,
+    columns: int,
+    most: int,
+    colour: bool,
+    last: str = ESCAPE,
 ) -> list[str]:
-    """Return the last line of `prompt` and the keys in rows of at most `columns` cells, the lines before it above.
+    """Return the last line of `prompt` and the keys in rows of at most `columns` cells, the lines before it above, and
+    `last` behind them.
 
     The `chosen` key is marked. Where that takes more than `most` rows the labels go, then what is above.
     """
     *head, asked = prompt.split("\n")
     above = [cut(line, columns, "...") for line in head]
     texts = [f"{one.key} {one.label}" for one in keys]
-    rows = _flow(asked, texts, chosen, columns, colour)
+    rows = _flow(asked, [*texts, last], chosen, columns, colour)
     if len(above) + len(rows) > most:
-        rows = _flow(asked, [one.key for one in keys], chosen, columns, colour)
+        rows = _flow(asked, [*(one.key for one in keys), last], chosen, columns, colour)
     return [*above[: max(0, most - len(rows))], *rows[: max(1, most)]]
 
 
 def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, colour: bool) -> list[str]:
-    """Return the question with its choices behind it, broken between them; each has a cell on both sides.
+    """Return the question with its choices behind it, broken between them; each has a cell on both sides, and the last
+    is no choice.
 
     One row is closer set than two.
     """
-    wide = cells(asked) + sum(cells(text) + 3 for text in (*texts, ESCAPE)) <= columns
+    wide = cells(asked) + sum(cells(text) + 3 for text in texts) <= columns
     bold, mark, plain = ("\x1b[1m", "\x1b[7m", "\x1b[0m") if colour else ("", "", "")
     lines = list(wrap(asked, columns))
     rows, used = [f"{bold}{line}{plain}" for line in lines], cells(lines[-1]) if lines else 0
-    for number, text in enumerate([*texts, ESCAPE]):
+    for number, text in enumerate(texts):
         text = cut(text, max(1, columns - 2), "~")
         shown = f" {text} "
         if number == chosen:
             shown = f"{mark}{shown}{plain}" if colour else f"[{text}]"
-        elif number < len(texts) and colour:
+        elif number < len(texts) - 1 and colour:
             key, space, label = text.partition(" ")
             shown = f" {bold}{key}{plain}{space}{label} "
         size, gap = cells(text) + 2, " " if wide or not number else ""
@@ -132,8 +138,9 @@ def _flow(asked: str, texts: Sequence[str], chosen: int | None, columns: int, co
 
 def describe_unclear_answer(line: str, keys: Sequence[AnswerKey]) -> str:
     """Return what a person is told of an answer that means nothing."""
-    words, named = one_line(line)[:80], ", ".join(one.key for one in keys)
-    return f"{words or 'An empty line'} is not an answer. Please answer {named}, or type what to do instead"
+    *first, last = (one.key for one in keys)
+    words, named = one_line(line)[:80], f"{', '.join(first)} or {last}"
+    return f"{words or 'An empty line'} is not an answer. Please answer {named}, {OR_WORDS}"
 
 
 def question_text(question: Question, width: int, theme: Theme, number: int = 0) -> str:
@@ -142,7 +149,7 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
 
     `number` counts the calls that are asked about together, 0 for one alone.
     """
-    is_diff = looks_like_diff(question.detail)
+    is_diff = question.kind != "later" and looks_like_diff(question.detail)
     details = [] if is_diff else _details(question, width - 1)
     # What stands below in lines of its own need not stand in the head once more.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
@@ -158,8 +165,12 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
 
 
 def _reason(question: Question) -> str:
-    """Return why it is asked, where that is more than that the call runs a command or changes a file."""
+    """Return why it is asked, where that is more than that the call runs a command or changes a file; without what the
+    call names already."""
     why = "" if question.kind in ("run", "edit") else one_line(question.why)
+    place = why.removesuffix(f": {call_subject(question)}")
+    if question.kind == "outside" and place != why:
+        return "   outside the project"
     return f" ({why})" if why else ""
 
 
@@ -176,7 +187,7 @@ def _confinement_text(question: Question) -> str:
     shown = [cut(one_line(part), MOST_REASON, "...") for part in asking[:MOST_PARTS]]
     least = "at least " if question.more_parts and len(asking) == len(question.parts) else ""
     more = f" and {least}{len(asking) - len(shown):,} more" if len(asking) > len(shown) else ""
-    named = f"asks: {'; '.join(shown)}{more}" if least or 0 < len(asking) < len(question.parts) else ""
+    named = f"needs approval: {'; '.join(shown)}{more}" if least or 0 < len(asking) < len(question.parts) else ""
     hosts = sorted(set(_HOST.findall(question.detail))) if question.profile == "net" else []
     place = CONFINED[question.profile] + (f" ({', '.join(hosts)})" if hosts else "")
     wanted = one_line(str(question.call.arguments.get("outside", "")))[:MOST_REASON]
@@ -191,9 +202,11 @@ def _details(question: Question, width: int) -> list[str]:
 
     Empty where `what` has it all.
     """
-    if "\n" not in question.detail.strip() and question.detail.strip() in question.what:
+    detail = question.detail.strip()
+    if "\n" not in detail and (detail in question.what or detail.partition(": ")[2] == call_subject(question)):
         return []
-    lines = excerpt(sanitize(question.detail).splitlines())
+    lines = sanitize(question.detail).splitlines()
+    lines = lines if question.kind == "later" else excerpt(lines)
     return [piece for line in lines for piece in hang(line, "  ", "      ", width)]
 
 

@@ -200,7 +200,8 @@ class RichRenderer:
             case e.Retry():
                 self._retry(event)
             case e.Notice():
-                self._scrollback.add_note(event.text, "warn" if event.warning else "dim")
+                text = event_texts.use_slash_names(event.text) if self._commands else event.text
+                self._scrollback.add_note(text, "warn" if event.warning else "dim")
             case e.ContextPlan():
                 self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")
             case e.CacheExpectation() | e.WorkerState():
@@ -459,6 +460,8 @@ class RichRenderer:
     def _show_failure(self, outcome: e.Outcome) -> None:
         if outcome.error and outcome.error.get("kind") == "aborted":
             self._scrollback.add_note("Interrupted. Completed steps are kept.", "dim")
+        elif outcome.was_declined:
+            self._scrollback.add_note("Stopped. Type what to do instead, or /continue without it.", "dim")
         else:
             self._scrollback.add_note(event_texts.describe_failure(outcome), "error" if outcome.has_failed else "dim")
         others = [call for call in outcome.denied if call.get("by") not in ASKED]

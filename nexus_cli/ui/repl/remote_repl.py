@@ -323,7 +323,9 @@ class RemoteRepl:
             self._in_turn = False
             self._steering.clear()
         self.renderer.feed(event)
-        if isinstance(event, e.TurnEnd) and event.outcome.error:
+        if isinstance(event, e.TurnEnd) and event.outcome.was_declined:
+            self.show_note("Stopped. Type what to do instead, or /continue without it.")
+        elif isinstance(event, e.TurnEnd) and event.outcome.error:
             self._show_failure(event.outcome.error)
 
     def _show_failure(self, error: Mapping[str, str]) -> None:

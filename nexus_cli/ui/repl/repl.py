@@ -477,7 +477,7 @@ class Repl:
 
     def _offer_continue(self, outcome: e.Outcome) -> None:
         """Name the command that resumes a turn which failed, if its words are in the session."""
-        if not outcome.has_failed or (outcome.error or {}).get("kind") == "aborted" or not self._begun:
+        if not (outcome.has_failed and self._begun) or outcome.was_declined or outcome.finish == "aborted":
             return
         with suppress(NexusError):  # the ledger has failed: that is said where it matters
             if self.session.is_open() or not last_exchange(self.session)["finished"]:

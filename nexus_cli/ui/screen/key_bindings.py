@@ -25,6 +25,8 @@ from prompt_toolkit.key_binding.key_processor import KeyProcessor, _Flush
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.approver import is_command_line
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
@@ -234,11 +236,11 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
 
     @made.add("enter", filter=here)
     @made.add("c-j", filter=here)
-    def _answer(event: KeyPressEvent) -> None:
+    def _enter(event: KeyPressEvent) -> None:
         if paste.goes_on(event):
             panel.continue_line()
         elif not paste.ends:
-            panel.enter()
+            _answer(panel, reach)
 
     @made.add("escape", "enter", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:
@@ -283,6 +285,16 @@ def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBi
         panel.hold()
 
     return made
+
+
+def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:
+    """Answer with what is typed; a command is none, and runs."""
+    line = panel.buffer.text
+    if panel.keys and is_command_line(line):
+        panel.buffer.text = ""
+        reach.controller.submit(TypedMessage(line, line))
+    else:
+        panel.enter()
 
 
 def _of_both(reach: ScreenActions) -> KeyBindings:

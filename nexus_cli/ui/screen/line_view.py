@@ -18,7 +18,9 @@ from typing import TypeVar
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.approver import is_command_line
 from nexus_cli.ui.print.stream import Stream, write_all
+from nexus_cli.ui.render.lone_key import QUIET
 from nexus_cli.ui.render.question_text import AnswerKey, excerpt, line_prompt
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.numbered_list import choose_by_number
@@ -35,6 +37,7 @@ AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves."""
 MEANT = 1.5
 """Seconds after a Ctrl+C that stopped something in which another one only means the same."""
+DRAFT = "Send your line first, then answer."
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _READ = 65_536
 
@@ -52,6 +55,10 @@ class LineView:
         self._answer: asyncio.Future[str | None] | None = None
         self._asking = asyncio.Lock()
         self._prompt = ""
+        self._takes_answer = self._takes_commands = False
+        """A line answers the open question; unless it is a command."""
+        self._lines = 0
+        """Lines that were typed."""
         self._pieces: list[bytes] = []
         self._begun = ""
         """Lines of a message that goes on."""
@@ -93,24 +100,59 @@ class LineView:
             self.put(f"not sent yet:\n{shown}\n(Enter sends it, another line replaces it)\n")
 
     async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
-        """See `ReplView`. What was typed before is thrown away: it stands in the terminal, not in a box."""
+        """See `ReplView`. A line that was begun before the question could be read is a message like any other."""
         async with self._asking:
             if self._done is None or self._done.done():
                 return None
             if text:
                 self.put(text)
-            self._pieces.clear()
-            with suppress(termios.error):
-                termios.tcflush(self._stdin, termios.TCIFLUSH)
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self._answer = answer
             self._prompt = "\n".join(wrap(line_prompt(prompt, keys).rstrip(" "), self.width - 1)) + " "
-            self._show_prompt()
+            self._takes_answer = self._takes_commands = False
+            opening = asyncio.ensure_future(self._open(bool(keys)))
             try:
                 return await answer
             finally:
+                opening.cancel()
                 self._answer = None
                 self._settle()
+
+    async def _open(self, approves: bool) -> None:
+        """Take answers: where they approve something, once the question has been there for `QUIET` seconds and no line
+        is begun; else at once, and what was typed before is thrown away."""
+        if not approves:
+            self._pieces.clear()
+            with suppress(termios.error):
+                termios.tcflush(self._stdin, termios.TCIFLUSH)
+        lines, told = -1, -1
+        while approves and lines != self._lines:
+            lines = self._lines
+            await asyncio.sleep(QUIET)
+            self._take_begun()
+            if self._pieces or self._begun:
+                if told != lines:
+                    told = lines
+                    self.put(f"{DRAFT}\n")
+                    begun = b"".join(self._pieces).decode("utf-8", "replace")
+                    self._stream_write((GOES_ON if self._begun else READY) + _bare(begun))
+                    self._prompted = True
+                lines = -1
+        self._takes_answer, self._takes_commands = True, approves
+        self._show_prompt()
+
+    def _take_begun(self) -> None:
+        """Read what stands in the line that is being typed: only a terminal in another mode gives it. It cannot be
+        edited any more; what follows is added to it."""
+        with suppress(termios.error):
+            before = termios.tcgetattr(self._stdin)
+            single = [*before]
+            single[3] &= ~termios.ICANON
+            try:
+                termios.tcsetattr(self._stdin, termios.TCSANOW, single)
+                self._arrived()
+            finally:
+                termios.tcsetattr(self._stdin, termios.TCSANOW, before)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         return await choose_by_number(title, choices, self.width, self.question, search)
@@ -196,7 +238,7 @@ class LineView:
         if not data:
             self._ended()
             return
-        if self._answer is not None and not self._answer.done() and not self._pieces:
+        if self._is_answered_by("") and not self._pieces:
             # A terminal gives one line at a time: several at once are a paste, and no answer.
             while select.select([self._stdin], [], [], 0)[0] and (more := os.read(self._stdin, _READ)):
                 data += more
@@ -209,6 +251,11 @@ class LineView:
             self._line_ended()
         if rest:
             self._pieces.append(rest)
+
+    def _is_answered_by(self, line: str) -> bool:
+        """True if a question is open and takes this line."""
+        asked = self._takes_answer and self._answer is not None and not self._answer.done()
+        return asked and not (self._takes_commands and is_command_line(line))
 
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that came at once while a question is open: after it, an empty line sends them."""
@@ -230,7 +277,8 @@ class LineView:
     def _line_ended(self) -> None:
         line, self._pieces = b"".join(self._pieces).decode("utf-8", "replace"), []
         self._prompted, self._warned_at = False, -AGAIN
-        if self._answer is not None and not self._answer.done():
+        self._lines += 1
+        if self._answer is not None and self._is_answered_by(line):
             self._answer.set_result(line)
             return
         if (len(line) - len(line.rstrip("\\"))) % 2:
@@ -256,7 +304,7 @@ class LineView:
     def _show_prompt(self) -> None:
         if self._prompted or self._away or self._controller is None:
             return
-        if self._answer is not None and not self._answer.done():
+        if self._is_answered_by(""):
             prompt = _bare(self._prompt)
         elif self._begun:
             prompt = GOES_ON

@@ -1,8 +1,8 @@
 """A question on the screen: its rows, and a field of its own that takes the keys only when nobody is typing.
 
-What was typed ahead never answers: until the question has been seen, and no key has come for `QUIET` seconds, keys go
-on into the input box. A question with answer keys is answered by one of them alone; other text is words. Which keys
-stop the turn is decided elsewhere.
+What was typed ahead never answers: until the question has been seen, no key has come for `QUIET` seconds, and no draft
+stands in the input box, keys go on into that. When one key alone answers is decided in `render/lone_key`; other text is
+words. Which keys stop the turn is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput
 
 from nexus_cli.ui.cells import without_codes, wrap
-from nexus_cli.ui.render.question_text import OR_WORDS, AnswerKey, choice_rows, find_key
+from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
+from nexus_cli.ui.render.question_text import DRAFT_FIRST, ESCAPE, OR_WORDS, AnswerKey, choice_rows, find_key
 from nexus_cli.ui.rows import RESET, fit_row, strip_ambiguous
 
-QUIET = 0.5
-"""Seconds without a key before the field takes the keys."""
-ALONE = 0.25
-"""Seconds after which a letter is an answer; one that another follows at once begins words."""
+LOOK = 0.5
+"""Seconds after which a draft that keeps a question waiting is looked at again, and the silence before a question that
+wants a line."""
 PASTED = 0.1
 """Seconds in which an Enter after another one in a burst of keys belongs to it."""
 LAPSE = 0.2
@@ -36,7 +36,10 @@ _MORE = "\u2026"
 class QuestionPanel:
     """The place of the question that is asked now, if any."""
 
-    def __init__(self, colour: bool) -> None:
+    def __init__(self, colour: bool, has_draft: Callable[[], bool] = lambda: False) -> None:
+        """`has_draft` is True while words stand in the input box."""
+        self.has_draft = has_draft
+        self._lone = LoneKey()
         self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
         control = BufferControl(self.buffer, [before, AfterInput(self._hint)], focusable=True)
@@ -70,9 +73,19 @@ class QuestionPanel:
         self.keys, self._chosen = keys, None
         self.buffer.reset()
 
-    def take_keys(self, chosen: bool) -> None:
-        """Open the field. Unless `chosen`, Enter takes no key before the person has moved to one: they were typing."""
-        self.is_open, self._chosen = True, 0 if self.keys and chosen else None
+    def take_keys(self) -> None:
+        """Open the field. Enter takes no key before the person has moved to one."""
+        self.is_open, self._chosen, self._lone = True, None, LoneKey()
+
+    def note_key(self, now: float) -> None:
+        """Note that a key comes, before it does anything: one that follows a letter makes it the beginning of words."""
+        self._lone.press(now)
+        self.hold()
+
+    def note_return(self, now: float) -> None:
+        """Note that another program had the terminal until now."""
+        self._lone.rest(now)
+        self.hold()
 
     def end(self) -> None:
         """Nothing is asked any more."""
@@ -111,13 +124,19 @@ class QuestionPanel:
 
     def _typed(self) -> None:
         self.hold()
-        key = find_key(self.buffer.text, self.keys)
-        if key is not None and self.is_open:
-            self._chosen = self.keys.index(key)
-            self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, key.key)
+        if not (self.is_open and self.keys):
+            return
+        key, alone = find_key(self.buffer.text, self.keys), self._lone.find(self.buffer.text, self.keys)
+        self._chosen = self.keys.index(key) if key is not None else None
+        if alone is not None and not self.has_draft():
+            self._settling = asyncio.get_running_loop().call_later(ALONE, self.give, alone.key)
 
     def _hint(self) -> StyleAndTextTuples:
-        return [("class:question.hint", OR_WORDS)] if self.is_open and self.choosing else []
+        if not self.is_open or not self.keys:
+            return []
+        said = describe_key(find_key(self.buffer.text, self.keys), self._settling is not None)
+        text = OR_WORDS if self.choosing else f"  {said}" if said else ""
+        return [("class:question.hint", text)]
 
     def height(self, columns: int, most: int) -> int:
         """Return rows of prompt and field, with at most `most` for the prompt."""
@@ -136,7 +155,8 @@ class QuestionPanel:
     def _rows(self, columns: int, most: int) -> list[str]:
         prompt = strip_ambiguous(without_codes(self._prompt).rstrip())
         if self.keys:
-            return choice_rows(prompt, self.keys, self._chosen, columns, most, self._colour)
+            last = DRAFT_FIRST if not self.is_open and self.has_draft() else ESCAPE
+            return choice_rows(prompt, self.keys, self._chosen, columns, most, self._colour, last)
         lines = list(wrap(prompt, columns))
         if len(lines) > most > 0:
             lines[most - 1] = fit_row(lines[most - 1], columns - 1)[1] + _MORE
@@ -174,10 +194,11 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
 
 
 async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
-    """Return when the question has been seen and no key has come for `QUIET` seconds."""
-    clock = asyncio.get_running_loop().time
+    """Return when the question has been seen and no key has come for a while; with keys that approve something when
+    there is no draft either."""
+    clock, quiet = asyncio.get_running_loop().time, QUIET if panel.keys else LOOK
     while True:
-        wait = (max(panel.seen, last_key()) + QUIET - clock()) if panel.seen else QUIET
-        if wait <= 0:
+        wait = (max(panel.seen, last_key()) + quiet - clock()) if panel.seen else quiet
+        if wait <= 0 and not (panel.keys and panel.has_draft()):
             return
-        await asyncio.sleep(wait)
+        await asyncio.sleep(wait if wait > 0 else LOOK)

@@ -76,7 +76,7 @@ class Screen:
         self._output = TerminalOutput(stdout, self._size, environ, colour=theme.colour, codes=theme.codes)
         self._output.lost = self._end
         self._stdin = stdin
-        self._panel = QuestionPanel(self._codes)
+        self._panel = QuestionPanel(self._codes, lambda: not box.empty or not self._box_has_keys())
         self._picker = PickerPanel(theme)
         self._layout = ScreenLayout(box, self._panel, self._picker, self._size, self._codes)
         self._print_queue = PrintQueue()
@@ -192,8 +192,17 @@ class Screen:
 
     async def _open(self) -> None:
         await wait_for_quiet(self._panel, lambda: self._key_at)
-        self._panel.take_keys(chosen=self._box.empty)
+        self._panel.take_keys()
         self._take_keys(self._panel.buffer)
+
+    def _box_has_keys(self) -> bool:
+        """Return False while the history is searched: what is typed there is a draft too."""
+        return self._panel.is_open or self._app.layout.has_focus(self._box.buffer)
+
+    def _note_return(self) -> None:
+        """Note that another program had the terminal: what was typed for that is no answer."""
+        self._key_at = asyncio.get_running_loop().time()
+        self._panel.note_return(self._key_at)
 
     def _take_keys(self, buffer: Buffer) -> None:
         """Give the keys to the field of a panel."""
@@ -230,6 +239,7 @@ class Screen:
         try:
             return await self._handoff.run(away)
         finally:
+            self._note_return()
             self._redraw.now()
 
     async def run(self, controller: ReplController) -> None:
@@ -303,6 +313,7 @@ class Screen:
             # The SIGCONT that ends it is still to be handled, and is to find the app away.
             await asyncio.sleep(0.01)
             self._stoppable(self._app.is_running)
+        self._note_return()
         self._redraw.now()
 
     # How it is drawn
@@ -347,6 +358,7 @@ class Screen:
 
     def _pressed(self, sender: Any) -> None:
         self._key_at = asyncio.get_running_loop().time()
+        self._panel.note_key(self._key_at)
         self._notifier.note_key()
         self.help_left, self._layout.help = self._layout.help, False
         if self._layout.hint and self._key_at - self._warned_at > AGAIN:

@@ -97,8 +97,8 @@ def test_a_rule_that_decided_is_named_with_its_file_and_line(tmp_path: Path) -> 
 
 
 def test_the_answer_of_the_person_and_the_layer_of_the_level_are_named(tmp_path: Path) -> None:
-    person = Person(lambda question: Deny("not that") if "touch b" in question.what else Allow(always=True))
-    step = [run("touch one"), run("touch b")]
+    person = Person(lambda question: Deny("not that") if "chmod b" in question.what else Allow(always=True))
+    step = [run("touch one"), run("chmod b")]
     session = played(tmp_path, step, [run("touch one")], person=person, allow="edit")
     first, second, again = decided(session)
     assert (first["decision"], first["answer"], first["ran"]) == ("ask", "session", True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
 import shlex
 import sys
 import termios
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +16,17 @@ import pexpect
 import pytest
 from cli.conftest import ENGINE, RUN_ENGINE
 from program.terminal_run import TerminalRun
+from ui.keyboard import Keys
+from ui.put_clock import run_at_once
 
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
-from nexus_cli.ui.print import terminal_questions
 from nexus_cli.ui.print.approver import ParsedAnswer, PersonApprover, parse_answer
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions
 from nexus_cli.ui.render.question_text import AnswerKey, choice_rows, line_prompt, question_text
 from nexus_cli.ui.render.theme import Theme
 
+STOP = Deny(stops=True)
 KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), AnswerKey("n", "no"))
 
 
@@ -37,12 +38,19 @@ KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), Answ
         ("a", Allow(always=True)),
         ("A", Allow(always=True)),
         ("always", Allow(always=True)),
-        ("n", Deny()),
+        ("s", Allow(always=True)),
+        ("n", Deny(stops=True)),
         ("no, use make instead", Deny("use make instead")),
         ("n  not that file", Deny("not that file")),
         ("use make instead", Deny("use make instead")),
         ("all of it is wrong", Deny("all of it is wrong")),
         ("nothing", Deny("nothing")),
+        ("a test first", Deny("a test first")),
+        ("yes please but only X", Deny("yes please but only X")),
+        ("/permissions run", None),
+        ("/nosuch", None),
+        ("!pytest", None),
+        ("n /tmp is wrong", Deny("/tmp is wrong")),
         ("", None),
         ("   ", None),
         ("yes please delete", None),
@@ -56,9 +64,9 @@ def test_only_clear_words_are_a_yes_and_other_words_say_what_to_do_instead(line:
 
 
 def test_several_questions_can_be_answered_by_one_word() -> None:
-    for line, answer in (("A", Allow()), ("all", Allow()), ("N", Deny()), ("none", Deny()), ("No all", Deny())):
+    for line, answer in (("A", Allow()), ("all", Allow()), ("N", STOP), ("none", STOP), ("No all", STOP)):
         assert parse_answer(line, listed=True) == ParsedAnswer(answer, everything=True)
-    assert parse_answer("n", listed=True) == ParsedAnswer(Deny())
+    assert parse_answer("n", listed=True) == ParsedAnswer(STOP)
 
 
 def bash(command: str, number: int = 1) -> Question:
@@ -80,7 +88,7 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     assert question_text(bash("make test"), 80, Theme(colour=False), 2) == "2 bash  make test"
     why = "it reads outside the project: /x"
     outside = Question(ToolCall("c1", "read_file", {}), "read_file /x", why, "", "", "outside")
-    assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x (it reads outside the project: /x)"
+    assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x   outside the project"
 
 
 def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives() -> None:
@@ -167,21 +175,21 @@ def answers(source: Lines, *questions: Question) -> list[Answer]:
 def test_one_question_has_no_number_and_no_keys_for_others() -> None:
     source = Lines("y")
     assert answers(source, bash("ls")) == [Allow()]
-    assert source.asked == [("0 bash ls", "Run this?", "yan")]
+    assert source.asked == [("0 bash ls", "Run this?", "ysn")]
 
 
 def test_several_are_one_list_that_is_shown_once_and_answered_one_by_one() -> None:
     source = Lines("y", "use make", "n")
     three = [bash(command, number) for number, command in enumerate(("a", "b", "c"))]
-    assert answers(source, *three) == [Allow(), Deny("use make"), Deny()]
+    assert answers(source, *three) == [Allow(), Deny("use make"), STOP]
     assert source.asked == [
-        ("1 bash a\n2 bash b\n3 bash c", "1 of 3  bash a\nRun this?", "yanAN"),
-        ("", "2 of 3  bash b\nRun this?", "yanAN"),
-        ("", "3 of 3  bash c\nRun this?", "yan"),
+        ("1 bash a\n2 bash b\n3 bash c", "1 of 3  bash a\nRun this?", "ysnAN"),
+        ("", "2 of 3  bash b\nRun this?", "ysnAN"),
+        ("", "3 of 3  bash c\nRun this?", "ysn"),
     ]
 
 
-@pytest.mark.parametrize(("line", "rest"), [("A", Allow()), ("all", Allow()), ("N", Deny())])
+@pytest.mark.parametrize(("line", "rest"), [("A", Allow()), ("all", Allow()), ("N", STOP)])
 def test_several_are_answered_together(line: str, rest: Answer) -> None:
     source = Lines("y", line)
     assert answers(source, *map(bash, "abc")) == [Allow(), rest, rest]
@@ -189,9 +197,9 @@ def test_several_are_answered_together(line: str, rest: Answer) -> None:
 
 
 def test_an_unclear_answer_asks_again_five_times_and_is_no_yes() -> None:
-    source = Lines("", "ok", "yes please", "x", "")
+    source = Lines("", "ok", "yes please", "/help", "")
     assert answers(source, bash("ls")) == [Deny("no clear answer", said=False)]
-    assert "An empty line is not an answer. Please answer y, a, n" in source.asked[1][0]
+    assert "An empty line is not an answer. Please answer y, s or n" in source.asked[1][0]
 
 
 class Kept:
@@ -212,7 +220,7 @@ def test_from_a_pipe_a_line_is_read_and_the_prompt_says_what_always_covers() -> 
     kept = Kept()
     approver = PersonApprover(TerminalQuestions(kept, reader), lambda question, number: "")
     assert asyncio.run(approver.ask(bash("ls"))) == Allow(always=True)
-    assert "[a]lways this exact command" in kept.text
+    assert "[s]ession: this exact command" in kept.text
     os.close(reader)
     os.close(writer)
 
@@ -223,13 +231,18 @@ ANSWERED: list[tuple[list[str], str | None]] = [
     (["y"], "y"),
     (["N"], "n"),
     (["y", "\r"], "y"),
-    (["\r"], "y"),
-    (["\x1b[C", "\r"], "a"),
-    (["\x1b[C", "\x1b[C", "\r"], "n"),
+    (["\r"], "nothing yet"),
+    (["a"], "nothing yet"),
+    (["a", "\r"], "a"),
+    (["\x1b[C", "\r"], "y"),
+    (["\x1b[C", "\x1b[C", "\x1b[C", "\r"], "n"),
     (["\x1b[D", "\r"], "n"),
     (list("no, leave it\r"), "no, leave it"),
     (list("add a test\r"), "add a test"),
-    (["ab", "\x7f", "\x7f", "n"], "n"),
+    (["ab", "\x7f", "\x7f", "n"], "nothing yet"),
+    (["ab", "\x7f", "\x7f", "n", "\r"], "n"),
+    (["yo", "\x7f"], "nothing yet"),
+    (["y", "\x1b[D"], "nothing yet"),
     (["é", "t", "é", "\r"], "été"),
     (["\x04"], None),
     (["x"], "nothing yet"),
@@ -242,7 +255,7 @@ PASTED: list[tuple[list[str], str | None]] = [
     (["\x1b[200~say so\nonce\x1b[201~", "\r"], "say so once"),
     (["\x1b[200~no\tnever\x1b[201~", "\r"], "no never"),
     (["yes\nthen this"], "nothing yet"),
-    (["\x1b[200~y\x1b[201~", "\x7f", "n"], "n"),
+    (["\x1b[200~y\x1b[201~", "\x7f", "n"], "nothing yet"),
 ]
 WITH_ESC = ["\x1b\r", "\x1by", "\x1b\x1b"]
 OTHERS = ["\x1b", "\x1b[Z", "\x1bOA", "\r"]
@@ -252,53 +265,40 @@ ECHOED = ["w", "x", "\x7f", "ait\r"]
 
 async def ask_keyed(keys: tuple[str, ...], colour: bool) -> Keyed:
     """Ask a question in a terminal of its own, and type `keys` one after the other."""
-    master, slave = pty.openpty()
-    before = termios.tcgetattr(slave)
-    kept, called = Kept(colour), list[str]()
+    typist, kept, called = Keys(), Kept(colour), list[str]()
+    before = termios.tcgetattr(typist.slave)
     try:
         questions = TerminalQuestions(
-            kept, slave, stop=lambda: called.append("stop"), cycle_level=lambda: called.append("level")
+            kept, typist.slave, stop=lambda: called.append("stop"), cycle_level=lambda: called.append("level")
         )
         asking = asyncio.ensure_future(questions.question("block", "Run this?", KEYS))
-        os.write(master, b"y")  # typed ahead
-        while "Run this?" not in kept.text:  # noqa: ASYNC110  (what is printed, not an event)
-            await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        typist("y")  # typed ahead
+        await asyncio.sleep(2)
+        assert "Run this?" in kept.text
         for key in keys:
-            heard = len(called)
-            os.write(master, key.encode())
+            typist(key)
             await asyncio.sleep(0.06)
-            while key in OTHERS[:2] and len(called) == heard:  # noqa: ASYNC110  (what comes close after Esc is part of it)
-                await asyncio.sleep(0.01)
-        await asyncio.wait({asking}, timeout=0.5)
-        await asyncio.sleep(0.1)  # this process may have been held up meanwhile
-        answer = await asking if asking.done() else "nothing yet"
-        asking.cancel()
-        await asyncio.wait({asking})
-        assert termios.tcgetattr(slave) == before, "the terminal is as it was"
+        answer: str | None
+        try:
+            async with asyncio.timeout(5):
+                answer = await asking
+        except TimeoutError:
+            answer = "nothing yet"
+        assert termios.tcgetattr(typist.slave) == before, "the terminal is as it was"
         return answer, kept.text, called
     finally:
-        os.close(master)
-        os.close(slave)
+        typist.close()
 
 
-@pytest.fixture(scope="module")
-def keyed() -> Callable[..., Keyed]:
-    """A function that says what came of keys; all of them are typed at the same time, each in its own terminal."""
-    lists = [*(keys for keys, _ in ANSWERED + PASTED), *([key] for key in WITH_ESC), OTHERS]
-    asked = [(tuple(keys), True) for keys in lists] + [(tuple(ECHOED), False), (("\r",), False)]
-
-    async def ask_all() -> list[Keyed]:
-        return await asyncio.gather(*(ask_keyed(*one) for one in asked))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal_questions, "QUIET", 0.1)
-        answers = dict(zip(asked, asyncio.run(ask_all()), strict=True))
-    return lambda keys, colour=True: answers[tuple(keys), colour]
+def keyed(keys: Sequence[str], colour: bool = True) -> Keyed:
+    """What came of keys."""
+    return run_at_once(ask_keyed(tuple(keys), colour))
 
 
 @pytest.mark.parametrize(("keys", "answer"), ANSWERED)
 def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_words(
-    keyed: Callable[..., Keyed], keys: list[str], answer: str | None
+    keys: list[str], answer: str | None
 ) -> None:
     given, seen, called = keyed(keys)
     assert given == answer and not called
@@ -307,28 +307,24 @@ def test_in_a_terminal_one_key_answers_and_letters_that_follow_one_another_are_w
 
 
 @pytest.mark.parametrize(("keys", "answer"), PASTED)
-def test_a_paste_is_words_and_answers_nothing_before_enter(
-    keyed: Callable[..., Keyed], keys: list[str], answer: str
-) -> None:
+def test_a_paste_is_words_and_answers_nothing_before_enter(keys: list[str], answer: str) -> None:
     assert keyed(keys)[0] == answer
 
 
 @pytest.mark.parametrize("key", WITH_ESC)
-def test_what_comes_with_esc_in_one_piece_answers_nothing(keyed: Callable[..., Keyed], key: str) -> None:
+def test_what_comes_with_esc_in_one_piece_answers_nothing(key: str) -> None:
     assert keyed([key])[::2] == ("nothing yet", ["stop"])
 
 
-def test_esc_stops_and_shift_tab_changes_the_level(keyed: Callable[..., Keyed]) -> None:
+def test_esc_stops_and_shift_tab_changes_the_level() -> None:
     assert keyed(OTHERS)[::2] == ("n", ["stop", "level"])
 
 
-def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer(
-    keyed: Callable[..., Keyed],
-) -> None:
+def test_without_control_codes_keys_are_echoed_and_enter_alone_is_no_answer() -> None:
     answer, seen, _ = keyed(ECHOED, colour=False)
     assert answer == "wait" and "\x1b" not in seen and seen.endswith(": wx\b \bait\n")
     assert keyed(["\r"], colour=False)[0] == ""
-    assert "Run this? [y]es, [a]lways this exact command, [n]o, or type" in line_prompt("Run this?", KEYS)
+    assert "Run this? [y]es · [a]lways this exact command · [n]o, or type" in line_prompt("Run this?", KEYS)
 
 
 # The whole program

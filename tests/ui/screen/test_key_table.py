@@ -114,6 +114,8 @@ class Effect:
     holds: Callable[[Bench], object]
     before: str = ""
     """In the box or the field; the menu has its own."""
+    first: str = ""
+    """Keys before it."""
     again: str = ""
     """Keys after the first: a key that is pressed twice."""
 
@@ -124,10 +126,10 @@ EFFECTS = {
     "queues": Effect(lambda b: b.said == ["queued 'words'"] and b.text == "", "words"),
     "takes the entry": Effect(lambda b: b.said == ["entered '/exit'"]),
     "new line": Effect(lambda b: b.text in ("words\n", "/e\n") and not b.said, "words"),
-    "takes the marked answer": Effect(lambda b: b.answered("y")),
+    "takes the marked answer": Effect(lambda b: b.answered("y"), first="\t"),
     "answers in words": Effect(lambda b: b.answered("words", "words\\"), "words"),
     "answer before": Effect(lambda b: b.marked == "n"),
-    "next answer": Effect(lambda b: b.marked == "a"),
+    "next answer": Effect(lambda b: b.marked == "y"),
     "refuses": Effect(lambda b: b.answered(None) and not b.said),
     "twice: edits the last message": Effect(lambda b: b.said == ["edits"], again="\x1b"),
     "closes it": Effect(lambda b: not b.box.menu_open and b.text == "/e"),
@@ -136,7 +138,7 @@ EFFECTS = {
         "words",
     ),
     "clears, twice: leaves": Effect(
-        lambda b: b.text == "" and "again to leave" in b.on.screen._layout.hint, "w", "\x03"
+        lambda b: b.text == "" and "again to leave" in b.on.screen._layout.hint, "w", again="\x03"
     ),
     "leaves": Effect(lambda b: b.said == ["left"]),
     "history": Effect(lambda b: b.text in ("earlier", "w")),
@@ -186,6 +188,8 @@ async def check_state(state: str, folder: Path) -> list[str]:
             on.controller.waiting = ["queued words"] if name == "Up" and state == "turn running" else []
             await bench.prepare(effect.before)
             await on.until(bench.remembers)
+            await on.still()
+            on.type(effect.first)
             await on.still()
             on.type(bytes_of(name))
             await on.still()
