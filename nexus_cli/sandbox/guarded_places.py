@@ -100,11 +100,13 @@ def look_again(tree: RealTree, before: Mapping[str, GuardedFolder]) -> dict[str,
 def look_at(tree: RealTree, path: str, known: GuardedFolder | None = None) -> GuardedFolder | None:
     """Return the folder at `path`, listed anew unless it is as `known`; None if it is none."""
     about = tree.stat(path)
-    if about is None or not stat.S_ISDIR(about.st_mode):
+    if about is None:
         return None
     stamp = (about.st_dev, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
     if known is not None and known.stamp == stamp and known.is_settled:
         return known
+    if not stat.S_ISDIR(about.st_mode):
+        return None
     is_settled = time.time_ns() - about.st_ctime_ns >= RACY
     entries = tree.scan(path)
     names, folders = [], []
