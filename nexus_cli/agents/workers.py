@@ -269,8 +269,7 @@ class SessionWorkers:
         """Note what a call of a worker, or of a worker's worker, did: the record of this session has it."""
         worktree = worker.worktree or worktree
         if isinstance(each, AgentEvent):
-            own = session.workers.find(each.agent) if session.workers else None
-            if own is not None:
+            if own := session.workers.find(each.agent) if session.workers else None:
                 self._note_work(own, each.event, own.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
             timeline, dispatcher = self.session.state.lane_state.lane.timeline, session.state.dispatcher
@@ -498,5 +497,4 @@ def _last_words(log: LaneLog) -> tuple[str, bool]:
     if not newest or newest[0].kind is not Kind.ASSISTANT:
         return "", False
     message = newest[0].message
-    broken = message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
-    return message.content, not message.tool_calls and not broken
+    return message.content, not (message.tool_calls or message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)))

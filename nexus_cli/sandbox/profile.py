@@ -110,8 +110,7 @@ def make_profile(
     if name == "read":
         return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
-    notes = []
-    writable = []
+    notes, writable = list[str](), list[Path]()
     for path in (project, *_personal_paths(write, home)):
         if path.parent == path or home.is_relative_to(path):
             notes.append(f"commands cannot write in {path}: it is or holds your home folder")

@@ -82,12 +82,12 @@ class ApprovalStep:
     worker_declined: str = ""
     """What the person declined of a worker that a call of the step waited for, to stop the work; "" for nothing."""
 
-    def stop_declined(self) -> None:
+    def stop_declined(self, *, is_steered: bool) -> None:
         """Raise `NexusError("denied", ...)` where the person declined a call to say something before the model goes
-        on."""
+        on; not if they have said it already (`is_steered`)."""
         stopping = (call for call, answer in self.answers.items() if isinstance(answer, Deny) and answer.stops)
         what = self.worker_declined or next((self.asked[call].question.what for call in stopping), "")
-        if what:
+        if what and not is_steered:
             raise NexusError("denied", "stopped", f"you declined {what}", SAY_INSTEAD)
 
     def note_change(self, target: Path, before: str, after: str) -> None:

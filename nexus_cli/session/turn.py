@@ -35,8 +35,7 @@ async def turn(lane_state: LaneState, dispatcher: Dispatcher) -> None:
                 _stop_repetition(lane_state, dispatcher, calls)
                 await dispatcher.run(lane_state, calls)
                 _stop_asking(lane_state, dispatcher)
-                if not lane_state.control.steering:  # else the person has said already what to do instead
-                    dispatcher.step.stop_declined()
+                dispatcher.step.stop_declined(is_steered=bool(lane_state.control.steering))
             case ModelCall():
                 await deliver_steering(lane_state)
                 await request(lane_state)

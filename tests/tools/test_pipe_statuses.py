@@ -62,5 +62,5 @@ def test_a_shell_that_is_not_bash_and_a_person_who_uses_the_variable_are_left_al
     monkeypatch.setenv("BASH_ENV", str(tmp_path / "env.sh"))
     assert desk.run("bash", command="false | echo $MINE").output == "1\n[exit status 0]"
     monkeypatch.delenv("BASH_ENV")
-    monkeypatch.setattr(bash, "_shell", lambda: shutil.which("sh"))
+    monkeypatch.setattr(bash, "_shell", lambda cwd: shutil.which("sh"))
     assert desk.run("bash", command="false | echo a").output == "a\n[exit status 0]"
