@@ -38,7 +38,7 @@ def inspect_walls(settings: SandboxSettings, own: Places, project: Path, cwd: Pa
         for name in names:
             made = make_profile(
                 name, project=project, cwd=cwd, own=own, temp=temp.path if name != "none" else None,
-                write=settings.write, unix_sockets=settings.unix_sockets,
+                write=settings.write, unix_sockets=settings.unix_sockets, make_caches=False,
             )  # fmt: skip
             profiles[name] = _profile_value(made, probe)
     finally:

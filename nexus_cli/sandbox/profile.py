@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +94,7 @@ def make_profile(
     write: Iterable[str] = (),
     unix_sockets: bool = False,
     denied: tuple[Path, ...] = (),
+    make_caches: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> Profile:
     """Return the profile `name` for commands of `project`; only folders and files that exist are writable.
@@ -110,28 +111,25 @@ def make_profile(
     if name == "read":
         return Profile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
     home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
-    notes, writable = list[str](), list[Path]()
-    for path in (project, *_personal_paths(write, home)):
-        if path.parent == path or home.is_relative_to(path):
-            notes.append(f"commands cannot write in {path}: it is or holds your home folder")
-        else:
-            writable.append(path)
+    wanted = (project, *_personal_paths(write, home))
+    writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
+    notes = [
+        f"commands cannot write in {one}: it is or holds your home folder" for one in wanted if one not in writable
+    ]
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
         notes.append("the project holds hidden folders: with Landlock no new file can be made directly beside them")
     git_folder = find_worktree_folder(project)
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # All of it, as in a project that is no worktree: git makes `packed-refs.lock` there for `rebase` and `stash`.
         writable.append(git_folder.parent.parent)
-    named = tuple(writable)
-    caches = _make_cache_folder(own, git_folder.parent.parent if git_folder else project / ".git")
-    writable += [caches] if caches else []
+    folder = _cache_folder(own, git_folder.parent.parent if git_folder else project / ".git", make_caches)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
     return Profile(
         name,
         project,
         cwd,
-        writable=tuple(dict.fromkeys(writable)),
+        writable=tuple(dict.fromkeys([*writable, *folder])),
         hidden=hidden,
         denied=denied,
         shown=shown,
@@ -141,7 +139,7 @@ def make_profile(
         network=name == "net",
         unix_sockets=unix_sockets,
         temp=temp,
-        caches=find_caches(caches, home, environ, network=name == "net", writable=named) if caches else (),
+        caches=tuple(one for made in folder for one in find_caches(made, home, environ, name == "net", writable)),
         notes=tuple(notes),
     )
 
@@ -164,15 +162,14 @@ def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
 
 
 def find_caches(
-    folder: Path, home: Path, environ: Mapping[str, str], *, network: bool, writable: Iterable[Path] = ()
-) -> tuple[tuple[str, str], ...]:
-    """Return the variables that move caches into `folder`, the project's own, with their values.
+    folder: Path, home: Path, environ: Mapping[str, str], network: bool, writable: Collection[Path]
+) -> Iterator[tuple[str, str]]:
+    """Yield the variables that move caches into `folder`, the project's own, with their values.
 
     The person's caches hold programs and sources that run later in other projects: they are read, never written. A tool
     that cannot do so or finds none, and every tool where there is a network to fill one from, gets one below `folder`,
     and keeps it. What the person made `writable` stays where it is.
     """
-    found = []
     for variable, place, gives_up in _CACHES:
         is_option = variable == "MAVEN_OPTS"
         named = "" if is_option else environ.get(variable, "")
@@ -181,17 +178,17 @@ def find_caches(
         if is_read or is_below(os.path.realpath(usual), map(str, writable)):
             continue
         option = f"{environ.get(variable, '')} -Dmaven.repo.local={own}".strip()
-        found.append((variable, option if is_option else str(own)))
-    return tuple(found)
+        yield variable, option if is_option else str(own)
 
 
-def _make_cache_folder(own: Places, repository: Path) -> Path | None:
-    """Return the folder for caches of the worktrees of one repository, made if it is missing; None if it cannot be."""
+def _cache_folder(own: Places, repository: Path, make: bool) -> tuple[Path, ...]:
+    """Return the folder for caches of the worktrees of one repository; () if it has to be made and cannot be."""
     name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
+    folder = own.cache / "sandbox" / name
     try:
-        return Path(os.path.realpath(private_dir(own.cache / "sandbox" / name)))
+        return (Path(os.path.realpath(private_dir(folder) if make else folder)),)
     except OSError:
-        return None
+        return ()
 
 
 def find_worktree_folder(project: Path) -> Path | None:

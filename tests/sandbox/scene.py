@@ -203,6 +203,7 @@ def open_scene(ground: Ground) -> Iterator[Scene]:
         "out/long": "0123456789",
     }.items():
         (base / name).write_text(text)
+    os.mkfifo(base / "out/fifo")
     shutil.copy(ATTEMPTS, base / "attempts.py")
     with scene.stack:
         _surround(scene)

@@ -88,6 +88,7 @@ WALLS = [
     Wall(10, "xattr", "", BWRAP_ONLY, read=NO),
     Wall(10, "chmod inside", "echo x > m10 && chmod 700 m10 && touch -d 2020-01-01 m10", YES, read=NO),
     Wall(11, "a pipe outside", "mkfifo $OUT/pipe"),
+    Wall(11, "a pipe outside that was there", "exec 9<>$OUT/fifo", LANDLOCK_ONLY),
     Wall(11, "a pipe inside", "mkfifo pipe11", YES, read=NO),
     Wall(11, "a device", "mknod device11 c 1 3"),
     Wall(12, "devices", ""),
