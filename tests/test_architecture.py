@@ -77,7 +77,6 @@ LAZY = {
     "spaces/post_message.py": {"nexus_cli"},  # the router's model: where the settings name one
     "commands/space.py": {"nexus_cli"},  # most sessions have no space
     "rules/bash_syntax.py": {"tree_sitter", "tree_sitter_bash"},
-    "tools/listing.py": {"pathspec"},
     "tools/wait_conditions.py": {"nexus_cli"},  # a process of the system, where there is no /proc
     "warm/place.py": {"nexus_cli", "tomllib"},
 }

@@ -11,6 +11,7 @@ import pwd
 import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from nexus_cli.config.paths import Places
@@ -156,6 +157,40 @@ EDITOR_FILES = frozenset({
 GIT_FILES = frozenset({".gitconfig", ".gitmodules"})
 """Folded names of git's configuration outside its folder."""
 
+OBEYED_FOLDERS = frozenset({
+    ".hg", ".jj", ".sl", ".githooks", ".vim", ".nvim", ".emacs.d", ".helix", ".fleet", ".yarn", ".mise", ".mvn",
+    ".cargo", ".bundle", ".circleci", ".buildkite", ".woodpecker",
+})  # fmt: skip
+"""Folded names of folders with files that another program runs or obeys unasked. Editing such a file asks; commands
+write them as they do their work (`hg init`, `yarn set version`), and are not kept from it."""
+OBEYED_FILES = frozenset({
+    ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook.yml", ".lefthook.yml", "lefthook.yaml",
+    ".lefthook.yaml", "lefthook.toml", ".lefthook.toml", "lefthook.json", ".lefthook.json", "lefthook-local.yml",
+    ".lefthook-local.yml", ".overcommit.yml", ".huskyrc", ".huskyrc.json", ".lintstagedrc", ".lintstagedrc.json",
+    ".lintstagedrc.yml", ".lintstagedrc.yaml", ".simple-git-hooks.json", ".hgrc",
+    ".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs", "bunfig.toml", ".pypirc", "pip.conf", ".gemrc",
+    ".bazelrc", ".bazeliskrc", ".buckconfig", ".buckconfig.local",
+    "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", ".rtx.toml", ".tool-versions", ".autoenv",
+    ".autoenv.zsh", ".devcontainer.json",
+    ".gdbinit", ".lldbinit", ".pdbrc", ".pdbrc.py", ".pythonrc", ".pythonrc.py", "sitecustomize.py",
+    "usercustomize.py", ".irbrc", ".pryrc", ".rprofile", ".renviron", ".ghci", ".ocamlinit", ".iex.exs", ".octaverc",
+    ".vimrc.local", ".lvimrc", ".local.vimrc", ".ideavimrc", ".kakrc", ".tmux.conf", ".screenrc", ".curlrc", ".wgetrc",
+    ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", "azure-pipelines.yml", "azure-pipelines.yaml",
+    "bitbucket-pipelines.yml", "jenkinsfile", ".drone.yml", ".woodpecker.yml", ".woodpecker.yaml", "appveyor.yml",
+    ".appveyor.yml", ".cirrus.yml", "cloudbuild.yaml", "cloudbuild.yml",
+})  # fmt: skip
+"""Folded names of files of the same kind: hooks, package and tool managers, debuggers and interpreters that read the
+folder they start in, and pipelines, which run elsewhere with secrets. What runs only with the project itself
+(`Makefile`, `package.json`, `conftest.py`) is ordinary work and not among them."""
+OBEYED_ENDINGS = (".code-workspace", ".sublime-project")
+_OBEYED_BELOW = (
+    (".github", "workflows"), (".github", "actions"), (".forgejo", "workflows"), (".gitea", "workflows"),
+    (".config", "mise"), (".config", "fish"), (".config", "nvim"), (".config", "git"), (".config", "autostart"),
+    (".config", "systemd"), (".config", "environment.d"), (".local", "bin"), ("library", "launchagents"),
+    ("tools", "bazel"),
+)  # fmt: skip
+"""The same by two names that follow each other; those of a home folder too, which may be the project."""
+
 PROTECTED_FILES = INSTRUCTION_FILES | SHELL_FILES | EDITOR_FILES | GIT_FILES
 
 
@@ -275,6 +310,18 @@ def protected_name(names: Iterable[str]) -> str:
     folded = [fold_name(name) for name in names]
     inside = next((name for name in folded if name in PROTECTED_FOLDERS), "")
     return inside or (folded[-1] if folded and folded[-1] in PROTECTED_FILES else "")
+
+
+def obeyed_name(names: Iterable[str]) -> str:
+    """Return what of a path another program runs or obeys unasked, folded; "" if nothing is.
+
+    Beyond `protected_name`: only edits ask for it.
+    """
+    folded = [fold_name(name) for name in names]
+    inside = next((name for name in folded if name in OBEYED_FOLDERS), "")
+    pair = next((pair for pair in pairwise(folded) if pair in _OBEYED_BELOW), ())
+    last = folded[-1] if folded else ""
+    return inside or "/".join(pair) or (last if last in OBEYED_FILES or last.endswith(OBEYED_ENDINGS) else "")
 
 
 def fold_name(name: str) -> str:

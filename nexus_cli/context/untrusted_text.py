@@ -26,10 +26,9 @@ RULE = re.compile(r"^([ \t]*)-{3,}[ \t]*$", re.MULTILINE)
 RECALL = re.compile(r"recall\s*\(\s*([\"'`“]?)(d\d+)[^)\n]{0,40}\)?", re.IGNORECASE)
 """A way back to a drop."""
 CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-ARROW = re.compile(
-    r"(?:(?:[\u2190\u21d0\u21e0\u27f5\u27f8\u2b05\uffe9]\ufe0f?|<[-=]+)\s*)+(?=TRIGGER|RESUME)", re.IGNORECASE
-)
-"""What stands before the mark of the entry that started a run."""
+_MARK = re.compile("TRIGGER|RESUME", re.IGNORECASE)
+_ARROWS = "\u2190\u21d0\u21e0\u27f5\u27f8\u2b05\uffe9"
+"""With a mark behind them they stand at the entry that started a run."""
 MARKS = re.compile(
     r"[\[\uff3b\u3010\u3014\u27e6](?=\s*(?:SEEN|NEW|ACTIVE|msg\s*[:-]|auto-set|created via|sent because|\d{4}-\d\d-\d\d"
     r"|[^\[\]\n]{1,64} \((?:human|agent)\)))",
@@ -57,9 +56,36 @@ def neutralize_message(text: str) -> str:
 
 def neutralize(text: str, known: Collection[str] = ()) -> str:
     """Return `text` with our own forms taken out of it; ways back to the drops in `known` stay."""
-    text = ARROW.sub("", CONTROLS.sub("", text))
+    text = cut_arrows(CONTROLS.sub("", text))
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
     return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
+
+
+def cut_arrows(text: str) -> str:
+    """Return `text` without the arrows before `TRIGGER` and `RESUME`, read backwards from there."""
+    pieces, end = [], 0
+    for mark in _MARK.finditer(text):
+        pieces += [_cut_arrow_end(text[end : mark.start()]), mark[0]]
+        end = mark.end()
+    return "".join([*pieces, text[end:]])
+
+
+def _cut_arrow_end(text: str) -> str:
+    end = len(text)
+    while True:
+        place = end
+        while place and text[place - 1].isspace():
+            place -= 1
+        shaft = place
+        while shaft and text[shaft - 1] in "-=":
+            shaft -= 1
+        place -= text[place - 1 : place] == "\ufe0f"
+        if place and text[place - 1] in _ARROWS:
+            end = place - 1
+        elif 0 < shaft < place and text[shaft - 1] == "<":
+            end = shaft - 1
+        else:
+            return text[:end]
 
 
 def named_drops(text: str) -> set[str]:

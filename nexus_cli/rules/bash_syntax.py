@@ -89,6 +89,12 @@ class Word:
         """True if the program gets exactly `text`."""
         return self.is_known and not self.has_glob and not self.has_tilde
 
+    @property
+    def is_single(self) -> bool:
+        """True if it stays one word whatever bash computes: it is in double quotes, and no list."""
+        quoted = self.text[:1] == self.text[-1:] == '"' and self.text.count('"') == 2
+        return self.is_known or (quoted and not {"@", "*", "\\"} & set(self.text))
+
 
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:

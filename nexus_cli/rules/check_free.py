@@ -5,14 +5,12 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.core.real_files import read_beginning
 from nexus_cli.rules.bash_syntax import SimpleCommand, Word
 from nexus_cli.rules.free_commands import (
     FIND_FLAGS,
@@ -22,6 +20,8 @@ from nexus_cli.rules.free_commands import (
     HARMLESS_VARIABLES,
     FreeCommand,
 )
+from nexus_cli.rules.git_repository import NotPlain, check_repository
+from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
 MOST_FOLDERS = 8
@@ -30,10 +30,8 @@ MOST_LISTED = 5_000
 """Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
-_GIT_RUNS = re.compile(
-    r"^.*\[\s*include.*$|^[^\S\n]*(?:\[.*\]\s*)?(?:external|textconv|command|process|clean)\s*=.*$", re.I | re.M
-)
-MOST_CONFIGURATION = 1 << 20
+_MIXED = frozenset({"listed", "remote", "stash", "worktree"})
+"""Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
 """Without an operand they read the folder that they are in."""
 
@@ -54,10 +52,14 @@ class Folders:
     """The folders if one does not."""
     secrets: SecretPlaces | None = None
     """Looked up at the first path in the project."""
+    anywhere: bool = False
+    """Only the forms of commands count, wherever they read."""
     is_lost: bool = False
     """A command before has changed the shell: nothing is free any more."""
     listed: int = 0
     """Names that were read for globs."""
+    repositories: dict[str, bool] = field(default_factory=dict)
+    """Folders that were looked at for git, and whether it finds the project's repository there."""
 
     @classmethod
     def of(cls, cwd: Path, project: Path) -> Folders:
@@ -67,6 +69,8 @@ class Folders:
 
     def holds(self, path: str) -> bool:
         """Return True if the real `path` lies in the project and is no place of credentials."""
+        if self.anywhere:
+            return True
         if not _is_below(path, self.project):
             return False
         project = Path(self.project)
@@ -102,6 +106,23 @@ def check_free(command: SimpleCommand, folders: Folders) -> str:
     except (OSError, ValueError, RecursionError):
         return "a path in it cannot be resolved"
     return ""
+
+
+def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
+    """Return True if an allow rule that begins with `argv` covers `words`, which begin so.
+
+    A rule for a command that only reads covers its forms that only read, wherever they read. One that names more, such
+    as `sort -o`, or a command that also writes, such as `git branch`, covers every form.
+    """
+    name = system_name(Word(argv[0])) if argv else ""
+    count = 2 if name == "git" else 1
+    row = FREE.get("-".join([name, *argv[1:count]])) if len(argv) >= count else None
+    if (row is None and name != "find") or (row is not None and row.operands in _MIXED and len(argv) == count):
+        return True
+    places = Folders("/", "/", "/", [], anywhere=True)
+    if len(argv) > count and check_free(SimpleCommand(tuple(map(Word, argv))), places):
+        return True
+    return not check_free(SimpleCommand(words), places)
 
 
 def _check(command: SimpleCommand, folders: Folders) -> None:
@@ -170,6 +191,17 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
         _check_operands(operands[:count], row._replace(operands="text"), name, folders)
         operands, row = operands[count:], row._replace(operands="paths")
     _check_operands(operands, row, name, folders)
+    if name == "diff":
+        for word in operands:
+            _check_compared(word, folders)
+
+
+def _check_compared(word: Word, folders: Folders) -> None:
+    """Raise `NotFree` for a folder whose links lead out of the project: `diff` compares the files that they name."""
+    for folder in (folders.assumed, *folders.others):
+        path = os.path.join(folder, os.path.expanduser(word.text) if word.has_tilde else word.text)
+        if word.has_glob or os.path.isdir(path):
+            _check_glob(os.path.join(path, "*"), folders)
 
 
 def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple[list[Word], bool]:
@@ -207,7 +239,7 @@ def _take_long(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> 
         value = _next_value(rest, name) + _next_value(rest, name)
     elif f"{flag}?" not in row.long and (equals or flag not in row.long):
         raise NotFree(f"{name} --{_short(flag)} is not on the list")
-    _check_value(value)
+    _check_value(value, in_form=flag in ("format", "pretty", "sort"))
     return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
 
 
@@ -240,9 +272,9 @@ def _next_value(rest: Iterator[Word], name: str) -> str:
     return word.text
 
 
-def _check_value(value: str) -> None:
-    if "%G" in value:
-        raise NotFree("%G runs the program that checks signatures")
+def _check_value(value: str, *, in_form: bool = False) -> None:
+    if re.search("%[-+ ]?G", value) or (in_form and "signature" in value):
+        raise NotFree("%G and `signature` run the program that checks signatures")
 
 
 def _check_date(operands: list[Word]) -> None:
@@ -263,21 +295,9 @@ def _check_jq(operands: list[Word]) -> None:
         raise NotFree("the jq program reads the environment or a module")
 
 
-_SED_RE = r"(?:\\.|\[[^\]\n]+\]|[^/\\\n\[])"
-_SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_SED_RE}*/I?)"
-_SED_SUBSTITUTE = "|".join(
-    rf"s{d}(?:\\.|\[[^\]\n{d}]+\]|[^{d}\\\n\[])*{d}(?:\\.|[^{d}\\\n])*{d}[gpiI0-9]*"
-    for d in ("/", r"\|", "#", ",", ":", "@", "~", "%")
-)
-_SED_COMMAND = (
-    rf"\s*(?:{_SED_ADDRESS}(?:\s*,\s*(?:{_SED_ADDRESS}|\+\d+|~\d+))?)?\s*!?\s*(?:[pdqQ=nNDPgGhHx]|{_SED_SUBSTITUTE})\s*"
-)
-_SED = re.compile(rf"(?:{_SED_COMMAND})(?:[;\n](?:{_SED_COMMAND}|\s*))*")
-
-
 def _check_sed(script: str) -> None:
     """Raise `NotFree` for a sed script that does more than print, delete and substitute."""
-    if len(script) > 2000 or not _SED.fullmatch(script):
+    if not is_plain_script(script):
         raise NotFree("the sed script may write or run something")
 
 
@@ -322,7 +342,7 @@ def _check_operands(operands: list[Word], row: FreeCommand, name: str, folders: 
 def check_path(word: Word, folders: Folders) -> None:
     """Raise `NotFree` if `word` may name something outside the project."""
     text = word.text
-    if text in ("-", "/dev/null") or not text:
+    if text in ("-", "/dev/null") or not text or folders.anywhere:
         return
     if word.has_tilde:
         if text != "~" and not text.startswith("~/"):
@@ -412,29 +432,23 @@ def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
     row = FREE.get(f"git-{name}")
     if row is None or not words[place].is_plain:
         raise NotFree(f"git {_short(name)} is not on the list of commands that only read".replace("  ", " "))
-    _check_configuration(folders.project)
+    _check_repository(name, [word for word in words[place + 1 :] if not word.text.startswith("-")], folders)
     _check_subcommand(words[place + 1 :], row, name, folders)
 
 
-def _check_configuration(project: str) -> None:
-    """Raise `NotFree` if the configuration of the repository names a program that git runs to compare files."""
-    folder = os.path.join(project, ".git")
-    if os.path.isfile(folder):  # a worktree
-        folder = os.path.join(project, _read_text(folder, 4096).removeprefix("gitdir:").strip())
-        with suppress(FileNotFoundError):
-            folder = os.path.join(folder, _read_text(os.path.join(folder, "commondir"), 4096).strip())
-    for name in ("config", "config.worktree"):
-        with suppress(FileNotFoundError):
-            text = _read_text(os.path.join(folder, name), MOST_CONFIGURATION + 1)
-            if len(text) > MOST_CONFIGURATION:
-                raise NotFree("the repository's configuration is too long to be read")
-            found = _GIT_RUNS.search(text)
-            if found is not None:
-                raise NotFree(f"the repository's configuration names a program: {_short(found[0].strip())}")
-
-
-def _read_text(path: str, most: int) -> str:
-    return read_beginning(path, most).decode("utf-8", "replace")
+def _check_repository(name: str, operands: list[Word], folders: Folders) -> None:
+    """Raise `NotFree` where git may find another repository than the project's, or runs what that one names."""
+    if folders.anywhere:
+        return
+    for folder in dict.fromkeys((folders.start, folders.project)):
+        if folder not in folders.repositories:
+            try:
+                folders.repositories[folder] = check_repository(folder, folders.project)
+            except NotPlain as why:
+                raise NotFree(str(why)) from None
+    if name == "diff" and not all(folders.repositories.values()):  # then it is `diff --no-index`
+        for word in operands:
+            _check_compared(word, folders)
 
 
 def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Folders) -> None:

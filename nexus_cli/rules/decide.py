@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
-from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path
+from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path, keeps_form
+from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -90,7 +91,7 @@ def decide_command(
     `confined` is False where the system has no sandbox; `network` and `outside` (a reason) are what the call asks for.
     """
     line = read_command_line(command)
-    search = _Search(rules)
+    search = _Search(rules, level, command)
     folders = Folders.of(cwd, project)
     parts: list[CommandPart] = []
     is_free = True
@@ -107,6 +108,8 @@ def decide_command(
         line.is_unclear = line.is_unclear or nested.is_unclear
         found = _restricted_parts(nested, search)
         parts += [part for part in found if part.decision == "deny" or level != "all"]
+    if line.is_unclear and level == "all":
+        parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
     doubts = [*line.doubts, *_check_redirects(line, folders)]
     doubts += ["an empty command"] * (not parts and not doubts)
     denied = next((part for part in parts if part.decision == "deny"), None)
@@ -136,8 +139,7 @@ def _decide_part(
         folders.is_lost = True
     found = search.find(command, line.inputs)
     if found is not None and (found[0] == "deny" or level != "all"):
-        decision, rule, why = found
-        return CommandPart(shown, decision, rule.text, rule.origin, why), False
+        return CommandPart(shown, *found), False
     closed = None if level == "all" else _find_closed_file(command, search.rules, folders)
     if closed is not None:
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
@@ -151,6 +153,9 @@ def _decide_part(
         return CommandPart(shown, "allow", allowed.text, allowed.origin), False
     if level == "run":
         return CommandPart(shown, "allow", None, "level run"), False
+    narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
+    if narrow is not None and not command.assignments:
+        reason = f"allow {narrow.text} covers what only reads, and {reason}"
     return CommandPart(shown, "ask", None, f"level {level}", reason), False
 
 
@@ -185,37 +190,64 @@ def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
     return None
 
 
-class _Search:
-    """The search for what a deny or ask rule names, in a command and in all that it runs."""
+Found = tuple[Decision, str, str, str]
+"""A decision, the rule, its place, and one line."""
 
-    def __init__(self, rules: RuleSet) -> None:
+
+class _Search:
+    """The search for what a deny or ask rule names, in a command and in all that it runs.
+
+    What may be that asks. At level `all`, at which nothing asks, what may be what a deny rule names is refused.
+    """
+
+    def __init__(self, rules: RuleSet, level: Level, line: str) -> None:
+        self.strict = [*rules.of("deny"), *([] if level == "all" else rules.of("ask"))]
         self.rules = rules
-        self.strict = [*rules.of("deny"), *rules.of("ask")]
+        self.level = level
+        self.line = line
         self.left = MOST_INNER_OF_LINE
 
-    def find(self, command: SimpleCommand, inputs: Iterable[str]) -> tuple[Decision, PermissionRule, str] | None:
+    def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Found | None:
         """Return the strictest decision with its rule and one line, or None."""
         if not self.strict:
             return None
-        sure, unsure, is_hidden = self._collect(command, list(inputs))
-        asked: tuple[Decision, PermissionRule, str] | None = None
+        sure, unsure, codes, is_hidden = self._collect(command, list(inputs))
+        asked: Found | None = None
         for rule in self.strict:
             matches = {rule.match(words) for words in sure}
             if "yes" in matches:
-                return rule.decision, rule, f"{rule.decision} {rule.text} ({rule.origin})"
-            if asked is None and ("maybe" in matches or any(rule.match(words) != "no" for words in unsure)):
-                asked = "ask", rule, f"it may be what {rule.decision} {rule.text} names ({rule.origin})"
+                return rule.decision, rule.text, rule.origin, f"{rule.decision} {rule.text} ({rule.origin})"
+            if asked is None and (
+                "maybe" in matches
+                or any(rule.match(words) != "no" for words in unsure)
+                or any(rule.is_shown(code) for code in codes)
+            ):
+                asked = self._doubt(rule, f"it may be what {rule.decision} {rule.text} names ({rule.origin})")
         if asked is None and is_hidden:
-            rule = self.strict[0]
-            asked = "ask", rule, f"it runs code that is not in the line, and there is {rule.decision} {rule.text}"
+            why = f"it runs code that is not in the line, and there is {self.strict[0].decision} {self.strict[0].text}"
+            found = self.find_shown(self.line) if self.level == "all" else [self._doubt(self.strict[0], why)]
+            asked = next(iter(found), None)
         return asked
+
+    def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
+        """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
+        why = "it may be what {0.decision} {0.text} names ({0.origin})"
+        return [self._doubt(rule, why.format(rule)) for rule in self.strict if rule.is_shown(text, partly=partly)][:1]
+
+    def _doubt(self, rule: PermissionRule, why: str) -> Found:
+        if self.level != "all":
+            return "ask", rule.text, rule.origin, why
+        advice = "write the command out, without variables or code that another program runs"
+        return "deny", rule.text, rule.origin, f"{why}: {advice}"
 
     def _collect(
         self, command: SimpleCommand, inputs: list[str]
-    ) -> tuple[list[tuple[Word, ...]], list[tuple[Word, ...]], bool]:
-        """Return the words of the command and of all inside it, guesses at such, and True if more is hidden."""
+    ) -> tuple[list[tuple[Word, ...]], list[tuple[Word, ...]], list[str], bool]:
+        """Return the words of the command and of all inside it, guesses at such, code in other languages, and True if
+        more is hidden."""
         sure: list[tuple[Word, ...]] = []
         unsure: list[tuple[Word, ...]] = []
+        codes: list[str] = [self.line] if sets_program(command.assignments) else []
         is_hidden = False
         queue = [(command, 0, inputs, True)]
         while queue:
@@ -224,21 +256,25 @@ class _Search:
                 continue
             self.left -= depth > 0
             if depth > DEEPEST or len(sure) + len(unsure) > MOST_INNER or self.left < 0:
-                return sure, unsure, True
+                return sure, unsure, codes, True
+            texts = texts_in if program_name(one.words[0]) in SHELLS else []
             for words, known in readings(one.words):
                 (sure if known and is_sure else unsure).append(words)
-            inner = find_inner(one.words, one.reads_pipe)
-            is_hidden = is_hidden or inner.is_hidden
-            queue += [(SimpleCommand(words), depth + 1, texts_in, is_sure) for words in inner.commands]
-            queue += [(SimpleCommand(words), depth + 1, [], False) for words in inner.guesses]
-            shell_input = texts_in if program_name(one.words[0]) in SHELLS else []
-            texts = [*inner.texts, *shell_input]
+                if not known:
+                    continue
+                inner = find_inner(words, one.reads_pipe)
+                is_hidden = is_hidden or inner.is_hidden
+                codes += [*inner.codes, *(texts_in if inner.reads_code else [])]
+                codes += [self.line] if inner.reads_code and one.reads_pipe else []
+                queue += [(SimpleCommand(found), depth + 1, texts_in, is_sure) for found in inner.commands]
+                queue += [(SimpleCommand(found), depth + 1, [], False) for found in inner.guesses]
+                texts = [*texts, *inner.texts]
             for text in [*texts, *(text.replace("\\\n", "") for text in texts if "\\\n" in text)]:
                 line = read_command_line(text)
                 is_hidden = is_hidden or line.is_unclear
                 queue += [(part, depth + 1, line.inputs, is_sure) for part in line.commands]
                 queue += [(SimpleCommand((Word("eval"), Word(code))), depth + 1, [], is_sure) for code in line.codes]
-        return sure, unsure, is_hidden
+        return sure, unsure, codes, is_hidden
 
 
 def _restricted_parts(line: CommandLine, search: _Search) -> list[CommandPart]:
@@ -248,7 +284,7 @@ def _restricted_parts(line: CommandLine, search: _Search) -> list[CommandPart]:
         found = search.find(command, line.inputs)
         if found is not None:
             shown = tuple(word.text for word in command.words)
-            parts.append(CommandPart(shown, found[0], found[1].text, found[1].origin, found[2]))
+            parts.append(CommandPart(shown, *found))
     return parts
 
 
@@ -300,7 +336,7 @@ def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[
         if part.decision == "allow":
             continue
         prefix = find_prefix(command) if part.rule is None else ()
-        if not prefix:
+        if not prefix or not keeps_form(prefix, command.words):
             return ()
         stored[f"bash({shlex.join(prefix)} *)"] = None
     return tuple(stored)

@@ -11,19 +11,27 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 ENVIRONMENT: Mapping[str, str] = {
-    "GIT_CONFIG_COUNT": "5",
+    "GIT_CONFIG_COUNT": "12",
     "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false",
     "GIT_CONFIG_KEY_1": "core.hooksPath", "GIT_CONFIG_VALUE_1": "/dev/null",
     "GIT_CONFIG_KEY_2": "core.pager", "GIT_CONFIG_VALUE_2": "cat",
     "GIT_CONFIG_KEY_3": "log.showSignature", "GIT_CONFIG_VALUE_3": "false",
     "GIT_CONFIG_KEY_4": "core.untrackedCache", "GIT_CONFIG_VALUE_4": "false",
-    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_KEY_5": "diff.submodule", "GIT_CONFIG_VALUE_5": "short",
+    "GIT_CONFIG_KEY_6": "status.submoduleSummary", "GIT_CONFIG_VALUE_6": "false",
+    "GIT_CONFIG_KEY_7": "safe.bareRepository", "GIT_CONFIG_VALUE_7": "explicit",
+    "GIT_CONFIG_KEY_8": "gpg.program", "GIT_CONFIG_VALUE_8": "false",
+    "GIT_CONFIG_KEY_9": "gpg.openpgp.program", "GIT_CONFIG_VALUE_9": "false",
+    "GIT_CONFIG_KEY_10": "gpg.x509.program", "GIT_CONFIG_VALUE_10": "false",
+    "GIT_CONFIG_KEY_11": "gpg.ssh.program", "GIT_CONFIG_VALUE_11": "false",
+    "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
 }  # fmt: skip
 """Variables of a free command: git neither writes its index nor runs what a repository names. What they cannot switch
-off (`diff.external`, filters) `check_free` looks for in the repository's configuration."""
+off (`diff.external`, filters) `git_repository` looks for."""
 UNSET = (
     "RIPGREP_CONFIG_PATH", "CDPATH", "BASH_ENV", "ENV", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GREP_OPTIONS", "TREE_COLORS",
-    "LESSOPEN", "JQ_COLORS", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE",
+    "LESSOPEN", "JQ_COLORS", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS",
 )  # fmt: skip
 """Variables that a free command does not get: they change what it does."""
 HARMLESS_VARIABLES = frozenset({"LC_ALL", "LANG", "LC_CTYPE", "TZ", "NO_COLOR", "COLUMNS", "TERM"})
@@ -83,7 +91,7 @@ rg | text paths | iSsnNHIhvwxcloUqaFPpu0.V# | eABCgtTmMrdEj | ignore-case smart-
     text hidden no-hidden no-ignore no-ignore-vcs no-config no-messages no-heading heading column vimgrep json
     stats trim type-list unrestricted null pretty regexp= after-context= before-context= context= glob= iglob=
     type= type-not= max-count= max-columns= max-depth= max-filesize= replace= color= colors= sort= sortr=
-    encoding= threads= context-separator= path-separator= debug
+    encoding= threads= context-separator= path-separator=
 fd fdfind | text paths | HIsiapgF01u | etdEjc | hidden no-ignore no-ignore-vcs case-sensitive ignore-case glob
     fixed-strings absolute-path full-path print0 extension= type= max-depth= min-depth= exclude= color=
     changed-within= changed-before= size= max-results= quiet
@@ -160,7 +168,7 @@ git-diff | paths | pusbwWazRqc0# | USGlM?C?B?X? | @diff cached staged base ours 
 git-log git-show git-whatchanged git-reflog | paths | pusbwWazRciEFPgqmtz0# | nSGUlLM?C?B?X? | @diff @revisions
     oneline graph no-graph pretty? format= date= decorate? no-decorate decorate-refs= abbrev-commit no-abbrev-commit
     follow source log-size relative-date notes? no-notes no-show-signature encoding= show-pulls no-mailmap use-mailmap
-    full-diff diff-merges= clear-decorations
+    full-diff clear-decorations
 git-shortlog | paths | nsecw | - | @revisions numbered summary email group= format= committer
 git-rev-list | paths | # | n | @revisions oneline pretty? format= date= abbrev-commit timestamp disk-usage?
     no-commit-header header

@@ -23,7 +23,9 @@ from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.settings import find_line, quote_part, read_values, split_key
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_line
+from nexus_cli.rules.check_free import keeps_form
 from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
 from nexus_cli.rules.wrappers import program_name, system_name
 
@@ -35,6 +37,10 @@ FILE_TOOLS = frozenset({"read_file", "write_file", "edit_file", "glob", "grep"})
 """Tools whose pattern is a path."""
 MOST_OPTIONS = 30
 """Options before a subcommand of which each may have a value or none."""
+MOST_DEEP = 6
+"""How often a path pattern may hold `**`: each may double its readings."""
+LONGEST_PATTERN = 4096
+_SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _FORM = re.compile(r"([A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
@@ -77,17 +83,23 @@ class PermissionRule:
 
     def match(self, words: Sequence[Word]) -> Match:
         """Return whether a simple command fits; "maybe" where a word that decides it is not known."""
+        found: Match = "yes"
         for place, wanted in enumerate(self.argv):
             if place >= len(words):
                 return "no"
             word = words[place]
             if not word.is_known or word.has_glob:
-                return "maybe"
+                if not may_be(word, wanted, is_program=place == 0):
+                    return "no"
+                if word.has_glob or not word.is_single:
+                    return "maybe"
+                found = "maybe"
+                continue
             text = program_name(word) if place == 0 and "/" not in wanted else word.text
             if text != wanted and not (place == 0 and text.casefold() == wanted.casefold()):
                 return "no"
         if self.is_open or len(words) == len(self.argv):
-            return "yes"
+            return found
         return "no" if any(word.is_known for word in words[len(self.argv) :]) else "maybe"
 
     def covers(self, words: Sequence[Word]) -> bool:
@@ -95,7 +107,13 @@ class PermissionRule:
         if not words or not all(word.is_known for word in words):
             return False
         name = words[0].text if "/" in "".join(self.argv[:1]) else system_name(words[0])
-        return (not self.argv or name == self.argv[0]) and self.match(words) == "yes"
+        fits = (not self.argv or name == self.argv[0]) and self.match(words) == "yes"
+        return fits and (not self.is_open or keeps_form(self.argv, tuple(words)))
+
+    def is_shown(self, text: str, *, partly: bool = False) -> bool:
+        """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`."""
+        shown = [_holds_word(text.casefold(), word.casefold()) for word in self.argv]
+        return any(shown) if partly else all(shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +152,28 @@ class RuleSet:
                 if all(fits) if decision == "allow" else any(fits):
                     return rule
         return None
+
+
+def may_be(word: Word, wanted: str, *, is_program: bool) -> bool:
+    """Return True if a word that is not known, or a glob, may become `wanted`, alone or with words behind it."""
+    text = word.text.casefold()
+    if is_program and "/" not in wanted and (word.has_glob or word.is_single):
+        text = text.rpartition("/")[2]
+    if word.has_glob:
+        return "[" in text or fnmatch.fnmatchcase(wanted.casefold(), text)
+    has_plain_end = word.is_single and text != word.text.casefold() and not {"$", "`", ")", "}"} & set(text)
+    return not has_plain_end or text.rstrip('"') == wanted.casefold()
+
+
+def _holds_word(text: str, word: str) -> bool:
+    """Return True if `word` occurs in `text` with no letter, digit or one of `_.-` beside it."""
+    place = text.find(word)
+    while place >= 0:
+        around = text[place - 1 : place] + text[place + len(word) : place + len(word) + 1]
+        if not any(sign.isalnum() or sign in "_.-" for sign in around):
+            return True
+        place = text.find(word, place + 1)
+    return False
 
 
 def readings(words: tuple[Word, ...]) -> list[tuple[tuple[Word, ...], bool]]:
@@ -175,6 +215,8 @@ def parse_rule(decision: Decision, text: str, tools: Collection[str], file: str 
         return PermissionRule(decision, text.strip(), tool, pattern, argv, is_open, file, line)
     if tool not in FILE_TOOLS:
         raise ValueError(f"{_quote(text)}: {tool} takes no pattern")
+    if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
+        raise ValueError(f"{_quote(text)} is too long, or has more than {MOST_DEEP} times `**`")
     return PermissionRule(decision, text.strip(), tool, pattern.strip(), file=file, line=line)
 
 
@@ -365,7 +407,7 @@ def path_matches(rule: PermissionRule, path: str, project: str) -> bool:
 
 def _is_named(path: str, base: str, expression: re.Pattern[str]) -> bool:
     inside = path == base or path.startswith(base.rstrip("/") + "/")
-    return inside and expression.fullmatch(path, len(base) if path == base else len(base.rstrip("/")) + 1) is not None
+    return inside and expression.match(path, len(base) if path == base else len(base.rstrip("/")) + 1) is not None
 
 
 def fold_path(path: str) -> str:
@@ -379,13 +421,34 @@ def _compile_pattern(pattern: str, *, folds: bool = False) -> re.Pattern[str]:
     glob = pattern.removeprefix("./") if "/" in pattern.rstrip("/") else f"**/{pattern}"
     glob = glob.lstrip("/").rstrip("/").removesuffix("/**")  # the folder itself: a search of it reads what is in it
     glob = fold_path(glob) if folds else glob
-    return re.compile(_translate(glob) + r"(?:/.*)?", re.DOTALL)
+    while "**/**/" in glob:
+        glob = glob.replace("**/**/", "**/")
+    found = [compile_parts(_read_parts(signs), r"/|\Z").pattern for signs in _readings_of(_SIGNS.split(glob))]
+    return re.compile("|".join(found), re.DOTALL)
 
 
-def _translate(glob: str) -> str:
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
-    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(signs.get(part) or re.escape(part) for part in parts)
+def _readings_of(signs: list[str]) -> list[list[str]]:
+    """Return the signs of a pattern, once for each reading of a `**/` within a name: as nothing, or as `**` and `/`."""
+    done: list[list[str]] = [[]]
+    for place, sign in enumerate(signs):
+        before = "".join(signs[:place])
+        if sign != "**/" or not before or before.endswith(("/", "**")):
+            done = [[*one, sign] for one in done]
+        else:
+            done = [[*one, *reading] for one in done for reading in ([], ["**", "/"])]
+    return done
+
+
+def _read_parts(signs: list[str]) -> list[GlobPart]:
+    parts = [GlobPart()]
+    for sign in signs:
+        if sign in ("**/", "**"):
+            parts.append(GlobPart(sign))
+        elif sign == "*":
+            parts[-1].add_star()
+        else:
+            parts[-1].add(ONE if sign == "?" else re.escape(sign))
+    return parts
 
 
 def _quote(text: str) -> str:

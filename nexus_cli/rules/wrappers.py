@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nexus_cli.rules.bash_syntax import Word
+from nexus_cli.rules.foreign_code import find_code
 
 
 class Wrapper(NamedTuple):
@@ -49,6 +50,8 @@ WRAPPERS: Mapping[str, Wrapper] = {
     "bundle exec": Wrapper(),
     "env": Wrapper("uCS", "unset chdir split-string", takes_variables=True),
     "exec": Wrapper("a"),
+    "git bisect run": Wrapper(),
+    "git submodule foreach": Wrapper(),
     "flock": Wrapper("wEc", "timeout conflict-exit-code command", operands=1),
     "ionice": Wrapper("cnpPu", "class classdata"),
     "nocorrect": Wrapper(),
@@ -89,7 +92,7 @@ _EVALUATES = frozenset({
     "getopts", "mapfile", "readarray",
 })  # fmt: skip
 """Builtins that evaluate the subscript of a variable's name, also a quoted one."""
-_SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|`|\$\{)")
+_SUBSCRIPT = re.compile(r"\[[^\[\]]*?(?:\$\(|`|\$\{)")
 _SPLIT = re.compile(r"-[^-uCS]*S|--split-string=?|--split-s\w*=?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
@@ -103,6 +106,10 @@ class InnerCommands:
     """Words that may be a command: an option of the wrapper is not known."""
     texts: list[str] = field(default_factory=list)
     """Shell code."""
+    codes: list[str] = field(default_factory=list)
+    """Text that another program runs: it is searched for the words of a rule, not read."""
+    reads_code: bool = False
+    """It runs its input, in another language."""
     is_hidden: bool = False
     """It runs code that does not stand in the line."""
 
@@ -127,6 +134,7 @@ def find_inner(words: tuple[Word, ...], reads_pipe: bool = False) -> InnerComman
         return inner
     name = program_name(words[0])
     inner.is_hidden = _hides_code(name, words)
+    inner.codes, inner.reads_code = find_code(name, [word.text for word in words[1:]])
     if name in _KEYWORDS or _VARIABLE.match(words[0].text):  # the parser took it for a word
         inner.commands.append(words[1:])
         inner.commands += [words[place + 1 :] for place, word in enumerate(words) if word.text == "{"][:1]
@@ -183,6 +191,10 @@ def skip_options(words: tuple[Word, ...], wrapper: Wrapper, head: int = 1) -> tu
             place += 1
             break
         if not words[place].is_known:
+            name, sign, value = text.partition("=")
+            if wrapper.takes_variables and sign and name.isidentifier() and Word(value, False).is_single:
+                place += 1
+                continue
             sure = False
             break
         if text.startswith("--"):
@@ -207,9 +219,9 @@ def _unwrap(words: tuple[Word, ...], wrapper: Wrapper, head: int, inner: InnerCo
             if split is not None:
                 _add_text((Word(word.text[split.end() :], word.is_known), *words[place + 1 :]), inner)
     rest, sure = skip_options(words, wrapper, head)
+    feeds = program_name(words[0]) in ("xargs", "parallel")
     if rest:
-        inner.commands.append(rest)
-        feeds = program_name(words[0]) in ("xargs", "parallel")
+        inner.commands.append((*_with_unknown(rest), Word("$@", False)) if feeds else rest)
         inner.is_hidden = inner.is_hidden or (feeds and program_name(rest[0]) in SHELLS and len(rest) == 1)
     if words[0].text == "coproc" and any("{" in word.text for word in words):  # the parser knows no such group
         inner.is_hidden = True
@@ -224,6 +236,8 @@ def _read_shell(words: tuple[Word, ...], reads_pipe: bool, inner: InnerCommands)
         text = words[place].text
         if not words[place].is_known:
             inner.is_hidden = True
+            if has_text:
+                _add_text(words[place : place + 1], inner)
             return
         if text in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
             place += 2
@@ -253,7 +267,12 @@ def _read_find(words: tuple[Word, ...], inner: InnerCommands) -> None:
             rest = words[place + 1 :]
             end = next((at for at, one in enumerate(rest) if one.text in (";", "+")), len(rest))
             if rest[:end]:
-                inner.commands.append(rest[:end])
+                inner.commands.append(_with_unknown(rest[:end]))
+
+
+def _with_unknown(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the words of a command, those in which file names or lines are put as not known."""
+    return tuple(Word(word.text, False) if "{}" in word.text else word for word in words)
 
 
 def _add_text(words: tuple[Word, ...], inner: InnerCommands) -> None:

@@ -32,7 +32,7 @@ _SOCKET = re.compile(
 _UNIX = re.compile(r"dial unix|unix://|\.sock\b|d-?bus", re.IGNORECASE)
 _REFUSED = r"(?:permission denied|read-only file system|operation not permitted|device or resource busy)"
 _WRITE = re.compile(
-    rf"(?<![\w./~-])(?P<before>/[^\s\"'`\u2019:]+|[\w.-]*[./][^\s\"'`\u2019:]*)[\"'`\u2019)]?:? *{_REFUSED}"
+    rf"(?<![\w./~-])(?P<before>(?=/[^\s\"'`\u2019:]|[\w-]*+[./])[^\s\"'`\u2019:]++)[\"'`\u2019]?:? {{0,9}}{_REFUSED}"
     rf"|{_REFUSED}[^\n]{{0,60}}?(?:[\"'`](?P<quoted>[^\"'`\n]+)[\"'`]|[: ](?P<after>/[^\s\"'`:]+))"
     r"|(?:EACCES|EROFS|EPERM|EBUSY)[^\n]{0,60}?[\"'](?P<node>/[^\"'\n]+)[\"']",
     re.IGNORECASE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.context.untrusted_text import ARROW
+from nexus_cli.context.untrusted_text import cut_arrows
 from nexus_cli.context.window.groups import Dispatch, Done
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
@@ -44,7 +44,7 @@ def _marked_text(trigger: Trigger) -> str:
         return trigger.text
     from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
 
-    return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{ARROW.sub('', trigger.text)} {TRIGGER_MARK}"
+    return trigger.text if trigger.text.endswith(TRIGGER_MARK) else f"{cut_arrows(trigger.text)} {TRIGGER_MARK}"
 
 
 async def _go_on(lane_state: LaneState) -> None:

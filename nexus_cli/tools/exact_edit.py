@@ -30,11 +30,11 @@ def name_lookalikes(text: str, old: str) -> str:
     "" where no place of `text` looks like `old`. Each difference reads as `U+2019 (right single quotation mark) for '`:
     first what the text has, then what `old` has.
     """
-    old = re.sub(r"\r*\n", "\n", old)
+    old = re.sub(r"(?<!\r)\r*+\n", "\n", old)
     wanted = _fold(old)
     if not wanted.strip():
         return ""
-    lines = re.sub(r"\r*\n", "\n", text[:_LARGEST]).split("\n")
+    lines = re.sub(r"(?<!\r)\r*+\n", "\n", text[:_LARGEST]).split("\n")
     folded = [_fold(line) for line in lines]
     joined = "\n".join(folded)
     place = joined.find(wanted)
@@ -276,7 +276,7 @@ def _any_line_end(old: str, lone_cr: bool) -> str:
 
     With `lone_cr` the lines of the text end in `\\r`.
     """
-    end = r"\r" if lone_cr else r"(?<!\r)\r*\n"
+    end = r"\r" if lone_cr else r"(?<!\r)\r*+\n"
     return "".join(end if part.endswith("\n") else re.escape(part) for part in re.split(r"(\r?\n)", old) if part)
 
 

@@ -216,7 +216,7 @@ def _mostly_utf_8(read: DecodedText) -> bool:
     return read.stray_bytes * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
 
 
-_LINE = re.compile(r"([^\r\n]*(?:\r+(?!\r*\n)[^\r\n]*)*)(\r*\n|\Z)")
+_LINE = re.compile(r"([^\r\n]*+(?:\r++(?!\n)[^\r\n]*+)*+)(\r*+\n|\Z)")
 _CR_LINE = re.compile(r"([^\r]*)(\r|\Z)")
 _COMPARED = 4_000_000
 """Lines before times lines after up to which the lines of a mixed text are matched one by one."""

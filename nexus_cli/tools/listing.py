@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.programs import find_program, git_command, git_environment
@@ -21,9 +20,7 @@ from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, read_file_at
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from nexus_cli.tools.ignore_rules import IgnoreRules, read_ignore_rules
 
 _SECONDS = 30.0
 _RULES_LIMIT = 1024 * 1024
@@ -41,7 +38,7 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
         with open_folder(root) as handle:
             found = _list_by_git(find_program("git", project), handle, stop, 0)
             if not found:
-                rules = [*_inherited_rules(root, project)]
+                rules = _inherited_rules(root, project, stop)
                 found = list(_walk(handle, rules, stop)) or (list(_walk(handle, [], stop)) if rules else [])
     except OSError:
         return []
@@ -120,34 +117,38 @@ def _handle_path(folder: int) -> Path:
     return Path(os.fsdecode(fcntl.fcntl(folder, told, bytes(1024)).partition(b"\0")[0]))
 
 
-Rules = Sequence[tuple[str, "GitIgnoreSpec"]]
+Rules = Sequence[tuple[str, IgnoreRules]]
 """Ignore files with the prefix that leads from their folder to the root of the walk, outermost first."""
 
 
-def _inherited_rules(root: Path, project: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
-    """Yield the rules of the folders above `root`, up to the project."""
+def _inherited_rules(root: Path, project: Path, stop: StopFlag) -> Rules:
+    """Return the rules of the folders above `root`, up to the project; none if they ignore `root`."""
     top = Path(os.path.realpath(project))
+    found: list[tuple[str, IgnoreRules]] = []
     if root == top or not root.is_relative_to(top):
-        return
+        return found
     steps = root.relative_to(top).parts
     for i in range(len(steps)):
         try:
             with open_folder(top.joinpath(*steps[:i])) as folder:
-                spec = _read_rules(folder)
+                rules = _read_rules(folder, stop)
         except OSError:
-            return
-        if spec is not None:
-            yield "/".join(steps[i:]) + "/", spec
+            break
+        if rules is not None:
+            found.append(("/".join(steps[i:]) + "/", rules))
+        upper = [(prefix[: len(prefix) - len("/".join(steps[i + 1 :])) - 1], one) for prefix, one in found]
+        if _is_ignored("", True, upper):
+            return []
+    return found
 
 
 def _walk(root: int, inherited: Rules, stop: StopFlag) -> Iterator[str]:
     waiting = [("", inherited)]
     while waiting:
-        stop.raise_if_pressed()
         prefix, rules = waiting.pop()
         try:
             with open_folder(prefix, inside=root) as folder:
-                own = _read_rules(folder)
+                own = _read_rules(folder, stop)
                 with open_listable(folder) as listed, os.scandir(listed) as entries:
                     found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
@@ -155,32 +156,30 @@ def _walk(root: int, inherited: Rules, stop: StopFlag) -> Iterator[str]:
         if own is not None:
             rules = [*rules, (f"\0{prefix}", own)]
         for name, is_folder in found:
+            stop.raise_if_pressed()
             path = prefix + name
+            if (is_folder and name == ".git") or _is_ignored(path, is_folder, rules):
+                continue
             if is_folder:
-                if name != ".git" and not _is_ignored(path + "/", rules):
-                    waiting.append((path + "/", rules))
-            elif not _is_ignored(path, rules):
+                waiting.append((path + "/", rules))
+            else:
                 yield path
 
 
-def _is_ignored(path: str, rules: Rules) -> bool:
-    """Return the innermost file that has a rule for the path decides."""
+def _is_ignored(path: str, is_folder: bool, rules: Rules) -> bool:
+    """Return whether `path` is ignored; the innermost file that has a rule for it decides."""
     for prefix, spec in reversed(rules):
         relative = path[len(prefix) - 1 :] if prefix.startswith("\0") else prefix + path
-        include = spec.check_file(relative).include
-        if include is not None:
-            return bool(include)
+        ignored = spec.decide(relative.rstrip("/"), is_folder)
+        if ignored is not None:
+            return ignored
     return False
 
 
-def _read_rules(folder: int) -> GitIgnoreSpec | None:
+def _read_rules(folder: int, stop: StopFlag) -> IgnoreRules | None:
+    stop.raise_if_pressed()
     try:
         content = read_file_at(folder, ".gitignore", _RULES_LIMIT)
     except (OSError, ToolError):
         return None
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  (only outside git, and slow to load)
-
-    try:
-        return GitIgnoreSpec.from_lines(content.data.decode("utf-8", "replace").splitlines())
-    except ValueError:
-        return None
+    return read_ignore_rules(content.data, stop.raise_if_pressed)

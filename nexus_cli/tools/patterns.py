@@ -5,11 +5,17 @@ from __future__ import annotations
 import fnmatch
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
 
 from nexus_cli.tools.files import ToolError
 
 _MOST = 256
+_MOST_TEXT = 64_000
+"""Characters of all patterns that braces stand for."""
+_LONGEST_NAME = 1000
+"""Characters of the pattern of one name; no file system has a name that needs more."""
 _NEVER = "(?!)"
 """The expression of `fnmatch` for brackets that no letter fits."""
 
@@ -24,20 +30,24 @@ class PathPattern:
 
     def __init__(self, pattern: str) -> None:
         """Parse; `ToolError` for a pattern that is empty, leaves its folder, or expands to too many."""
-        parts = _split_list(pattern)
+        parts = list(dict.fromkeys(_split_list(pattern)))
         if not any(part.strip("{}") for part in parts):
             raise ToolError("the pattern must not be empty")
         self._whole = _PatternChoice(pattern)
+        if len(parts) > _MOST:
+            raise ToolError(f"the list has more than {_MOST} patterns")
         self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
+        if sum(len(part.choices) for part in self._parts) > 2 * _MOST:
+            raise ToolError(f"the braces stand for more than {2 * _MOST} patterns")
 
     def matches(self, path: str) -> bool:
         """Return True if the pattern matches this relative path (with `/`)."""
         return bool(self.select([path]))
 
-    def select(self, paths: Sequence[str]) -> list[str]:
+    def select(self, paths: Sequence[str], step: Callable[[], None] = lambda: None) -> list[str]:
         """Return those of `paths`, relative and with `/`, that are meant. `ToolError` where the pattern can match
-        none."""
-        found = self._whole.select(paths) or {path for part in self._parts for path in part.select(paths)}
+        none; `step` is called now and then and may raise."""
+        found = self._whole.select(paths, step) or {path for part in self._parts for path in part.select(paths, step)}
         if not found and all(reading.impossible for reading in self._parts or [self._whole]):
             raise ToolError("the pattern can match no name: a range in its brackets is empty")
         return [path for path in paths if path in found]
@@ -50,21 +60,23 @@ class _PatternChoice:
         pattern = unicodedata.normalize("NFC", pattern)
         self._exact = pattern.removeprefix("./")
         self._literal = _segments(pattern, literal=True)
-        self._choices = [(_segments(one, literal=True), _segments(one)) for one in _expand_braces(pattern)]
+        self.choices = [(_segments(one, literal=True), _segments(one)) for one in _expand_braces(pattern)]
 
     @property
     def impossible(self) -> bool:
         """True if no name can match any of its choices."""
-        return all(any(name and _NEVER in name.pattern for name in loose) for _, loose in self._choices)
+        return all(any(name and _NEVER in name.pattern for name in loose) for _, loose in self.choices)
 
-    def select(self, paths: Sequence[str]) -> set[str]:
+    def select(self, paths: Sequence[str], step: Callable[[], None]) -> set[str]:
         """Return the path that is spelled so; else those that fit, of each choice the literal ones if there are any."""
+        step()
         names = {path: unicodedata.normalize("NFC", path).split("/") for path in paths}
         same = {path for path in paths if "/".join(names[path]) == self._exact}
         if same and "*" not in self._exact:
             return same
         found = {path for path in paths if _fits(self._literal, names[path])}
-        for literal, loose in self._choices:
+        for literal, loose in self.choices:
+            step()
             exact = {path for path in paths if _fits(literal, names[path])}
             found |= exact or {path for path in paths if _fits(loose, names[path])}
         return found
@@ -98,7 +110,15 @@ def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | 
     joined = [name for i, name in enumerate(names) if name != "**" or i == 0 or names[i - 1] != "**"]
     if literal:
         joined = [name.replace("[", "[[]") for name in joined]
-    return [None if name == "**" else re.compile(fnmatch.translate(name)) for name in joined]
+    return [None if name == "**" else _compile_name(name) for name in joined]
+
+
+@lru_cache(4096)
+def _compile_name(name: str) -> re.Pattern[str]:
+    """Return the expression of one name; `fnmatch` writes one that never goes back to a star."""
+    if len(name) > _LONGEST_NAME:
+        return re.compile(r"\b\B")
+    return re.compile(fnmatch.translate(name))
 
 
 def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
@@ -125,26 +145,27 @@ def _expand_braces(pattern: str) -> list[str]:
         else:
             start, end, parts = choice
             waiting += [current[:start] + part + current[end:] for part in reversed(parts)]
-        if len(done) + len(waiting) > _MOST:
+        count = len(done) + len(waiting)
+        if count > _MOST or (count > 1 and count * len(pattern) > _MOST_TEXT):
             raise ToolError(f"the braces stand for more than {_MOST} patterns")
     return done
 
 
 def _first_choice(pattern: str) -> tuple[int, int, list[str]] | None:
-    for start, letter in enumerate(pattern):
-        if letter != "{":
-            continue
-        depth, parts, begin = 0, [], start + 1
-        for i in range(start, len(pattern)):
-            if pattern[i] == "{":
-                depth += 1
-            elif pattern[i] == "," and depth == 1:
-                parts.append(pattern[begin:i].strip())
-                begin = i + 1
-            elif pattern[i] == "}":
-                depth -= 1
-                if depth == 0:
-                    if parts:
-                        return start, i + 1, [*parts, pattern[begin:i].strip()]
-                    break
-    return None
+    """Return the first braces with a comma: where they begin and end, and what they hold; one pass."""
+    first: tuple[int, int, list[int]] | None = None
+    waiting: list[tuple[int, list[int]]] = []
+    for place, letter in enumerate(pattern):
+        if letter == "{":
+            waiting.append((place, []))
+        elif letter == "," and waiting:
+            waiting[-1][1].append(place)
+        elif letter == "}" and waiting:
+            start, commas = waiting.pop()
+            if commas and (first is None or start < first[0]):
+                first = start, place, commas
+    if first is None:
+        return None
+    start, end, commas = first
+    cuts = [start, *commas, end]
+    return start, end + 1, [pattern[one + 1 : other].strip() for one, other in pairwise(cuts)]

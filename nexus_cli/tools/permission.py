@@ -18,6 +18,7 @@ from nexus_cli.config.protected_places import (
     PROTECTED_FOLDERS,
     SHELL_FILES,
     SecretPlaces,
+    obeyed_name,
     protected_name,
 )
 from nexus_cli.core.limits import LEVELS
@@ -122,10 +123,23 @@ def _check_place(
     if any(target.is_relative_to(folder) for folder in config_dirs):
         return ApprovalNeed(f"it writes to the configuration of nexus: {named}", "protected")
     for place in (target, _written_path(path, cwd)):
-        name = protected_name((place.relative_to(root) if place.is_relative_to(root) else place).parts)
+        names = (place.relative_to(root) if place.is_relative_to(root) else place).parts
+        name = protected_name(names)
         if name:
             return ApprovalNeed(f"it writes {_describe_protected(name)}: {named}", "protected")
+        if obeyed_name(names):
+            return ApprovalNeed(f"it writes what other programs run or obey by themselves: {named}", "protected")
+    if _is_in_repository(target, root):
+        return ApprovalNeed(f"it writes into a folder that git may take for a repository: {named}", "protected")
     return None
+
+
+def _is_in_repository(target: Path, root: Path) -> bool:
+    """Return True if `target` may become a part of a repository without `.git`: one has a file `HEAD`."""
+    if target.name.casefold() == "head":
+        return True
+    heads = [folder / "HEAD" for folder in target.parents if folder.is_relative_to(root)]
+    return any(head.is_symlink() or head.is_file() for head in heads)
 
 
 def _written_path(path: str, cwd: Path) -> Path:

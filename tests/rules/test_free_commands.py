@@ -14,8 +14,8 @@ import pytest
 from rules.rows import decide, read_rows
 
 from nexus_cli.rules.bash_syntax import read_command_line
-from nexus_cli.rules.check_free import MOST_CONFIGURATION
 from nexus_cli.rules.free_commands import ENVIRONMENT, FREE, UNSET
+from nexus_cli.rules.git_repository import MOST_CONFIGURATION
 from nexus_cli.rules.rule_set import RuleSet
 
 OPENED = re.compile(r'open(?:at)?\((?:[^,"]+, )?"([^"]*)", ([A-Z_|0-9]+)')

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from rules.rows import decide, read_rows
+from rules.rows import TOOLS, decide, read_rows
+
+from nexus_cli.rules.rule_set import RuleSet, parse_rule
+
+DOUBTED = RuleSet(tuple(parse_rule("deny", text, TOOLS) for text in ("bash(git push *)", "bash(rm *)")))
 
 
 @pytest.mark.parametrize("name", ["rules.tsv", "further.tsv"])
@@ -19,3 +23,36 @@ def test_every_row_gets_its_decision(name: str, tmp_path: Path) -> None:
     ]
     assert not wrong, "\n".join(wrong)
     assert len(rows) >= 150
+
+
+def test_a_hostile_line_asks_and_its_harmless_likes_are_free(tmp_path: Path) -> None:
+    found = {command: decide(command, tmp_path, "read", RuleSet()) for command, _ in read_rows("hostile.tsv")}
+    wrong = [f"{one}: {found[one].decision} ({found[one].why})" for one, expected in read_rows("hostile.tsv")
+             if found[one].decision != expected]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_rule_for_a_reading_command_covers_its_forms_that_only_read(tmp_path: Path) -> None:
+    wrong = []
+    for rule, command, expected in read_rows("prefixes.tsv"):
+        found = decide(command, tmp_path, "read", RuleSet((parse_rule("allow", rule, TOOLS),)))
+        if found.decision != expected:
+            wrong.append(f"{rule}: {command}: {found.decision} ({found.why})")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_may_be_denied_is_refused_at_all_and_asks_below(tmp_path: Path) -> None:
+    wrong = []
+    for command, expected in read_rows("doubts.tsv"):
+        found = decide(command, tmp_path, "all", DOUBTED)
+        below = decide(command, tmp_path, "run", DOUBTED).decision
+        if found.decision != expected or (expected == "deny" and below == "allow"):
+            wrong.append(f"{command}: {found.decision} ({found.why}), at run {below}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_refused_doubt_names_the_rule_and_what_to_do(tmp_path: Path) -> None:
+    why = decide("git $x", tmp_path, "all", DOUBTED).why
+    assert "deny bash(git push *)" in why and "write the command out" in why
+    asks = RuleSet((parse_rule("ask", "bash(git push *)", TOOLS),))
+    assert decide("git $x", tmp_path, "all", asks).decision == "allow", "ask rules have no effect at all"

@@ -80,6 +80,48 @@ def test_protected_places_are_asked_about_when_written(project: Path, path: str)
     assert _decide(project, "write_file", path, "all") == Grant()
 
 
+@pytest.mark.parametrize("path", [
+    ".hg/hgrc", "sub/.hg/hgrc", ".HG/hgrc", ".jj/repo/config.toml", ".pre-commit-config.yaml", "lefthook.yml",
+    ".githooks/pre-push", ".lintstagedrc.json", ".npmrc", ".yarnrc.yml", ".yarn/releases/yarn.cjs", ".pnpmfile.cjs",
+    "bunfig.toml", ".pypirc", ".cargo/config.toml", ".cargo/config", ".bundle/config", ".mvn/jvm.config", ".bazelrc",
+    "tools/bazel", "mise.toml", ".mise.toml", ".config/mise/config.toml", ".tool-versions", ".gdbinit", ".lldbinit",
+    ".pdbrc", "src/sitecustomize.py", ".irbrc", ".Rprofile", ".ghci", ".vim/vimrc", ".nvim/init.lua", ".lvimrc",
+    ".helix/languages.toml", ".fleet/run.json", ".zed/tasks.json", "app.code-workspace", "x.sublime-project",
+    ".devcontainer.json", ".github/workflows/ci.yml", ".GitHub/Workflows/ci.yml", ".github/actions/x/action.yml",
+    ".gitlab-ci.yml", ".circleci/config.yml", ".buildkite/pipeline.yml", "Jenkinsfile", ".travis.yml",
+    ".forgejo/workflows/x.yml", ".config/autostart/x.desktop", ".config/systemd/user/x.service", ".local/bin/git",
+    "Library/LaunchAgents/x.plist",
+])  # fmt: skip
+def test_what_other_programs_obey_by_themselves_is_asked_about_when_edited(project: Path, path: str) -> None:
+    for tool in ("write_file", "edit_file"):
+        for allow in ("read", "edit", "run"):
+            assert _asks(_decide(project, tool, path, allow), "protected")
+        assert _decide(project, tool, path, "all") == Grant()
+    assert _decide(project, "read_file", path, "read") == Grant()
+
+
+@pytest.mark.parametrize("path", [
+    "Makefile", "package.json", "conftest.py", "setup.py", "pyproject.toml", "Cargo.toml", "build.rs", "tox.ini",
+    ".github/dependabot.yml", ".github/CODEOWNERS", ".gitignore", ".gitattributes", ".editorconfig", ".dockerignore",
+    "Dockerfile", ".eslintrc.js", ".prettierrc", ".env.example", ".python-version", "head.txt", "src/header.h",
+    "workflows/ci.yml", "config/mise.py", "bin/x", "tools/x",
+])  # fmt: skip
+def test_ordinary_files_of_a_project_are_edited_unasked(project: Path, path: str) -> None:
+    assert _decide(project, "write_file", path, "edit") == Grant()
+
+
+def test_a_repository_without_a_git_folder_is_not_written_unasked(project: Path) -> None:
+    for name in ("g/HEAD", "g/head", "HEAD"):
+        assert _asks(_decide(project, "write_file", name, "edit"), "protected")
+    for name in ("g/config", "g/refs/x", "g/objects/info/alternates"):
+        assert _decide(project, "write_file", name, "edit") == Grant()
+    (project / "g").mkdir()
+    (project / "g/HEAD").write_text("ref: refs/heads/main")
+    for name in ("g/config", "g/refs/x", "g/objects/info/alternates", "g/hooks/pre-commit"):
+        assert _asks(_decide(project, "edit_file", name, "edit"), "protected")
+    assert _decide(project, "edit_file", "src/x", "edit") == Grant()
+
+
 def test_a_link_to_a_protected_file_is_protected(project: Path) -> None:
     (project / "NEXUS.md").write_text("x")
     (project / "innocent.txt").symlink_to(project / "NEXUS.md")

@@ -41,7 +41,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 def _list(target: Path, pattern: str, wanted: PathPattern, context: ToolContext, stop: StopFlag) -> list[str]:
     check_folder(target)
-    listed = wanted.select(list_files(target, context.project, stop))
+    listed = wanted.select(list_files(target, context.project, stop), stop.raise_if_pressed)
     found = listed or _find_exact(target, pattern, context.project)
     return [name for name in found if not context.is_refused(target / name)]
 

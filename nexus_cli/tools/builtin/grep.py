@@ -58,7 +58,7 @@ def _search(target: Path, path: str, arguments: Mapping[str, Any], context: Tool
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
         wanted = PathPattern(arguments["glob"]) if "glob" in arguments else None
         listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
-        names = listed if wanted is None else wanted.select(listed)
+        names = listed if wanted is None else wanted.select(listed, stop.raise_if_pressed)
         if not names:
             why = f"none of {plural(len(listed), 'file')} fits `glob`" if listed else "there are no files to search"
             return ToolResult(f"no matches: {why}", counts={"matches": 0})

@@ -1,0 +1,50 @@
+"""Text in a command that is code, but not the shell's: where a deny or ask rule may be got round in plain sight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from nexus_cli.rules.sed_script import is_plain_script
+
+_INTERPRETERS: Mapping[str, frozenset[str]] = {
+    "python": frozenset({"-c"}), "pypy": frozenset({"-c"}), "perl": frozenset({"-e", "-E"}), "ruby": frozenset({"-e"}),
+    "node": frozenset({"-e", "-p", "--eval", "--print"}), "bun": frozenset({"-e", "--eval"}), "php": frozenset({"-r"}),
+    "deno": frozenset({"eval"}), "lua": frozenset({"-e"}), "osascript": frozenset({"-e"}), "R": frozenset({"-e"}),
+    "Rscript": frozenset({"-e"}), "julia": frozenset({"-e"}), "expect": frozenset({"-c"}), "tclsh": frozenset(),
+}  # fmt: skip
+"""Programs that run code of their language, with the options that begin it; without a file they run their input."""
+_RUN_ARGUMENTS = frozenset({
+    "vi", "vim", "nvim", "ex", "ed", "emacs", "gdb", "lldb", "make", "gmake", "tar", "rsync", "hyperfine", "entr",
+    "watchexec", "nodemon", "tmux", "screen", "sqlite3", "psql", "mysql", "man", "sg", "at", "batch", "npm", "npx",
+})  # fmt: skip
+"""Programs of which an argument may be a command."""
+_GIT_CODE = frozenset({"rebase", "submodule", "filter-branch", "difftool", "mergetool", "bisect", "config"})
+"""Subcommands of git of which an argument may be a command."""
+_AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "original-awk"})
+_RUN_BY_NAME = ("PAGER", "EDITOR", "VISUAL", "_COMMAND", "ASKPASS", "EXTERNAL_DIFF", "LESSOPEN", "BROWSER", "SHELL")
+
+
+def sets_program(assignments: Iterable[str]) -> bool:
+    """Return True if a variable is set that names a program for the command to run."""
+    return any(name.endswith(_RUN_BY_NAME) for name in assignments)
+
+
+def find_code(name: str, arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the arguments of a program that may be code, and True if it runs its input."""
+    text = " ".join(arguments)
+    interpreter = _INTERPRETERS.get(name.rstrip("0123456789."))
+    if interpreter is not None:
+        is_inline = any(one.startswith(flag) for one in arguments for flag in interpreter)
+        return ([text] if is_inline else []), not any(not one.startswith("-") for one in arguments)
+    if name in _AWKS:
+        return ([text] if any(sign in text for sign in ("system", "|", "@")) else []), False
+    if name == "sed":
+        return [one for one in arguments if not is_plain_script(one)], False
+    if name in _RUN_ARGUMENTS:
+        return [text], name in ("at", "batch")
+    if name != "git":
+        return [], False
+    codes = [f"git {value}" for flag, value in pairwise(arguments) if flag == "-c"]
+    subcommand = next((one for one in arguments if not one.startswith("-")), "")
+    return codes + ([f"git {text}" if subcommand == "config" else text] if subcommand in _GIT_CODE else []), False

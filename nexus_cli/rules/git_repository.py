@@ -1,0 +1,210 @@
+"""Whether git, run in a folder of the project, reads the project's own repository and runs nothing that it names.
+
+A positive list: a repository is plain if its configuration holds known keys alone, it is a folder at the root of the
+project or a worktree that both sides know, no link in it leads elsewhere, and so are the repositories that its index
+links to. All else asks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+
+from nexus_cli.core.real_files import read_beginning
+
+MOST_CONFIGURATION = 1 << 20
+MOST_INDEX = 256 << 20
+DEEPEST = 4
+"""Repositories within repositories."""
+_SECTIONS = frozenset({
+    "advice", "alias", "apply", "branch", "clone", "color", "column", "commit", "credential", "feature", "fetch", "gc",
+    "gui", "http", "i18n", "index", "init", "maintenance", "pack", "pull", "push", "rebase", "rerere", "stash",
+    "status", "tag", "user", "versionsort", "worktree",
+})  # fmt: skip
+"""Sections in which no key makes a command that only reads run or read anything."""
+_KEYS = frozenset({
+    "blame.ignorerevsfile", "core.abbrev", "core.autocrlf", "core.bare", "core.bigfilethreshold", "core.checkstat",
+    "core.commentchar", "core.compression", "core.eol", "core.filemode", "core.fscache", "core.fsmonitor",
+    "core.hookspath", "core.ignorecase", "core.logallrefupdates", "core.longpaths", "core.pager",
+    "core.precomposeunicode", "core.preloadindex", "core.protecthfs", "core.protectntfs", "core.quotepath",
+    "core.repositoryformatversion", "core.safecrlf", "core.sharedrepository", "core.sparsecheckout",
+    "core.sparsecheckoutcone", "core.sshcommand", "core.symlinks", "core.trustctime", "core.untrackedcache",
+    "core.whitespace", "diff.algorithm", "diff.colormoved", "diff.context", "diff.ignoresubmodules",
+    "diff.indentheuristic", "diff.interhunkcontext", "diff.mnemonicprefix", "diff.noprefix", "diff.renamelimit",
+    "diff.renames", "diff.submodule", "diff.tool", "diff.wserrorhighlight", "extensions.noop",
+    "extensions.objectformat", "extensions.partialclone", "extensions.preciousobjects", "extensions.refstorage",
+    "extensions.relativeworktrees", "extensions.worktreeconfig", "gpg.format", "gpg.program", "lfs.access",
+    "lfs.locksverify", "lfs.repositoryformatversion", "log.abbrevcommit", "log.date", "log.decorate", "log.follow",
+    "log.showsignature", "merge.conflictstyle", "merge.ff", "merge.log", "merge.renamelimit", "merge.renames",
+    "remote.fetch", "remote.followremotehead", "remote.gh-resolved", "remote.mirror", "remote.partialclonefilter",
+    "remote.promisor", "remote.prune", "remote.prunetags", "remote.push", "remote.pushurl",
+    "remote.skipdefaultupdate", "remote.skipfetchall", "remote.tagopt", "remote.url", "submodule.active",
+    "submodule.branch", "submodule.fetchrecursesubmodules", "submodule.ignore", "submodule.recurse",
+    "submodule.update", "submodule.url", "url.insteadof", "url.pushinsteadof",
+})  # fmt: skip
+"""Further keys, without their subsection. Those that name a program are switched off by the environment of free
+commands, or are for the network, which such a command has not."""
+_LINKED_ENTRY = b"\0\0\xe0\0"
+"""The mode of a link to another repository as the index holds it."""
+
+
+class NotPlain(Exception):
+    """Git may run a program of the repository's choosing, or read another repository; the text says why."""
+
+
+def check_repository(folder: str, project: str) -> bool:
+    """Return True if git finds the repository of `project` in `folder`, False if it finds none; both paths are real.
+
+    Raises `NotPlain` for any other repository, and `OSError` for one that cannot be read.
+    """
+    place = folder
+    while not os.path.lexists(os.path.join(place, ".git")):
+        if _has_head(place):
+            raise NotPlain(f"{os.path.basename(place)} may be a repository of its own")
+        if place == os.path.dirname(place):
+            return False
+        place = os.path.dirname(place)
+    if place != project or _has_head(project):
+        raise NotPlain("git finds another repository than the project's")
+    _check_root(project)
+    return True
+
+
+def _has_head(folder: str) -> bool:
+    """Return True if `folder` may be a repository without `.git`."""
+    head = os.path.join(folder, "HEAD")
+    return os.path.islink(head) or os.path.isfile(head)
+
+
+def _check_root(project: str) -> None:
+    git = os.path.join(project, ".git")
+    common = git
+    if os.path.islink(git):
+        raise NotPlain(".git is a link")
+    if not os.path.isdir(git):
+        git = os.path.realpath(os.path.join(project, _read_line(git).removeprefix("gitdir:").strip()))
+        common = os.path.realpath(os.path.join(git, _read_line(os.path.join(git, "commondir"))))
+        if os.path.dirname(git) != os.path.join(common, "worktrees"):
+            raise NotPlain("the repository lies elsewhere")
+        back = os.path.join(git, _read_line(os.path.join(git, "gitdir")))
+        if os.path.realpath(back) != os.path.join(project, ".git"):
+            raise NotPlain("the repository does not know this worktree")
+    head = _read_line(os.path.join(git, "HEAD"))
+    is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
+    if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
+        raise NotPlain(".git is no repository: git may find another one")
+    _check_git_folder(git, common, project, 0)
+
+
+def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
+    """Check one repository, and those that its index links to below the folder `work`."""
+    for folder in dict.fromkeys((git, common)):
+        for name in ("config", "config.worktree"):
+            with suppress(FileNotFoundError):
+                _check_configuration(_read_text(os.path.join(folder, name)), git, work)
+        for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
+            _check_links(os.path.join(folder, name))
+        if os.path.lexists(os.path.join(folder, "objects/info/alternates")):
+            raise NotPlain("the repository reads objects of another one")
+    if git == common and os.path.lexists(os.path.join(git, "commondir")):
+        raise NotPlain("the repository lies elsewhere")
+    for linked in _linked_folders(git):
+        nested = os.path.join(work, os.fsdecode(linked))
+        if not os.path.lexists(os.path.join(nested, ".git")):
+            continue
+        if depth == DEEPEST or os.path.realpath(nested) != nested:
+            raise NotPlain(f"the repository in {os.path.basename(nested)} is not looked into")
+        _check_nested(nested, common, depth + 1)
+
+
+def _check_nested(nested: str, common: str, depth: int) -> None:
+    git = os.path.join(nested, ".git")
+    if os.path.islink(git):
+        raise NotPlain(f".git in {os.path.basename(nested)} is a link")
+    if not os.path.isdir(git):
+        git = os.path.realpath(os.path.join(nested, _read_line(git).removeprefix("gitdir:").strip()))
+        if not git.startswith(os.path.join(common, "modules", "")):
+            raise NotPlain(f"the repository of {os.path.basename(nested)} lies elsewhere")
+    _check_git_folder(git, git, nested, depth)
+
+
+def _check_links(folder: str) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink() and entry.name != "hooks":
+                raise NotPlain(f"{entry.name} in the repository is a link")
+
+
+def _check_configuration(text: str, git: str, work: str) -> None:
+    """Raise `NotPlain` if a line of the text is none of the forms that git writes, or has a key off the list."""
+    section = ""
+    for line in text.split("\n"):
+        line = line.strip(" \t\r")
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            section = _read_section(line)
+            if not section:
+                raise NotPlain("a section of the repository's configuration is not read")
+            continue
+        name, _, value = line.partition("=")
+        name, value = name.strip(" \t").lower(), value.strip(" \t")
+        known = section in _SECTIONS or f"{section}.{name}" in _KEYS
+        if f"{section}.{name}" == "core.worktree":  # a submodule's
+            known = os.path.realpath(os.path.join(git, value)) == work
+        elif f"{section}.{name}" == "blame.ignorerevsfile":
+            known = not os.path.isabs(value) and os.path.realpath(os.path.join(work, value)).startswith(work + os.sep)
+        if not section or not known or value.endswith("\\") or not name.replace("-", "").isalnum():
+            shown = "".join(sign if sign.isprintable() else "?" for sign in f"{section}.{name}"[:60])
+            raise NotPlain(f"the repository's configuration sets {shown}")
+
+
+def _read_section(line: str) -> str:
+    """Return the name of the section that the whole line begins; "" for another form."""
+    name, blank, rest = line[1:-1].partition(" ")
+    is_quoted = len(rest) > 1 and rest[0] == rest[-1] == '"' and not {'"', "\\"} & set(rest[1:-1])
+    return name.lower() if line.endswith("]") and name.isalnum() and (not blank or is_quoted) else ""
+
+
+def _is_hash(text: str) -> bool:
+    return len(text) in (40, 64) and all(sign in "0123456789abcdef" for sign in text)
+
+
+def _linked_folders(git: str) -> Iterator[bytes]:
+    """Yield the paths in the index that are links to other repositories."""
+    shared = [name for name in os.listdir(git) if name.startswith("sharedindex.")]
+    for name in ("index", *shared):
+        with suppress(FileNotFoundError):
+            data = read_beginning(os.path.join(git, name), MOST_INDEX + 1)
+            if len(data) > MOST_INDEX:
+                raise NotPlain("the index is too long to be read")
+            if _LINKED_ENTRY in data:
+                yield from _read_links(data)
+
+
+def _read_links(data: bytes) -> Iterator[bytes]:
+    """Yield the links of an index that may have some; `NotPlain` for a form that is not read here."""
+    version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
+    if data[:4] != b"DIRC" or version not in (2, 3) or count > len(data) // 62:
+        raise NotPlain("the index may link to other repositories")
+    place = 12
+    for _ in range(count):
+        head = place + 62 + 2 * (version == 3 and data[place + 60] >> 6 & 1)
+        end = data.find(b"\0", head)
+        if end < 0 or min(end - head, 0xFFF) != int.from_bytes(data[place + 60 : place + 62]) & 0xFFF:
+            raise NotPlain("the index may link to other repositories")
+        if data[place + 24 : place + 28] == _LINKED_ENTRY:
+            yield data[head:end]
+        place += (end - place + 8) // 8 * 8
+
+
+def _read_line(path: str) -> str:
+    return read_beginning(path, 4096).decode("utf-8", "surrogateescape").strip()
+
+
+def _read_text(path: str) -> str:
+    data = read_beginning(path, MOST_CONFIGURATION + 1)
+    if len(data) > MOST_CONFIGURATION:
+        raise NotPlain("the repository's configuration is too long to be read")
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,48 @@
+"""Text of a model or a project on which an expression that goes back takes hours, each in a process that is ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MANY = 200_000
+CASES = {
+    "arrows": ("from nexus_cli.context.untrusted_text import neutralize as run", "\u2190" * MANY),
+    "arrows apart": ("from nexus_cli.context.untrusted_text import neutralize as run", "<- " * MANY),
+    "carriage returns": ("from nexus_cli.tools.files import split_lines as run", "\r" * MANY + "x\r" * 9 + "\n"),
+    "carriage returns before an end": ("from nexus_cli.tools.files import split_lines as run", "\r" * MANY + "\n"),
+    "carriage returns in an edit": (
+        "from nexus_cli.tools.exact_edit import name_lookalikes\nrun = lambda text: name_lookalikes(text, 'a\\nb')",
+        "\r" * MANY + "x",
+    ),
+    "names before a refusal": (
+        "from nexus_cli.sandbox.denial import _WRITE\nrun = lambda text: list(_WRITE.finditer(text[-20_000:]))",
+        "a." * MANY,
+    ),
+    "a table's line": (
+        "from nexus_cli.ui.render.markdown_blocks import DELIMITER\nrun = DELIMITER.match", "-" + " " * MANY + "x",
+    ),
+    "blank lines in sed": ("from nexus_cli.rules.sed_script import is_plain_script as run", "\n" * 1990 + "w x"),
+    "blanks in sed": ("from nexus_cli.rules.sed_script import is_plain_script as run", "p;\n \n" * 390 + "w x"),
+    "brackets of a test": (
+        "from pathlib import Path\nfrom nexus_cli.rules.decide import decide_command\n"
+        "from nexus_cli.rules.rule_set import RuleSet, parse_rule\n"
+        "rules = RuleSet((parse_rule('deny', 'bash(rm *)', ()),))\n"
+        "run = lambda text: decide_command(\n"
+        "    text, level='run', rules=rules, cwd=Path('/'), project=Path('/'), confined=True)",
+        "test '" + "[" * 60_000 + "'",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_text_hangs(name: str) -> None:
+    program, text = CASES[name]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{program}\nrun(sys.stdin.buffer.read().decode())\nprint('ended')"],
+        input=text.encode(), capture_output=True, timeout=120, cwd=Path(__file__).parents[2], check=False,
+    )  # fmt: skip
+    assert done.stdout == b"ended\n", done.stderr.decode()

@@ -1,0 +1,228 @@
+"""Repositories in which git would run a program or read elsewhere, each built by git: no command of git is free."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rules.rows import decide
+
+from nexus_cli.rules.decide import decide_command
+from nexus_cli.rules.free_commands import ENVIRONMENT, UNSET
+from nexus_cli.rules.rule_set import RuleSet
+
+NONE = RuleSet()
+READS = (
+    "git status", "git diff", "git log -p -1", "git show HEAD", "git --no-pager log", "git ls-files -m", "git blame f",
+)  # fmt: skip
+
+
+def git(folder: Path, *words: str) -> None:
+    person = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always")
+    names = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", "-C", str(folder), *person, *words], check=True, env=names, capture_output=True)
+
+
+def make_repository(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "f").write_text("one\n")
+    git(folder, "add", "f")
+    git(folder, "commit", "-q", "-m", "first")
+    return folder
+
+
+def configure(folder: Path, text: str) -> None:
+    with (folder / "config").open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "project")
+
+
+FILTER = '[filter "x"]\n\tclean = "touch {flag}; cat"\n'
+"""A filter that git runs to compare a file that has changed."""
+
+
+def use_filter(folder: Path, git_folder: Path, flag: Path) -> None:
+    (folder / ".gitattributes").write_text("* filter=x\n")
+    configure(git_folder, FILTER.format(flag=flag))
+    (folder / "f").write_text("two\n")
+
+
+def plant_mark(project: Path, flag: Path) -> Path:
+    use_filter(project, project / ".git", flag)
+    config = project / ".git/config"
+    config.write_bytes(b"\xef\xbb\xbf" + FILTER.format(flag=flag).encode() + config.read_bytes())
+    return project
+
+
+def plant_worktree_config(project: Path, flag: Path) -> Path:
+    git(project, "worktree", "add", "-q", str(project.parent / "tree"))
+    git(project, "config", "extensions.worktreeConfig", "true")
+    tree = project.parent / "tree"
+    use_filter(tree, project / ".git/worktrees/tree", flag)
+    (project / ".git/worktrees/tree/config").rename(project / ".git/worktrees/tree/config.worktree")
+    return tree
+
+
+def plant_linked(project: Path, flag: Path) -> Path:
+    nested = make_repository(project / "nested")
+    git(project, "add", "nested")
+    use_filter(nested, nested / ".git", flag)
+    return project
+
+
+def plant_nested_below(project: Path, flag: Path) -> Path:
+    nested = make_repository(project / "nested")
+    use_filter(nested, nested / ".git", flag)
+    return nested
+
+
+def plant_bare(project: Path, flag: Path) -> Path:
+    git(project, "init", "-q", "--bare", str(project / "bare"))
+    configure(project / "bare", f"[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = touch {flag}\n")
+    return project / "bare"
+
+
+def plant_bare_at_the_top(project: Path, flag: Path) -> Path:
+    (project / ".git").rename(project.parent / "away")
+    shutil.copytree(project.parent / "away", project, dirs_exist_ok=True)
+    (project / ".git").mkdir()
+    configure(project, FILTER.format(flag=flag))
+    return project
+
+
+def plant_worktree_elsewhere(project: Path, flag: Path) -> Path:
+    git(project, "config", "core.worktree", str(project.parent))
+    return project
+
+
+def plant_git_file(project: Path, flag: Path) -> Path:
+    other = make_repository(project.parent / "other")
+    shutil.rmtree(project / ".git")
+    (project / ".git").write_text(f"gitdir: {other}/.git\n")
+    return project
+
+
+def plant_git_link(project: Path, flag: Path) -> Path:
+    other = make_repository(project.parent / "other")
+    shutil.rmtree(project / ".git")
+    (project / ".git").symlink_to(other / ".git")
+    return project
+
+
+def plant_object_link(project: Path, flag: Path) -> Path:
+    other = make_repository(project.parent / "other")
+    shutil.rmtree(project / ".git/objects")
+    (project / ".git/objects").symlink_to(other / ".git/objects")
+    return project
+
+
+def plant_alternates(project: Path, flag: Path) -> Path:
+    other = make_repository(project.parent / "other")
+    (project / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
+    return project
+
+
+def setting(text: str) -> Callable[[Path, Path], Path]:
+    def plant(project: Path, flag: Path) -> Path:
+        configure(project / ".git", text)
+        return project
+
+    return plant
+
+
+PLANTED: dict[str, Callable[[Path, Path], Path]] = {
+    "a mark before the section": plant_mark, "a worktree's own configuration": plant_worktree_config,
+    "a repository in the index": plant_linked, "a repository around the folder": plant_nested_below,
+    "a bare repository": plant_bare, "a bare one beside an empty .git": plant_bare_at_the_top,
+    "another work tree": plant_worktree_elsewhere, "a .git file": plant_git_file, "a .git link": plant_git_link,
+    "linked objects": plant_object_link, "alternates": plant_alternates,
+    "a pretty format": setting('[format]\n\tpretty = %GG\n[gpg]\n\tprogram = x\n'),
+    "a named format": setting('[pretty]\n\tevil = %GG\n'),
+    "upload-pack": setting('[remote "o"]\n\turl = .\n\tpromisor = true\n\tuploadpack = x\n'),
+    "a remote helper": setting('[remote "o"]\n\tvcs = x\n'), "a pager": setting("[pager]\n\tlog = x\n"),
+    "a merge driver": setting('[merge "x"]\n\tdriver = x\n'), "an include": setting("[include]\n\tpath = x\n"),
+    "on the section's line": setting('[diff "x"] textconv = x # ]\n'),
+    "attributes": setting("[core]\n attributesFile = /x\n"),
+    "a continued line": setting('[user]\n\tname = a\\\n[diff]\n\texternal = x\n'),
+    "a dotted section": setting("[diff.x]\n\ttextconv = x\n"),
+    "an extension of lfs": setting('[lfs "extension.x"]\n\tclean = x\n'),
+    "revisions elsewhere": setting("[blame]\n\tignoreRevsFile = ../../x\n"),
+    "mailmap": setting("[mailmap]\n\tfile = /x\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_git_asks_in_a_repository_that_is_not_plain(name: str, project: Path, tmp_path: Path) -> None:
+    folder = PLANTED[name](project, tmp_path / "ran")
+    root = folder if name == "a worktree's own configuration" else project
+    for command in READS:
+        found = decide_command(command, level="read", rules=NONE, cwd=folder, project=root, confined=True)
+        assert found.decision == "ask", command
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a mark before the section", "a worktree's own configuration", "a repository in the index",
+     "a repository around the folder"],
+)  # fmt: skip
+def test_what_asks_there_is_what_git_would_run(name: str, project: Path, tmp_path: Path) -> None:
+    folder = PLANTED[name](project, tmp_path / "ran")
+    env = {key: value for key, value in os.environ.items() if key not in UNSET} | {**ENVIRONMENT}
+    subprocess.run(["git", "status"], cwd=folder, env=env, capture_output=True, check=False)
+    assert (tmp_path / "ran").exists()
+
+
+def test_git_is_free_in_an_ordinary_clone(project: Path) -> None:
+    clone = project.parent / "clone"
+    git(project.parent, "clone", "-q", str(project), str(clone))
+    for words in (
+        "user.email a@b.c", "branch.main.rebase true", "core.sshCommand ssh", "pull.rebase true", "alias.st status",
+        "remote.origin.gh-resolved base", "credential.helper store", "blame.ignoreRevsFile f", "core.hooksPath .husky",
+    ):  # fmt: skip
+        git(clone, "config", *words.split(" ", 1))
+    git(clone, "branch", "topic", "--track", "main")
+    (clone / "src").mkdir()
+    for command in READS:
+        for folder in (clone, clone / "src"):
+            found = decide_command(command, level="read", rules=NONE, cwd=folder, project=clone, confined=True)
+            assert found.decision == "allow", f"{command}: {found.why}"
+
+
+def test_git_is_free_in_a_worktree_that_its_repository_knows(project: Path) -> None:
+    tree = project.parent / "tree"
+    git(project, "worktree", "add", "-q", str(tree))
+    assert decide("git status", tree, rules=NONE).decision == "allow"
+    (project / ".git/worktrees/tree/gitdir").write_text("/elsewhere/.git\n")
+    assert decide("git status", tree, rules=NONE).decision == "ask", "only one side says so"
+
+
+def test_git_is_free_with_a_plain_submodule_and_asks_when_its_configuration_names_a_program(project: Path) -> None:
+    inner = make_repository(project.parent / "inner")
+    git(project, "submodule", "add", "-q", str(inner), "lib")
+    git(project, "commit", "-q", "-m", "second")
+    assert decide("git status", project, rules=NONE).decision == "allow"
+    configure(project / ".git/modules/lib", '[filter "x"]\n\tclean = x\n')
+    assert decide("git status", project, rules=NONE).decision == "ask"
+
+
+def test_diff_asks_for_folders_whose_links_lead_out(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    for name in ("d1", "d2", "d3"):
+        (project / name).mkdir()
+        (project / name / "a").write_text("x")
+    assert decide("diff d1 d2", project, rules=NONE).decision == "allow"
+    (project / "d1/out").symlink_to(tmp_path / "secret")
+    asked = ("diff d1 d2", "diff d2 d1", "diff d1 f", "cd d1 && diff . ../d2", "diff -q d1 d2")
+    assert [decide(one, project, rules=NONE).decision for one in asked] == ["ask"] * len(asked)
+    assert decide("diff d2 d3", project, rules=NONE).decision == "allow"
+    shutil.rmtree(project / ".git")
+    assert decide("git diff d1 d2", project, rules=NONE).decision == "ask"

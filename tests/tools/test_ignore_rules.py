@@ -1,0 +1,80 @@
+"""`.gitignore` outside a repository: what git would list is listed, whatever the patterns are."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.listing import list_files
+
+NAMES = ("a", "b", "ab", "a.b", "[x]", "#h", "!n", " s", "c d", "x-y", "é")
+PIECES = (
+    "a", "b", "/", "*", "**", "**/", "/**", "?", "[ab]", "[!a]", "[^x]", "\\a", "\\", "[", "]", "[]x]", "[a-c]",
+    "[[:alpha:]]", "[[:x:]]", "ab", ".", " ", "\\ ", "-", "#", "x", "!", "[z-a]", "[\\]a]", "***", "\r",
+)  # fmt: skip
+
+
+def grow(folder: Path, how: random.Random) -> None:
+    """Make files, and ignore files of random patterns in two of the folders."""
+    for _ in range(25):
+        path = folder.joinpath(*(how.choice(NAMES) for _ in range(how.randrange(1, 5))))
+        if not any(one.is_file() for one in path.parents) and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    folders = [folder, *(one for one in sorted(folder.rglob("*")) if one.is_dir())]
+    for one in how.sample(folders, min(2, len(folders))):
+        lines = ["".join(how.choice(PIECES) for _ in range(how.randrange(1, 6))) for _ in range(how.randrange(1, 5))]
+        (one / ".gitignore").write_text("\n".join(how.choice(("", "", "!")) + line for line in lines) + "\n")
+
+
+def test_files_outside_a_repository_are_those_that_git_would_list(tmp_path: Path) -> None:
+    how = random.Random(25)
+    for number in range(120):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        grow(folder, how)
+        found = list_files(folder, folder, StopFlag())
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        listed = subprocess.run(
+            ["git", "-C", str(folder), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=True
+        ).stdout
+        wanted = sorted(os.fsdecode(name) for name in listed.split(b"\0") if name)
+        texts = {str(one): one.read_text() for one in folder.rglob(".gitignore")}
+        assert found == wanted or not wanted, texts
+
+
+def test_a_folder_that_a_file_above_ignores_is_listed_when_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("out\n*.log\n")
+    for name in ("out/sub/a.txt", "src/a.py", "src/b.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert list_files(tmp_path / "out/sub", tmp_path, StopFlag()) == ["a.txt"]
+    assert list_files(tmp_path / "src", tmp_path, StopFlag()) == ["a.py"]
+    assert list_files(tmp_path, tmp_path, StopFlag()) == [".gitignore", "src/a.py"]
+
+
+WALK = """
+import sys
+from pathlib import Path
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.listing import list_files
+print(len(list_files(Path(sys.argv[1]), Path(sys.argv[1]), StopFlag())))
+"""
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 14 + "b", "**/" + "*a" * 100 + "b", "[!b]*" * 60 + "b", "*" * 900 + "b"])
+def test_a_hostile_ignore_file_does_not_hang(pattern: str, tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / ("a" * 200 + str(number))).touch()
+    (tmp_path / ".gitignore").write_text(pattern + "\n")
+    done = subprocess.run(
+        [sys.executable, "-c", WALK, str(tmp_path)], capture_output=True, timeout=120, cwd=Path(__file__).parents[2],
+        check=False,
+    )  # fmt: skip
+    assert done.stdout == b"21\n", done.stderr.decode()
