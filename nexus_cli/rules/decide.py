@@ -260,7 +260,7 @@ class _Search:
             texts = texts_in if program_name(one.words[0]) in SHELLS else []
             for words, known in readings(one.words):
                 (sure if known and is_sure else unsure).append(words)
-                if not known:
+                if not known or (words is not one.words and program_name(words[0]) != "git"):
                     continue
                 inner = find_inner(words, one.reads_pipe)
                 is_hidden = is_hidden or inner.is_hidden

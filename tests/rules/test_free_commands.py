@@ -77,7 +77,8 @@ def has_programs(command: str) -> bool:
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_no_free_command_writes_or_connects(project: Path, tmp_path: Path) -> None:
-    rows = [row[0] for name in ("rules.tsv", "further.tsv") for row in read_rows(name) if row[1] == "allow"]
+    names = ("rules.tsv", "further.tsv", "hostile.tsv")
+    rows = [row[0] for name in names for row in read_rows(name) if row[1] == "allow"]
     rows += [row[0] for row in read_rows("corpus.tsv") if decide(row[0], project, "read", RuleSet()).profile == "read"]
     rows = [row for row in dict.fromkeys(rows) if has_programs(row) and "sleep" not in row]
     assert len(rows) > 120
