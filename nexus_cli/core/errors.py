@@ -87,6 +87,8 @@ class ProviderError(NexusError):
         """For `overflow`: the window in tokens as the provider's message names it, or None."""
         self.counted = counted
         """For `overflow`: the tokens of our request as the provider's message names them, or None."""
+        self.output_cap = 0
+        """The tokens that the request left for its answer; 0 where that is not known."""
 
 
 def write_failure_hint(error: OSError, otherwise: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import threading
 import warnings
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ def litellm_environment() -> Iterator[None]:
         if _depth == 0:
             _before.update({name: os.environ.get(name) for name in (*SETTINGS, *LEFT_BEHIND)})
             os.environ.update(SETTINGS)
+            _keep_platform_from_starting_programs()
         _depth += 1
     try:
         yield
@@ -49,6 +51,12 @@ def litellm_environment() -> Iterator[None]:
                     os.environ.pop(name, None)
                     if value is not None:
                         os.environ[name] = value
+
+
+def _keep_platform_from_starting_programs() -> None:
+    """Answer what libraries below litellm ask `platform` for: it would run `uname` from the PATH, and that may be a
+    program of the project."""
+    vars(platform.uname()).setdefault("processor", "")
 
 
 def silence_litellm(module: Any) -> None:

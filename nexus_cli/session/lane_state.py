@@ -16,6 +16,7 @@ from nexus_cli.context.sections.collect import EpochDraft
 from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
+from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
 from nexus_cli.context.work_record import WorkLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
@@ -29,6 +30,7 @@ from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.sent_request import CacheHistory
 from nexus_cli.session.control import Control
 from nexus_cli.session.next_request.next_request import LimitsInForce, NextRequest
+from nexus_cli.session.refusal import describe_disbelief, is_believable
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 
@@ -185,20 +187,43 @@ class LaneState:
 
     def learn_from_overflow(self, counted: int, error: ProviderError) -> None:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
-        a refusal beyond the window that an earlier one named that this is the window."""
-        limit = error.limit or self.doubted
+        a refusal beyond the window that an earlier one named that this is the window.
+
+        A window is only remembered where the figures can be right; otherwise it is used in this session, and only if
+        that leaves enough to go on with.
+        """
+        believed = is_believable(error, counted)
+        limit = (error.limit or self.doubted) if believed else 0
         self.meter.learn_from_overflow(counted, error.counted, limit or None)
         if self.calibrations:
             self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
-        if limit and limit < self.budget.window:
-            listed = self.model.info.window
-            self.set_window(limit)
-            told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
-            if self.model.info.window_key:
-                line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
-                self.emit(Notice(f"{line}: {window_command(self.model.info, limit)}"))
-            else:
-                self.emit(Notice(f"{told}: using that from now on", warning=False))
+        if not believed:
+            window = self._shrink_if_workable(error.limit or 0)
+            self.emit(Notice(describe_disbelief(error, self.model.info.served_name, counted, window)))
+        elif limit and limit < self.budget.window:
+            self._take_window(limit)
+
+    def _take_window(self, limit: int) -> None:
+        """Use the window that a refusal named, and tell of it."""
+        listed = self.model.info.window
+        self.set_window(limit)
+        told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
+        if self.model.info.window_key:
+            line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
+            self.emit(Notice(f"{line}: {window_command(self.model.info, limit)}"))
+        else:
+            self.emit(Notice(f"{told}: using that from now on", warning=False))
+
+    def _shrink_if_workable(self, limit: int) -> int:
+        """Use the smaller window `limit` if the parts that stand in every request leave the share of its budget that a
+        request may take; return it, else 0."""
+        if limit >= self.budget.window:
+            return 0
+        most = self.meter.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        if sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * most:
+            return 0
+        self.set_window(limit)
+        return limit
 
     def set_window(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
@@ -215,11 +240,15 @@ class LaneState:
         if not info.window_refused or not info.listed_window or self.confirmed:
             return False
         self.doubted, self.confirmed = info.window, True
-        self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
-        self.budget = TokenBudget.of(info.listed_window, info.max_output)
+        self._restore_window()
         line = f"an earlier refusal named a window of {self.doubted:,} tokens for {info.served_name}, which is too"
         self.emit(Notice(f"{line} small for this request: trying once with {info.listed_window:,}", warning=False))
         return True
+
+    def _restore_window(self) -> None:
+        info = self.model.info
+        self.model = replace(self.model, info=replace(info, window=info.listed_window, window_refused=False))
+        self.budget = TokenBudget.of(info.listed_window, info.max_output)
 
     def fixed_parts(self) -> dict[str, int]:
         """Return what stands in every request, by the name of its section, in tokens."""
@@ -231,7 +260,9 @@ class LaneState:
 
     def learn(self, counted: int, reported: int) -> None:
         """Take over what a provider reported for the newest request; one with images says nothing of our count."""
-        images = any(item.message.parts for item in self.lane.items)
+        images, info = any(item.message.parts for item in self.lane.items), self.model.info
+        if info.window_refused and info.window < reported <= info.listed_window:
+            self._restore_window()
         if 0 < self.meter.calibration.window < reported:
             self.meter.forget_window()
             if self.calibrations:

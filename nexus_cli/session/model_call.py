@@ -65,6 +65,7 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
         _keep_partial(lane_state, fold, INTERRUPTED, "interrupted", ahead if began else None)
         raise
     except ProviderError as error:
+        error.output_cap = cap
         _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began else None)
         raise
     finally:
@@ -110,7 +111,10 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     """Account for a reply that ended by itself, and record what it is worth."""
     lane = lane_state.lane
     counted = lane.counted
-    possible = reply.usage and lane_state.meter.is_possible(counted, reply.usage.input, lane_state.model.info.window)
+    info = lane_state.model.info
+    # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
+    window = max(info.window, info.listed_window)
+    possible = reply.usage and lane_state.meter.is_possible(counted, reply.usage.input, window)
     reported = reply.usage if possible else None
     usage = reported or _estimate_usage(lane_state, reply.message)
     cached = record_use(lane_state, ahead, reported or Usage())

@@ -3,7 +3,8 @@
 Our counter is not the provider's tokenizer. How many provider tokens one counted token is differs by kind of content,
 so each kind has a ratio, learned per model from reports and stored. Only what no report of the epoch covers is an
 estimate. `upper` adds the known error (law 2): 10 % until five reports of a model, then the largest miss of the reports
-that are kept.
+that are kept. What a refusal says of a request is no report: it changes the estimate by at most `FAR`, until a report
+agrees, and is not stored.
 """
 
 from __future__ import annotations
@@ -259,6 +260,10 @@ class ProviderStats:
     ratios: Ratios
     doubt: float = 0.0
     """The miss of the newest report, where that is not believed yet."""
+    unrefused: Ratios | None = None
+    """The ratios before refusals changed them, until a report comes."""
+    refused: float = 1.0
+    """The factor by which refusals changed them."""
 
 
 class TokenEstimator:
@@ -378,9 +383,11 @@ class TokenEstimator:
         A report that is not believed changes nothing. One that is far from the estimate anchors, and teaches nothing
         until the next one agrees. Without `teaches` (the request held images) it anchors this epoch only.
         """
-        expected, before = self.estimate_without_anchor(counted), self.anchor
+        before = self.anchor
         if not self.set_anchor(last, counted, reported) or counted < SMALL or not teaches:
             return None
+        self._review_refusals(counted, reported)
+        expected = self.estimate_without_anchor(counted)
         old, doubt = self.calibration, self._learned.doubt
         miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
         far = old.reports >= ENOUGH and not expected / FAR <= reported <= expected * FAR
@@ -422,18 +429,32 @@ class TokenEstimator:
             self.anchor = anchor
 
     def learn_from_overflow(self, counted: int, reported: int | None, limit: int | None) -> Calibration:
-        """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named."""
+        """Learn from a refusal: `reported` is the provider's count of the request, `limit` its window, where named.
+
+        However many refusals come, and whatever they say, the estimate changes by `FAR` at most until a report agrees.
+        """
         old, expected, counted = self.calibration, self.estimate_without_anchor(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
         tokens = counted * _clamp(tokens / counted)
         self.anchor = None
         if expected > 0:
-            self._learned.ratios = self._learned.ratios.scaled(tokens / expected)
-        self._learned.calibration = replace(
-            old, factor=tokens / counted, window=limit or old.window, ratios=self._learned.ratios.values,
-            misses=(*old.misses, KNOWN_ERROR)[-KEPT:],
-        )  # fmt: skip
+            known = self._learned
+            known.unrefused = known.unrefused or known.ratios
+            known.refused = min(FAR, max(1 / FAR, known.refused * tokens / expected))
+            known.ratios = known.unrefused.scaled(known.refused)
+        misses = (*old.misses, KNOWN_ERROR)[-KEPT:]
+        self._learned.calibration = replace(old, window=limit or old.window, misses=misses)
         return self.calibration
+
+    def _review_refusals(self, counted: int, reported: int) -> None:
+        """Take back what refusals said where a report is nearer to what was expected before them."""
+        known = self._learned
+        if known.unrefused is None:
+            return
+        refused, told = known.ratios, self.estimate_without_anchor(counted)
+        known.ratios, known.unrefused, known.refused = known.unrefused, None, 1.0
+        if abs(told - reported) < abs(self.estimate_without_anchor(counted) - reported):
+            known.ratios = refused
 
     def forget_window(self) -> None:
         """Forget the window that a refusal once named: a larger request was answered."""

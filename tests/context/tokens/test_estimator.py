@@ -17,6 +17,7 @@ from nexus_cli.context import ContextManager
 from nexus_cli.context.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
 from nexus_cli.context.tokens.estimator import (
     EMPTY,
+    FAR,
     KEPT,
     LEAST,
     LEAST_RATIO,
@@ -346,6 +347,47 @@ def test_an_overflow_raises_the_estimate(reported: int | None, limit: int | None
     meter = TokenEstimator()
     meter.learn_from_overflow(10_000, reported, limit)
     assert low * 10_000 <= meter.estimate(10_000) <= high * 10_000
+
+
+SAID = st.one_of(st.none(), st.integers(1, 10**9))
+REFUSALS = st.lists(st.tuples(st.integers(1, 200_000), SAID, SAID), min_size=1, max_size=12)
+
+
+@given(REPORTS, REFUSALS, st.integers(100, 200_000))
+def test_no_refusals_change_an_estimate_by_more_than_half_and_none_of_them_is_stored(
+    reports: list[tuple[int, int]], refusals: list[tuple[int, int | None, int | None]], counted: int
+) -> None:
+    meter = taught(reports)
+    meter.forget()
+    before, known = meter.estimate(counted), meter.calibration
+    for asked, reported, limit in refusals:
+        meter.learn_from_overflow(asked, reported, limit)
+        assert before / FAR - 1 <= meter.estimate(counted) <= before * FAR + 1
+    assert (meter.calibration.ratios, meter.calibration.factor) == (known.ratios, known.factor)
+
+
+@given(REFUSALS, st.floats(0.8, 1.25), st.integers(2_000, 100_000))
+def test_a_report_ends_what_refusals_said(
+    refusals: list[tuple[int, int | None, int | None]], truth: float, counted: int
+) -> None:
+    meter = taught([(5_000, round(5_000 * truth))] * 6)
+    for asked, reported, limit in refusals:
+        meter.learn_from_overflow(asked, reported, limit)
+    meter.learn(99, counted, round(counted * truth))
+    meter.forget()
+    assert abs(meter.estimate(counted) - counted * truth) <= 0.05 * counted * truth
+    meter.learn_from_overflow(counted, 10**9, None)
+    assert meter.estimate(counted) <= FAR * 1.05 * counted * truth + 1
+
+
+def test_a_refusal_that_a_report_agrees_with_is_believed() -> None:
+    meter = TokenEstimator()
+    meter.learn_from_overflow(10_000, 15_000, None)
+    meter.learn(1, 10_000, 14_800)
+    meter.forget()
+    assert 14_000 <= meter.estimate(10_000) <= 15_500 and meter.calibration.factor == 1.48
+    meter.learn_from_overflow(10_000, 20_000, None)
+    assert 19_000 <= meter.estimate(10_000) <= 22_500, "the next refusal may change it again"
 
 
 def test_a_fork_knows_what_its_parent_knows_and_each_learns_for_both() -> None:
