@@ -14,9 +14,11 @@ import pytest
 
 PACKAGES = {
     "bwrap": "bubblewrap", "rg": "ripgrep", "go": "golang", "node": "nodejs", "postgres": "postgresql",
-    "capsh": "libcap2-bin", "systemd-run": "systemd",
+    "capsh": "libcap2-bin", "systemd-run": "systemd", "ps": "procps",
 }  # fmt: skip
 """The package of a program that has another name than the program."""
+TRIED = {"go": "version", "ps": "-A"}
+"""What a program is tried with that has no `--version`."""
 MISSING = " is not installed"
 NOBODY = 65534
 
@@ -24,7 +26,7 @@ NOBODY = 65534
 @cache
 def _starts(program: str, path: str | None, **more: str) -> bool:
     found = shutil.which(program, path=path)
-    words = [found or "", "version" if program == "go" else "--version"]
+    words = [found or "", TRIED.get(program, "--version")]
     try:
         return subprocess.run(words, env={**os.environ, **more}, capture_output=True, timeout=120).returncode == 0
     except (OSError, subprocess.SubprocessError):

@@ -130,7 +130,7 @@ def test_git_is_not_free_where_its_configuration_cannot_be_read(name: str, tmp_p
     path.write_text("\n" * MOST_CONFIGURATION + "[include]\npath = x\n")
     began = thread_time()
     assert decide("git log", tmp_path).decision == "ask", "what is beyond counts too"
-    assert thread_time() - began < 2
+    assert thread_time() - began < 20, "it takes a moment; what grows with the square takes minutes"
 
 
 def test_the_globs_of_a_line_list_no_more_than_one_may(tmp_path: Path) -> None:

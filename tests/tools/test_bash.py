@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import need
 
 from nexus_cli.tools import process, process_tree
 from nexus_cli.tools.builtin import bash
@@ -318,6 +319,7 @@ def test_zombies_do_not_count_as_running() -> None:
 
 
 def test_the_table_of_ps_tells_the_same_as_proc() -> None:
+    need("ps")
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
         by_ps = process_tree._from_ps()
