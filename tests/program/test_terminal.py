@@ -31,7 +31,7 @@ def approved(root: Path) -> dict[str, Any]:
         first = str(child.before)
         child.send("y")
         child.expect("what to do instead")
-        child.send("n")
+        child.send("n leave it\r")
         rest = child.finish()
         return {
             "first": first, "rest": rest, "status": child.exitstatus,
@@ -71,7 +71,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_it_asks_before_a_command_and_does_what_it_is_told(seen: Seen) -> None:
     shown = seen["approved"]
     assert shown["status"] == 0 and shown["left"] == ["made"], shown
-    assert "Declined" in shown["sent"]
+    assert "Declined: leave it" in shown["sent"]
 
 
 def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:

@@ -163,7 +163,10 @@ class Repl(Terminal):
 
         def opened(terminal: Terminal) -> bool:
             lines = terminal.lines()
-            at = next((number for number, line in enumerate(lines) if line.startswith(QUESTIONS)), None)
+            asked = [number for number, line in enumerate(lines) if line.startswith(QUESTIONS)]
+            at = asked[-1 if self.dumb else 0] if asked else None
+            if self.dumb and at is not None and any(tool.removesuffix("_file") in line for line in lines[at + 1 :]):
+                return False  # that is the question before
             named = any(tool.removesuffix("_file") in line for line in terminal.scrollback())
             # Below the question, and not only in it: half a screen that was read may lack the field.
             return at is not None and named and any("or type what" in line for line in lines[at:])

@@ -171,7 +171,7 @@ def take_turn(walk: Walk) -> None:
     made.wait_for("2 of 3")
     made.asked_about("bash")
     walk.meet("question", "2 of 3")
-    made.send("A" + ENTER * made.dumb)
+    made.send("A" + ENTER)
     if not made.dumb:
         walk.meet("running", "● bash until")
     (made.folder / "go").touch()

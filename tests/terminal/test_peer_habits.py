@@ -67,7 +67,7 @@ def test_from_codex(repl: Opens) -> None:
     )
     subprocess.run(["git", "init", "-q"], cwd=made.folder, env=made.place.environment, check=True)
     made.say("count", ends=False)
-    for key in "yan":
+    for key in ("y", "s\r", "n not that\r"):
         made.asked_about("bash")
         made.send(key)
         made.wait_for(lambda one: not any(line.startswith("Run this?") for line in one.lines()))

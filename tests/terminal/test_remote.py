@@ -70,7 +70,7 @@ def test_a_question_is_answered_here_and_the_call_runs_there(served: Any, repl: 
     made = repl(at=here, arguments=("--connect", url))
     made.say("do it", ends=False)
     made.asked_about("bash")
-    assert "always this exact command" in made.text, "no rule is stored, so none is named"
+    assert "s session: touch *" in made.text and "a always" not in made.text, "no rule is stored from here"
     assert not (here.folder / "made-there").exists()
     made.send("y")
     made.wait_for("done with it")

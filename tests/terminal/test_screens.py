@@ -64,7 +64,7 @@ def test_in_a_dumb_terminal_a_line_answers_a_question_and_several_at_once_do_not
     script = [call("bash", command=f"echo {word} >> ran") for word in words]
     made = repl([*script, "All done.", "Then done."], rows=100, env={"TERM": "dumb"})
     made.say("run them", ends=False)
-    for word, answer in (("yes", "y"), ("always", "a"), ("no", "n"), ("words", "use make instead")):
+    for word, answer in (("yes", "y"), ("always", "a"), ("no", "n not now"), ("words", "use make instead")):
         made.wait_for(f"echo {word} >> ran")
         made.asked_about("bash")
         made.send(f"{answer}\r")

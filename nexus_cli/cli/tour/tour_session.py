@@ -87,7 +87,7 @@ class TourSession:
         approver: Approver = self
         if self.asks:
             approver = PersonApprover(
-                self, lambda question, number: question_text(question, self.width, self._theme, number)
+                self, lambda question, number: question_text(question, self.width, self._theme, number), stops=False
             )
         script = load_script(defaults_dir() / "tour" / "script.toml")
         provider = ScriptedModel(script, pace=WORD_SECONDS if self.slow else 0.0, memory=self.sandbox.folder / "sent")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from nexus_cli.commands import parse
@@ -95,9 +95,12 @@ class WaitingQuestion:
 class PersonApprover:
     """An `Approver` that asks the person."""
 
-    def __init__(self, source: AnswerSource, describe: Callable[[Question, int], str], closed: str = CLOSED) -> None:
+    def __init__(
+        self, source: AnswerSource, describe: Callable[[Question, int], str], closed: str = CLOSED, stops: bool = True
+    ) -> None:
         """`describe` gives the block of a call with its number in the list; `closed` is why a call is denied that
-        gets no answer."""
+        gets no answer; with `stops` a no without words ends the turn."""
+        self._stops = stops
         self._source = source
         self._describe = describe
         self._closed = closed
@@ -113,7 +116,8 @@ class PersonApprover:
         try:
             await asyncio.sleep(0)  # the questions of a step come in one moment
             async with self._turn:
-                return one.answer or await self._ask(one)
+                answer = one.answer or await self._ask(one)
+            return answer if self._stops or not isinstance(answer, Deny) else replace(answer, stops=False)
         finally:
             self._waiting.remove(one)
 

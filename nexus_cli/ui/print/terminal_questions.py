@@ -239,7 +239,7 @@ class _Field:
         rows = choice_rows(self._prompt, self._keys, chosen, width, 8, True)
         typed = cut_start(self.words, width - 4) if self.words else f"\x1b[2m{OR_WORDS[: width - 2]}\x1b[0m\r> "
         if said := describe_key(found, bool(self.key)):
-            typed += f"\x1b[2m  {said[: max(0, width - 6)]}\x1b[0m\x1b[{len(said[: max(0, width - 6)]) + 2}D"
+            typed = f"{typed}\x1b[2m  {said[: max(0, width - 6)]}\x1b[0m\r> {typed}"
         self._stream.write(self._erase() + "\n".join([*rows, f"> {typed}"]))
         self._rows = len(rows)
 

@@ -17,6 +17,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.session.approvals import TAKEN_BACK
 from nexus_cli.ui.cells import PROSE, wrap
 from nexus_cli.ui.render import event_texts, live_area
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
@@ -200,7 +201,8 @@ class RichRenderer:
             case e.Retry():
                 self._retry(event)
             case e.Notice():
-                text = event_texts.use_slash_names(event.text) if self._commands else event.text
+                told = event.text.partition(TAKEN_BACK)[0]  # where there are no commands
+                text = event_texts.use_slash_names(event.text) if self._commands else told
                 self._scrollback.add_note(text, "warn" if event.warning else "dim")
             case e.ContextPlan():
                 self._scrollback.add_note(event_texts.describe_new_facts(event.plan, self._width() - 2), "dim")

@@ -1,0 +1,41 @@
+"""Words typed at the pace of a person while a question stands there: nothing is approved, and the words arrive."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from terminal.repl import Opens, Repl
+from terminal.stories import call
+from terminal.terminal import ENTER
+
+PACE = 0.3
+"""Seconds between two keys: 40 words a minute."""
+FIRST = [call("bash", command="touch made"), call("bash", command="touch more"), "As you say."]
+
+
+def typed(made: Repl, words: str) -> None:
+    for key in words:
+        made.send(key)
+        time.sleep(PACE)
+
+
+def nothing_ran(made: Repl) -> bool:
+    settings = (made.place.nexus_home / "config" / "config.toml").read_text()
+    return not (made.folder / "made").exists() and "rules" not in settings
+
+
+@pytest.mark.parametrize(("columns", "dumb"), [(80, False), (40, False), (80, True)])
+@pytest.mark.parametrize("words", ["stop", "add a test first"])
+def test_the_first_words_that_come_to_mind_refuse_with_words(
+    repl: Opens, columns: int, dumb: bool, words: str
+) -> None:
+    made = repl(FIRST, columns=columns, env={"TERM": "dumb"} if dumb else None)
+    made.say("mend it", ends=False)
+    made.asked_about("bash")
+    typed(made, words)
+    assert nothing_ran(made)
+    made.send(ENTER)
+    made.wait_for(lambda one: f"Declined: {words}" in str(made.server.requests[-1].body["messages"]))
+    made.asked_about("touch more")
+    assert nothing_ran(made)
