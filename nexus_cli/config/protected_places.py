@@ -238,7 +238,8 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Path, ...
         value = environ.get(variable, "")
         # KUBECONFIG is a list; KRB5CCNAME may have a kind in front.
         for part in value.removeprefix("FILE:").split(os.pathsep):
-            if os.path.isabs(part):
+            # `HISTFILE=/dev/null` keeps no history; nothing in there is a file.
+            if os.path.isabs(part) and not _is_below(os.path.normpath(part), "/dev"):
                 found.append(Path(part, name))
     return tuple(dict.fromkeys(Path(os.path.normpath(path)) for path in found if len(path.parts) > 1))
 

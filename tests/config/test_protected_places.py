@@ -50,6 +50,14 @@ def test_variables_that_move_credentials_are_followed() -> None:
     assert not any("relative" in path.parts for path in found)
 
 
+def test_a_device_is_no_credential() -> None:
+    """Nothing would work without it."""
+    for variable in ("HISTFILE", "MYSQL_HISTFILE", "NPM_CONFIG_USERCONFIG", "GNUPGHOME"):
+        for path in ("/dev/null", "/x/../dev//null"):
+            assert not any(one.is_relative_to("/dev") for one in credential_paths({"HOME": "/h", variable: path}))
+    assert Path("/home/ada/log") in credential_paths({"HOME": "/home/ada", "HISTFILE": "/home/ada/log"})
+
+
 def test_no_variable_makes_the_whole_disk_a_credential() -> None:
     assert Path("/") not in credential_paths({"HOME": "/", "GNUPGHOME": "/", "KUBECONFIG": "//"})
 
