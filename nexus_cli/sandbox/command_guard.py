@@ -61,9 +61,14 @@ class CommandGuard:
             fcntl.flock(self._record, fcntl.LOCK_EX)
             os.rename(self._known, self._path)
 
-    def end(self) -> list[str]:
-        """Compare, and return lines for the person. What cannot be compared now is left to the next command."""
+    def end(self, strays: OSError | None = None) -> list[str]:
+        """Compare, and return lines for the person. What cannot be compared now is left to the next command.
+
+        `strays` says that something of the command may still run: then a comparison would be too early.
+        """
         try:
+            if strays is not None:
+                raise strays
             with FileLock.wait_for(self._folder / "lock", _PATIENCE):
                 found = put_back(self.snapshot, _since(self._path))
                 _keep_left(self._kept, found)
@@ -161,7 +166,8 @@ def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> None:
     files = [(path, content) for one in told for path, content in one.left.items()]
     with suppress(OSError):
         for number, (path, content) in enumerate(files):
-            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{number}-{os.path.basename(path)}"
+            moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
+            name = f"{moment}-{number}-{os.path.basename(path)[-100:]}"
             handle = os.open(private_dir(kept) / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with open(handle, "wb") as file:
                 file.write(content)

@@ -13,7 +13,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,12 +112,21 @@ class Confinement:
         try:
             yield told
         finally:
-            for thread, since in self._watched.pop(me):
-                with suppress(OSError), _no_collection():
-                    end_strays(thread, since)
-                thread.end()
+            strays = self._end_strays(me)
             if (guard := self._guards.pop(me, None)) is not None:
-                told += guard.end()
+                told += guard.end(strays)
+
+    def _end_strays(self, me: int) -> OSError | None:
+        """End what the commands of a thread left running; return what stood in the way: it may still change things."""
+        problem = None
+        for thread, outside in self._watched.pop(me):
+            try:
+                with _no_collection():
+                    end_strays(thread, outside)
+            except OSError as error:
+                problem = error
+            thread.end()
+        return problem
 
     def _mount_points(self) -> list[Path]:
         """Return the carve-outs that exist."""

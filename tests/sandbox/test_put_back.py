@@ -3,6 +3,7 @@ if it cannot, and if another session runs a command there."""
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -315,6 +316,22 @@ def test_what_could_not_be_compared_stops_the_next_command_until_it_is(ground: G
     if limit != "AS":
         assert seen["failed"] and seen["refused"] and seen["unchecked"], seen
     assert seen["failed"] == seen["unchecked"]
+
+
+@once_each
+def test_nothing_is_compared_while_a_process_of_the_command_may_still_run(ground: Ground) -> None:
+    def act() -> dict[str, Any]:
+        with open_scene(ground) as scene:
+            guard = CommandGuard(scene.profile())
+            (scene.project / "NEXUS.md").write_text("evil")
+            told = guard.end(OSError(errno.EBUSY, "a process of the command has not ended"))
+            left = (scene.project / "NEXUS.md").exists()
+            after = scene.run("true").put_back
+            return {"told": told, "left": left, "after": after, "gone": not (scene.project / "NEXUS.md").exists()}
+
+    seen = in_user(ground.user, act)
+    assert "NOT CHECKED" in seen["told"][0] and "has not ended" in seen["told"][0], seen
+    assert seen["left"] and seen["gone"] and seen["after"], seen
 
 
 @once_each
