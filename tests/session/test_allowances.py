@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from session.played import Played, say
-from session.test_call_permission import MODEL, SETTINGS, Call, Person, notices, opened, results, write_settings
+from session.played import MODEL, Played, say
+from session.test_call_permission import SETTINGS, Call, Person, notices, opened, results, write_settings
 
 from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.paths import places
