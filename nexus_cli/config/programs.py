@@ -35,6 +35,8 @@ _GIT_SETTINGS = {
 _GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 """Variables of git that only say where the person's own configuration is."""
 
+_MOST_LINKS = 40
+"""Links on the way to a program; the system follows no more either."""
 
 class ProgramRefused(PermissionError):
     """A program that is not started; `strerror` says why in a few words."""
@@ -55,10 +57,9 @@ def find_program(name: str, folder: Path | None = None, environ: Mapping[str, st
     closed = _project_places(folder)
     for entry in _outside_entries(environ, closed):
         found = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
-        if found is None:
+        if found is None or _leads_into(found, closed):
             continue
-        real = os.path.realpath(found)
-        if not _is_inside(real, closed) and not _is_open_to_all(os.path.dirname(real)):
+        if not _is_open_to_all(os.path.dirname(os.path.realpath(found))):
             return found
     return None
 
@@ -74,7 +75,7 @@ def find_named_program(name: str, folder: Path | None = None, environ: Mapping[s
     else:
         entries = _outside_entries(environ, closed)
         found = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
-    if found is not None and _is_inside(os.path.realpath(found), closed):
+    if found is not None and _leads_into(found, closed):
         raise ProgramRefused("it is in the project, where nexus starts no program itself", name)
     if found is None and shutil.which(name, path=environ.get("PATH", os.defpath)):
         raise ProgramRefused("it is only in the project, where nexus starts no program itself", name)
@@ -106,7 +107,7 @@ def _project_places(folder: Path | None) -> tuple[str, ...]:
 def _outside_entries(environ: Mapping[str, str], closed: Sequence[str]) -> list[str]:
     """Return the entries of the PATH, without those in `closed`, relative ones and empty ones."""
     entries = environ.get("PATH", os.defpath).split(os.pathsep)
-    return [entry for entry in entries if os.path.isabs(entry) and not _is_inside(os.path.realpath(entry), closed)]
+    return [entry for entry in entries if os.path.isabs(entry) and not _leads_into(entry, closed)]
 
 
 def _join_path(entries: Sequence[str]) -> str:
@@ -114,8 +115,27 @@ def _join_path(entries: Sequence[str]) -> str:
     return os.pathsep.join(entries) or os.defpath
 
 
-def _is_inside(path: str, folders: Sequence[str]) -> bool:
-    return any(path == one or path.startswith(one + os.sep) for one in folders)
+def _leads_into(path: str, folders: Sequence[str]) -> bool:
+    """True if `path` is in one of the real `folders`, or leads through one by a link: commands of the project can point
+    such a link elsewhere."""
+    here, left, links = os.sep, path.split(os.sep)[::-1], 0
+    while left:
+        part = left.pop()
+        if part in ("", "."):
+            continue
+        here = os.path.dirname(here) if part == ".." else os.path.join(here, part)
+        if any(here == one or here.startswith(one + os.sep) for one in folders):
+            return True
+        try:
+            target = os.readlink(here)
+        except OSError:  # no link, or nothing at all
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return True
+        here = os.sep if os.path.isabs(target) else os.path.dirname(here)
+        left += target.split(os.sep)[::-1]
+    return False
 
 
 def _is_open_to_all(folder: str) -> bool:

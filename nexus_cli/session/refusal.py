@@ -32,5 +32,5 @@ def describe_disbelief(error: ProviderError, name: str, counted: int, window: in
     said = [f"as {error.counted:,} tokens"] if error.counted else []
     said += [f"with a window of {error.limit:,}"] if error.limit else []
     then = f"using a window of {window:,} in this session only" if window else "ignoring them"
-    figures = f"{name} refused a request of about {counted:,} tokens {' '.join(said)}"
-    return f"{figures}. These figures cannot be right: {then}"
+    what = f"a request of about {counted:,} tokens {' '.join(said)}"
+    return f"{name} refused {what}. These figures cannot be right: {then}"

@@ -94,6 +94,29 @@ def test_a_link_outside_that_leads_to_a_program_of_the_project_does_not_count(pr
         find_named_program("git", environ=path_of(first))
 
 
+def test_a_way_that_leads_through_the_project_does_not_count(project: Path, outside: Path, tmp_path: Path) -> None:
+    """Commands of the project can point a link in it at any folder that they may write."""
+    cache = plant(tmp_path / "cache" / "git").parent
+    (project / "tools").symlink_to(cache)
+    (tmp_path / "to-tools").symlink_to(project / "tools")
+    (tmp_path / "relative").symlink_to("to-tools")
+    (project / "single").mkdir()
+    (project / "single" / "git").symlink_to(cache / "git")
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "git").symlink_to(project / "single" / "git")
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for entry in (project / "tools", tmp_path / "to-tools", tmp_path / "relative", tmp_path / "one", loop,
+                  f"{outside}/../disk/shop/tools", f"{tmp_path}/one/../relative/."):  # fmt: skip
+        environ = path_of(entry, outside)
+        assert find_program("git", environ=environ) == str(outside / "git"), entry
+        if entry != tmp_path / "one":
+            assert program_environment(environ)["PATH"] == str(outside), entry
+        with pytest.raises(ProgramRefused):
+            find_named_program(f"{entry}/git", environ=environ)
+    assert find_program("git", environ=path_of(cache)) == str(cache / "git")
+
+
 def test_a_folder_that_everybody_may_write_does_not_count(project: Path, outside: Path) -> None:
     for mode, counts in ((0o777, False), (0o1777, False), (0o775, True), (0o755, True)):
         open_folder = plant(project.parent.parent / f"open-{mode:o}" / "git").parent
