@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -75,3 +76,22 @@ def test_a_run_names_what_was_left_out_and_the_packages_that_bring_it() -> None:
         "To run these too, install: bubblewrap, tmux",
     ]
     assert describe_left_out([report("needs root")]) == ["    1  needs root"] and describe_left_out([]) == []
+
+
+TRAPS = {
+    "a time that a slow machine exceeds": r"\b(?:monotonic|perf_counter|\w+_time)\(\) - \w+ < (?:1?\d\b|\d\.)",
+    "an interpreter whose path has blanks or is too long": r"#!\{sys\.executable|f[\"']\{sys\.executable\} ",
+}
+
+
+@pytest.mark.parametrize("what", TRAPS)
+def test_no_test_holds_only_on_the_machine_that_it_was_written_on(what: str) -> None:
+    here = Path(__file__)
+    files = [path for path in here.parent.rglob("*.py") if "benchmarks" not in path.parts and path != here]
+    found = [
+        f"{path.relative_to(here.parent)}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_text().split("\n"), 1)
+        if re.search(TRAPS[what], line)
+    ]
+    assert len(files) > 100 and not found, what

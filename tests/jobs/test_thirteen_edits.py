@@ -7,6 +7,7 @@ and an answer that names lines. Three requests are enough.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def model(body: Any) -> dict[str, Any]:
     if not results:
         return calls(("read_file", {"path": "shop.py"}))
     if len(results) == 1:
-        test = {"command": f"{sys.executable} -m unittest -q"}
+        test = {"command": f"{shlex.quote(sys.executable)} -m unittest -q"}
         return calls(("edit_file", {"path": "shop.py", "edits": edits()}), ("bash", test))
     seen = re.findall(r"^(\d+) \+def (\w+)", results[1], re.MULTILINE)
     return {"text": "\n".join(f"shop.py:{number} {name}" for number, name in seen)}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import need
 from sandbox.scene import ONE_EACH, Ground, Scene, in_user, open_scene
 
 from nexus_cli.sandbox.command_environment import child_environment_for
@@ -151,8 +152,7 @@ def warm_go(scene: Scene) -> None:
 
 @once_each
 def test_go_builds_offline_with_modules_of_the_home_folder(ground: Ground) -> None:
-    if shutil.which("go", path="/usr/local/bin:/usr/bin:/bin") is None:
-        pytest.skip("go is not installed")
+    need("go", "/usr/local/bin:/usr/bin:/bin")
 
     def act(scene: Scene) -> list[str]:
         warm_go(scene)
@@ -163,8 +163,7 @@ def test_go_builds_offline_with_modules_of_the_home_folder(ground: Ground) -> No
 
 @once_each
 def test_npm_installs_offline_from_the_cache_of_the_home_folder(ground: Ground) -> None:
-    if shutil.which("npm", path="/usr/local/bin:/usr/bin:/bin") is None:
-        pytest.skip("npm is not installed")
+    need("npm", "/usr/local/bin:/usr/bin:/bin")
 
     def act(scene: Scene) -> str:
         (scene.base / "q").mkdir()
@@ -210,8 +209,9 @@ def registry(crate: bytes) -> Iterator[str]:
 def test_cargo_builds_offline_with_crates_of_the_home_folder(ground: Ground) -> None:
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
     is_ours = ground.user == ("ordinary" if os.getuid() else "root")
-    if not is_ours or shutil.which("cargo") is None or not (home / ".rustup").is_dir():
+    if not is_ours or not (home / ".rustup").is_dir():
         pytest.skip("cargo is not installed for this user")
+    need("cargo", RUSTUP_HOME=str(home / ".rustup"))
 
     def act(scene: Scene) -> str:
         scene.environ |= {"RUSTUP_HOME": str(home / ".rustup"), "PATH": f"{scene.environ['PATH']}:{home}/.cargo/bin"}
