@@ -104,7 +104,6 @@ STARTS_PROGRAMS = {
 FINDS_PROGRAMS = {
     "config/programs.py": "the door",
     "config/child_environment.py": "whether commands of the model find `nexus`",
-    "sandbox/bwrap.py": "asks for more: its owner, and everything on the way to it",
     "sandbox/inspect_walls.py": "run inside walls",
 }
 """Files that look for a program on the PATH."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.sandbox.profile import Profile, is_below
 from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
@@ -16,18 +16,14 @@ from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 def find_bwrap(project: Path | None, search: str | None = None) -> Path | None:
     """Return the real path of the first `bwrap` on the PATH that only its owner, root or us, can have put there.
 
-    One inside `project`, or that others can replace, is never used. In a project that is `/` it is the system's.
+    One that `config/programs` would not start, or that others can replace, is never used.
     """
-    root = os.path.realpath(project) if project is not None else os.sep
     for folder in (search if search is not None else os.environ.get("PATH", "")).split(os.pathsep):
-        found = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
+        found = find_program("bwrap", project, {"PATH": folder})
         if found is None:
             continue
         program = Path(os.path.realpath(found))
-        outside = root == os.sep or not any(
-            Path(path).is_relative_to(root) for path in (program, os.path.realpath(folder))
-        )
-        if outside and all(map(_is_ours_alone, (program, *program.parents, *Path(found).parents))):
+        if all(map(_is_ours_alone, (program, *program.parents, *Path(found).parents))):
             return program
     return None
 

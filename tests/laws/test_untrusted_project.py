@@ -35,7 +35,7 @@ from nexus_cli.session.recipes import project_recipes
 
 VALUES: tuple[SettingValue, ...] = (
     "all", "edit", "run", "read", "openai/theirs", "middle_out", "oldest_first", *MODES, "dark", "light",
-    "vi", "emacs", "off", "/srv", ("bash(ls *)",), ("/",), ("SECRET",),
+    "vi", "emacs", "off", "high", "/srv", ("bash(ls *)",), ("/",), ("SECRET",),
     True, False, 1, 2, 7, 5000, 10**6, 0.11, 0.29, 0.35, 0.5, 0.9, 1.0, 99.5, 10_000.0,
     "postgresql://theirs@127.0.0.1/theirs",
 )  # fmt: skip
