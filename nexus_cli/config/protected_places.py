@@ -194,6 +194,16 @@ _OBEYED_BELOW = (
 PROTECTED_FILES = INSTRUCTION_FILES | SHELL_FILES | EDITOR_FILES | GIT_FILES
 
 
+MADE_BY_TOOLS = frozenset({
+    "node_modules", "bower_components", "jspm_packages", "site-packages", "venv", ".venv", ".tox", ".nox",
+    "__pycache__", "__pypackages__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".eggs", "target",
+    "vendor", "dist", "build", ".cache", ".gradle", ".next", ".nuxt", ".svelte-kit", ".turbo", ".parcel-cache",
+    ".terraform", ".bundle", ".build", ".dart_tool", "pods", "deriveddata", "_build", ".direnv", "htmlcov",
+})  # fmt: skip
+"""Folded names of folders that hold what tools install or build: nothing in them counts as work, or is guarded, but
+what git's index links to."""
+
+
 def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Return the absolute paths of credentials, existing or not, of the person whose `environ` this is.
 

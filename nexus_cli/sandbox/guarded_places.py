@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from nexus_cli.config.protected_places import (
     GIT_CONTROLS,
     GIT_FOLDER,
+    MADE_BY_TOOLS,
     PROTECTED_FILES,
     PROTECTED_FOLDERS,
     fold_name,
@@ -26,14 +27,6 @@ from nexus_cli.sandbox.git_files import named_files, named_folder
 
 MOST_FOLDERS, MOST_DEPTH = 1_000, 4
 """Folders of a project that are looked at, and levels below its top."""
-MADE_BY_TOOLS = frozenset({
-    "node_modules", "bower_components", "jspm_packages", "site-packages", "venv", ".venv", ".tox", ".nox",
-    "__pycache__", "__pypackages__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".eggs", "target",
-    "vendor", "dist", "build", ".cache", ".gradle", ".next", ".nuxt", ".svelte-kit", ".turbo", ".parcel-cache",
-    ".terraform", ".bundle", ".build", ".dart_tool", "pods", "deriveddata", "_build", ".direnv", "htmlcov",
-})  # fmt: skip
-"""Folded names of folders that hold what tools install or build: nothing in them is looked at, but what git's index
-links to."""
 RACY = 2_000_000_000
 """Nanoseconds: what changed so shortly before it was looked at may change again without another time stamp."""
 

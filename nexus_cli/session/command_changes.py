@@ -1,7 +1,8 @@
 """Find the files of a project that a command created, changed or deleted, where the project is a git repository.
 
-Git lists the names, as for `glob`: those that it tracks or would track, so no build output. What changed is read from
-the times at which the files changed, which no command can set. Git compares no content, so no filter runs.
+Git lists the names, as for `glob`: those that it tracks or would track. What lies in folders that tools fill does not
+count. What changed is read from the times at which the files changed, which no command can set. Git compares no
+content, so no filter runs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import repository_root
+from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -89,7 +91,8 @@ class CommandChanges:
             return set()
 
         def work(stop: StopFlag) -> set[str]:
-            return set(list_files(self._project, self._project, stop))
+            names = list_files(self._project, self._project, stop)
+            return {name for name in names if MADE_BY_TOOLS.isdisjoint(name.lower().split("/"))}
 
         try:
             async with asyncio.timeout(SECONDS):
