@@ -869,15 +869,31 @@ def test_always_says_how_far_it_goes(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [next(calls)] if len(request.messages) < 8 else "done")
 
     async def scene() -> None:
-        stage.view.answers = ["n", "n", "n"]
+        stage.view.answers = ["n not that", "n not that", "n not that"]
         stage.type("run it")
         await stage.idle()
 
     stage.play(scene())
     stored, run, write = stage.view.asked
-    assert "Run this? [y]es, [s]ession, [a]lways here: touch *, [n]o" in stored
-    assert "Run this? [y]es, [a]lways this exact command, [n]o" in run
-    assert "Make this change? [y]es, [a]lways edits in this project, [n]o" in write
+    assert "Run this? [y]es · [s]ession: touch * · [a]lways here · [n]o" in stored
+    assert "Run this? [y]es · [s]ession: this exact command · [n]o" in run
+    assert "Make this change? [y]es · [s]ession: edits in this project · [n]o" in write
+
+
+def test_n_alone_stops_the_turn_and_the_next_words_go_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "done" if "instead" in str(request.messages[-1]["content"]) else
+                  [("bash", {"command": "touch a"})])  # fmt: skip
+
+    async def scene() -> None:
+        stage.view.answers = ["n"]
+        stage.type("run it")
+        await stage.idle()
+        stage.type("use make instead")
+        await stage.idle()
+
+    stage.play(scene())
+    assert "Stopped. Type what to do instead" in stage.view.text and "/continue to resume" not in stage.view.text
+    assert len(stage.view.asked) == 1 and stage.repl.outcome is not None and stage.repl.outcome.ok
 
 
 def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> None:
@@ -939,7 +955,7 @@ def test_an_answer_that_means_nothing_is_told(tmp_path: Path) -> None:
 
     stage.play(scene())
     first, second = stage.view.asked
-    assert "Please answer y, a, n" in second and first.count("  make a\n") == 1
+    assert "Please answer y, s or n" in second and first.count("  make a\n") == 1
 
 
 @pytest.mark.parametrize("words", ["exit", " Quit "])
