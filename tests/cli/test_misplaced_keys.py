@@ -116,7 +116,7 @@ def test_an_error_about_the_file_shows_no_key(nexus: Run, config: Path, text: st
 
 
 def test_a_key_where_it_is_not_used_hinders_nothing(nexus: Run, config: Path) -> None:
-    config.write_text(f'effort = "{KEY}"\n[compact]\nmodel = "{KEY}"\n[models."{KEY}"]\nwindow = 9000\n')
+    config.write_text(f'[compact]\nmodel = "{KEY}"\n[models."{KEY}"]\nwindow = 9000\n')
     done = nexus("context", "--model", "openai/gpt-5.6")
     assert done.returncode == 0 and KEY.encode() not in nexus("config", "show").stdout + done.stdout
 

@@ -105,7 +105,7 @@ def fix_a_test(root: Path, language: Language, backend: str) -> list[str]:
         done = place.ask("--json", "--allow", "run", "fix the failing test", env={**tool_chain()})
         assert done.status == 0 and done.result["text"] == "The sign was wrong.", done
         changed = set(done.result["files_changed"]) - {"Cargo.lock"}  # cargo's own, and part of the work
-    assert done.result["denied"] == [] and changed == {language.broken}
+        assert done.result["denied"] == [] and changed == {language.broken}
         return [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
 
 
