@@ -116,10 +116,14 @@ def end_strays(thread: WalledThread, outside: int) -> None:
     """Kill all processes inside the walls of `thread`, however they left their group, and wait until they are gone.
 
     From Landlock's version 6 a process may signal only what is inside its own walls: so whatever `thread` may signal
-    is of its command. That this holds is tried first, on `outside`, a process of ours that is not. Raises `OSError`
-    where it does not hold, or where one has not ended.
+    is of its command. That this holds is tried first, on `outside`, a process of ours that is not, or on our parent if
+    that has ended. Raises `OSError` where it does not hold, or where one has not ended.
     """
-    os.kill(outside, 0)
+    try:
+        os.kill(outside, 0)
+    except ProcessLookupError:  # the scope was closed while the command ran
+        outside = os.getppid()
+        os.kill(outside, 0)
     thread.call(lambda: _kill_all_within_reach(outside))
 
 
