@@ -376,6 +376,7 @@ def test_control_l_leaves_what_is_asked_about_on_the_screen() -> None:
             on.type("\x0c")
             await on.until(lambda: "one" not in on.seen())
             asked = _text(await on.still())
+            await asyncio.sleep(2)  # a key just before leaves the letter to the input box
             on.type("y")
             assert await asking == "y"
             on.type("\x0c")
