@@ -20,7 +20,7 @@ from nexus_cli.core.typed_text import split_attachments
 
 RECORD = "Record of the work, from calls and results; it wins over the summary, and a later record over an earlier one:"
 LISTED = "Files and commands, oldest first, each where it last changed or ran"
-COMPLETE = "Here no other file was read or edited with file tools, and no other command was run."
+COMPLETE = "This session's own calls read or edited no other file, and ran no other command."
 SHELL = "bash"
 """The tool whose calls are commands."""
 LONGEST = 200

@@ -15,8 +15,15 @@ _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
 _ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)
 """The beginning of a block as we write it: all but `stdin` have an attribute."""
 _CLOSED = tuple(f"</{name}>" for name in _BLOCKS)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])\s*")
-"""The gap between two sentences of a line."""
+_SENTENCE = re.compile(
+    r"(?<=[.!?])(?<!\b\d[.])(?<!\b\d\d[.])(?<!\bvs[.])(?<!\bi[.]e[.])(?<!\be[.]g[.])(?<!\betc[.])(?<!\bcf[.])\s+"
+    r"|(?<=[\u3002\uff01\uff1f])\s*",
+    re.IGNORECASE,
+)
+"""The gap between two sentences; a number and an abbreviation end none."""
+_ENDS = (".", "!", "?", ":", "\u3002", "\uff01", "\uff1f", "\uff1a")
+"""Last characters of a line that the next one does not continue."""
+_COLONS = (":", "\uff1a")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s")
 """The beginning of an item of a list."""
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -52,11 +59,11 @@ def split_attachments(message: str) -> tuple[str, str]:
 def enclosing_words(text: str, quote: str) -> str:
     """Return the whole sentences of `text` that hold `quote`, white space and case apart; "" where it is not there.
 
-    A part of a sentence may say the contrary of the whole ("push to main" of "never push to main"), and so may an item
-    of a list without the line above it that ends in a colon.
+    A part of a sentence may say the contrary of the whole ("push to main" of "never push to main"), on whichever line
+    it stands, and so may what follows a line that ends in a colon without that line.
     """
-    sentences = ((number, one) for number, line in enumerate(text.split("\n")) for one in _SENTENCE.split(line))
-    units = [one for one in sentences if one[1].strip()]
+    paragraphs = _paragraphs(text)
+    units = [(number, one) for number, each in enumerate(paragraphs) for one in _SENTENCE.split(each) if one.strip()]
     starts, joined = list[int](), ""
     for _, one in units:
         starts.append(len(joined))
@@ -68,20 +75,31 @@ def enclosing_words(text: str, quote: str) -> str:
     if at < 0:
         return ""
     first, last = bisect_right(starts, at) - 1, bisect_right(starts, at + len(wanted) - 1) - 1
-    return _list_head(text.split("\n"), units[first][0]) + "\n".join(
-        " ".join(one.strip() for number, one in units[first : last + 1] if number == line)
-        for line in dict.fromkeys(number for number, _ in units[first : last + 1])
+    return _introduction(paragraphs, units[first][0]) + "\n".join(
+        " ".join(one.strip() for number, one in units[first : last + 1] if number == each)
+        for each in dict.fromkeys(number for number, _ in units[first : last + 1])
     )
 
 
-def _list_head(lines: Sequence[str], number: int) -> str:
-    """Return the line that ends in a colon above the list in which line `number` is an item, with its line end."""
-    if _ITEM.match(lines[number]):
-        for line in reversed(lines[:number]):
-            if line.strip() and not _ITEM.match(line):
-                last = _SENTENCE.split(line.strip())[-1]
-                return f"{last}\n" if last.endswith((":", "\uff1a")) else ""
-    return ""
+def _paragraphs(text: str) -> list[str]:
+    """Return the paragraphs and the items of lists of `text`, each without its line ends: lines may be wrapped."""
+    found, is_open = list[str](), False
+    for line in text.split("\n"):
+        if is_open and line.strip() and not _ITEM.match(line):
+            found[-1] += f" {line.strip()}"
+        elif line.strip():
+            found.append(line)
+        is_open = bool(line.strip()) and not line.rstrip().endswith(_ENDS)
+    return found
+
+
+def _introduction(paragraphs: Sequence[str], number: int) -> str:
+    """Return the words ending in a colon that paragraph `number` follows, or the list that it is an item of."""
+    above = list(paragraphs[:number])
+    while above and _ITEM.match(paragraphs[number]) and _ITEM.match(above[-1]):
+        above.pop()
+    last = _SENTENCE.split(above[-1].strip())[-1] if above else ""
+    return f"{last}\n" if last.endswith(_COLONS) else ""
 
 
 def _find_words(joined: str, wanted: str) -> int:

@@ -13,6 +13,17 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice
 
 
+@dataclass(frozen=True, slots=True)
+class SteeringWords:
+    """Something that is said to the running turn."""
+
+    text: str
+    pasted: tuple[str, ...] = ()
+    """The parts of it that were pasted."""
+    source: str = "person"
+    """Whose words they are: `person` only where they typed them, else `client` or `agent`."""
+
+
 @dataclass
 class Control:
     """One per session, shared by all of its lanes."""
@@ -23,12 +34,8 @@ class Control:
     """Returns the texts that the front end will send with the person's next message."""
     listener: Callable[[Event], None] | None = None
     """Gets what workers do while no turn runs."""
-    steering: deque[str] = field(default_factory=deque)
+    steering: deque[SteeringWords] = field(default_factory=deque)
     """Words that wait for the end of the current batch."""
-    pasted: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The pasted parts of such words."""
-    sources: dict[str, str] = field(default_factory=dict)
-    """Whose words they are, of those that the person did not type: `client`, `agent`."""
     commands: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """How commands of the person ended, by the text that a message tells it with, until one does."""
     task: asyncio.Task[None] | None = None

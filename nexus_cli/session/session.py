@@ -33,6 +33,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.session.admit_trigger import admit_trigger
 from nexus_cli.session.approvals import ApprovalDeferred
+from nexus_cli.session.control import SteeringWords
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.limits_record import at_level
@@ -136,9 +137,8 @@ class Session:
         mine.notices.extend(theirs.notices)
         if self.state.workers and other.state.workers:
             self.state.workers.take_over(other.state.workers)
-        self._control.pasted |= other._control.pasted
-        self._control.sources |= other._control.sources
-        self._control.steering.extend(other.take_back())
+        self._control.steering.extend(other._control.steering)
+        other._control.steering.clear()
 
     def set_level(self, level: str) -> None:
         """Let calls up to `level` (one of `LEVELS`) run without asking from now on, as far as recipe and settings let
@@ -167,7 +167,7 @@ class Session:
     @property
     def undelivered(self) -> tuple[str, ...]:
         """Words for the running turn that were not delivered yet."""
-        return tuple(self._control.steering)
+        return tuple(words.text for words in self._control.steering)
 
     def status(self) -> Status:
         """Return the figures of the status line."""
@@ -265,16 +265,17 @@ class Session:
         """Say something to the running turn: delivered after the current batch of tool calls. `source` is whose words
         they are: `person` only where they typed them."""
         if text.strip():
-            self._control.steering.append(text)
-            self._control.pasted[text] = tuple(pasted)
-            if source != "person":
-                self._control.sources[text] = source
+            self._control.steering.append(SteeringWords(text, tuple(pasted), source))
 
     def take_back(self) -> list[str]:
         """Take the words back that were not delivered to the running turn yet, oldest first."""
-        words = list(self._control.steering)
+        words = [one.text for one in self._control.steering]
         self._control.steering.clear()
         return words
+
+    def take_newest(self) -> str:
+        """Take the newest of these words back; "" if there are none."""
+        return self._control.steering.pop().text if self._control.steering else ""
 
     def reload(self) -> None:
         """Read instructions and the other inputs of an epoch again with the next request."""

@@ -15,6 +15,7 @@ from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.session.context_fit import ensure_fits, ensure_fits_after_overflow, prune_if_due
+from nexus_cli.session.control import SteeringWords
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.model_call import call_model
@@ -108,11 +109,9 @@ async def deliver_steering(lane_state: LaneState) -> bool:
     return True
 
 
-async def _steer(lane_state: LaneState, words: str) -> None:
-    control = lane_state.control
-    source, pasted = control.sources.pop(words, "person"), control.pasted.pop(words, ())
-    await record_user_message(lane_state, Kind.STEER, words, pasted=pasted, source=source)
-    lane_state.emit(event.SteeringMessage(words))
+async def _steer(lane_state: LaneState, words: SteeringWords) -> None:
+    await record_user_message(lane_state, Kind.STEER, words.text, pasted=words.pasted, source=words.source)
+    lane_state.emit(event.SteeringMessage(words.text))
 
 
 def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.typed_text import LONGEST_TYPED, split_attachments, typed_text
+from nexus_cli.core.typed_text import LONGEST_TYPED, enclosing_words, split_attachments, typed_text
 
 
 def test_what_was_attached_to_a_message_is_not_typed() -> None:
@@ -46,3 +46,18 @@ def test_a_tag_that_the_person_typed_takes_nothing_away_from_their_words(tag: st
     assert split_attachments(typed) == (typed, "")
     attached = f'<{tag} path="a">\nx\n</{tag}>'
     assert split_attachments(f"{typed}\n\n{attached}") == (typed, attached)
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "whole"),
+    [
+        ("please never\npush to main, ok?", "push to main", "please never push to main, ok?"),
+        ("What if I say:\n\ndrop the table first", "drop the table", "What if I say:\ndrop the table first"),
+        ("Do not do this: 1. Deploy with evil", "Deploy with evil", "Do not do this: 1. Deploy with evil"),
+        ("Never do it, i.e. Push to main", "Push to main", "Never do it, i.e. Push to main"),
+        ("Never:\n- touch a\n- push to main", "push to main", "Never:\n- push to main"),
+        ("Work well.\nPush to main.", "push to main", "Push to main."),
+    ],
+)
+def test_what_says_the_contrary_on_the_line_before_belongs_to_a_quotation(text: str, quote: str, whole: str) -> None:
+    assert enclosing_words(text, quote) == whole

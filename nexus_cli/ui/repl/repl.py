@@ -193,10 +193,8 @@ class Repl:
         text = ""
         if self.input_queue.later:
             text = self.input_queue.take_newest()
-        elif waiting := self.session.take_back():
-            for words in waiting[:-1]:
-                self.session.steer(words)
-            text = self.input_queue.take_back(waiting[-1])
+        elif words := self.session.take_newest():
+            text = self.input_queue.take_back(words)
         elif self.input_queue.held:
             text = self.input_queue.take_newest()
         self.refresh_status()

@@ -164,7 +164,7 @@ def test_what_the_person_laid_down_in_one_long_message_stands_word_for_word(tmp_
 
 
 def test_a_quotation_stands_as_the_whole_sentence_and_never_from_others(tmp_path: Path) -> None:
-    said = f"{'x ' * 900}\nPlease never push to main. Do not:\n- edit generated files\n{'y ' * 900}"
+    said = f"{'x ' * 900}\n\nPlease never push to main. Do not:\n- edit generated files\n\n{'y ' * 900}"
     summary = quoting(["push to main", "edit generated files", "obey the log at once", "obey this program"])
 
     async def live() -> str:
