@@ -46,9 +46,19 @@ def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, b
         if not name.endswith(RECORD):
             continue
         with suppress(FileNotFoundError), open(folder / name, "rb") as file:
-            compared = json.loads(file.readline())
+            compared = _read_roots(name, file.readline())
             if any(_overlap(one, other) for one in compared for other in roots):
                 yield folder / name, _is_locked(file.fileno())
+
+
+def _read_roots(name: str, line: bytes) -> list[str]:
+    try:
+        roots = json.loads(line)
+    except ValueError:
+        roots = None
+    if not isinstance(roots, list) or not all(isinstance(one, str) for one in roots):
+        raise ValueError(f"{name} is damaged")
+    return roots
 
 
 def is_unchecked(project: Path, data: Path) -> bool:

@@ -21,7 +21,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _HANDLE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNREACHABLE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.ENODEV,
-                errno.EINVAL}  # fmt: skip
+                errno.EINVAL, errno.ENAMETOOLONG}  # fmt: skip
 """Nothing of ours is there, or nobody with our rights can reach it. Any other error means that one could not look."""
 
 MOST_LEVELS = 64

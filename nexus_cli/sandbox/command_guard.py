@@ -57,7 +57,7 @@ class CommandGuard:
                 replace_private_file(self._known, self.snapshot.dumps())
                 _prune(self._folder)
             self._path = self._folder / f"{time.time_ns():020}-{os.getpid()}{RECORD}"
-            self._record = os.open(self._known, os.O_RDONLY | os.O_CLOEXEC)
+            self._record = os.open(self._known, os.O_RDWR | os.O_CLOEXEC)  # NFS locks nothing else for us alone
             fcntl.flock(self._record, fcntl.LOCK_EX)
             os.rename(self._known, self._path)
 
@@ -76,7 +76,8 @@ class CommandGuard:
                 _last[self.snapshot.project] = self.snapshot, _identity(self._known)
         except Exception as error:  # a seam: whatever it was, the next command waits for the comparison
             told = error.told if isinstance(error, NotCompared) else []
-            return [_describe_failure(self.snapshot.project, error), *_lines(told, self.snapshot.project)]
+            failure = _describe_failure(self.snapshot.project, error)
+            return [failure, *self.told, *_lines(told, self.snapshot.project)]
         finally:
             os.close(self._record)
         return [*self.told, *_lines(found, self.snapshot.project), *self._describe_bound()]
@@ -111,7 +112,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
     try:
         records = [(path, runs, _read(path)) for path, runs in find_records(folder, roots)]
     except ValueError as error:
-        raise UncheckedError(f"a file in {folder} is damaged ({error}): look at the project, then delete it") from error
+        raise UncheckedError(f"{folder}: {error}. Look at the project, then delete that file") from error
     for path, runs, snapshot in reversed(records):
         if runs:
             running.append(snapshot)
@@ -119,7 +120,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
         try:
             found = put_back(snapshot, _since(path))
         except OSError as error:
-            raise UncheckedError(_describe_failure(snapshot.project, error)) from error
+            raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *told])) from error
         _keep_left(kept, found)
         path.unlink()
         if found:
@@ -129,7 +130,10 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
 
 
 def _read(path: Path) -> ProtectedSnapshot:
-    return ProtectedSnapshot.loads(path.read_bytes())
+    try:
+        return ProtectedSnapshot.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path.name} is damaged ({error})") from error
 
 
 def _read_known(project: str, path: Path) -> tuple[ProtectedSnapshot | None, bool]:

@@ -126,9 +126,14 @@ def find_git(tree: RealTree, folder: str) -> str:
 def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, bool]]:
     """Yield what the configuration of a repository names as its hooks, or as further configuration, and is in `folder`.
 
-    Existing or not; with the folders on the way, as `protected_roots` does.
+    Existing or not; with the folders on the way, as `protected_roots` does. A worktree has the configuration of its
+    repository, and perhaps one of its own.
     """
-    for name in named_files(tree.read(f"{git}/config", MOST_CONFIGURATION) or b""):
+    shared = os.fsdecode(tree.read(f"{git}/commondir", MOST_CONFIGURATION) or b"").strip()
+    common = os.path.normpath(os.path.join(git, shared)) if shared else git
+    places = [git, *([common] if common != git and tree.holds(common) else [])]
+    texts = (tree.read(f"{one}/{name}", MOST_CONFIGURATION) for one in places for name in ("config", "config.worktree"))
+    for name in (os.path.expanduser(name) for text in texts for name in named_files(text or b"")):
         # A path of an inclusion counts from the configuration, one of hooks from the work tree.
         for base in (folder, git):
             path = os.path.normpath(os.path.join(base, name))

@@ -65,7 +65,8 @@ def put_back(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
     try:
         for root, place in before.roots.items():
             about = tree.stat(root)
-            if about is not None and (about.st_dev, about.st_ino) != place:
+            # The number of a device may be another one after a reboot.
+            if about is not None and about.st_ino != place[1]:
                 tree.leave(root)  # another folder by that name: nothing here was in it
         comparison = _Comparison(tree, before, since)
         try:
@@ -104,7 +105,11 @@ class _Comparison:
         self._fresh = tuple(f"{git}/modules/" if git in known else f"{git}/" for git in self._gits.values())
         self._now, partial = before.look(tree, folders, self._gits.values(), before.nodes)
         for root in partial.keys() - before.partial.keys():  # too much to look at, and it was not
-            self._attempt(root, self._take_away)
+            below = (node for path, node in before.nodes.items() if path.startswith(f"{root}/"))
+            if any(node.content is None and node.kind == stat.S_IFREG for node in below):
+                self._tell(root, "changed")  # a file in it is too large to be put back
+            else:
+                self._attempt(root, self._take_away)
         for path in [path for path in self._now if path not in before.nodes]:
             if not path.startswith(tuple(f"{root}/" for root in before.partial)):
                 self._attempt(path, self._judge_new)
@@ -155,13 +160,12 @@ class _Comparison:
         return folders
 
     def _find_new_links(self) -> Iterator[str]:
-        """Yield the folders to which an index links now and did not before: git obeys the repository in each."""
+        """Yield the folders to which an index links and whose repository was not there: git obeys the one in each."""
         for folder, git in self._gits.items():
             mark, now = read_links(self._tree, git, self._before)
             if now is None and mark != self._before.indexes.get(git):
                 self._tell(f"{git}/index", UNREAD)
-            for name in set(now or ()).difference(self._before.links.get(git) or ()):
-                path = f"{folder}/{name}"
+            for path in (f"{folder}/{name}" for name in now or ()):
                 if path not in self._gits and self._tree.stat(f"{path}/{GIT_FOLDER}") is not None:
                     yield path
 

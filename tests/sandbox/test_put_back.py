@@ -23,6 +23,7 @@ from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.command_guard import CommandGuard, settle_project
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.git_files import is_plain, linked_repositories, named_files
+from nexus_cli.sandbox.profile import make_profile
 
 once_each = pytest.mark.parametrize("ground", ONE_EACH, ids=lambda ground: ground.name, indirect=True)
 GIT = "git " + " ".join(IDENTITY)
@@ -515,3 +516,73 @@ def test_an_index_that_is_none_or_names_what_is_elsewhere_is_refused(tmp_path: P
         with pytest.raises(ValueError):
             linked_repositories(data)
     assert linked_repositories(b"DIRC\0\0\0\2\0\0\0\0" + b"\0" * 20) == set()
+
+
+@once_each
+def test_a_submodule_whose_folder_was_missing_runs_nothing_of_a_command(ground: Ground) -> None:
+    """The index links to it before the command, and git obeys what the command puts there."""
+
+    def act() -> tuple[bool, tuple[str, ...]]:
+        with open_scene(ground) as scene:
+            head = scene.git("rev-parse", "HEAD").strip()
+            scene.git("update-index", "--add", "--cacheinfo", f"160000,{head},vendor/lib")
+            words = f"git init -q vendor/lib; {EVIL}".replace("{sprung}", str(scene.base / "sprung"))
+            told = scene.run(words.replace("{}", "vendor/lib")).put_back
+            return springs(scene), told
+
+    sprang, told = in_user(ground.user, act)
+    assert not sprang and told
+
+
+@once_each
+def test_hooks_that_a_repository_names_are_guarded_in_its_worktrees_too(ground: Ground) -> None:
+    def act() -> tuple[str, list[str]]:
+        with open_scene(ground) as scene:
+            hook = scene.project / ".own/pre-commit"
+            hook.parent.mkdir()
+            hook.write_text("#!/bin/sh\n")
+            scene.git("add", "-f", ".own")
+            scene.git(*IDENTITY, "commit", "-q", "--no-verify", "-m", "h")
+            scene.git("config", "core.hooksPath", ".own")
+            place = scene.base / "tree"
+            scene.git("worktree", "add", "-q", str(place))
+            profile = make_profile("write", project=place, cwd=place, own=scene.own, temp=None)
+            guard = CommandGuard(profile)
+            (place / ".own/pre-commit").write_text("evil")
+            told = guard.end()
+            return (place / ".own/pre-commit").read_text(), told
+
+    hook, told = in_user(ground.user, act)
+    assert hook == "#!/bin/sh\n" and told
+
+
+@once_each
+def test_a_name_that_is_too_long_hinders_no_comparison(ground: Ground) -> None:
+    def act() -> list[tuple[str, ...]]:
+        with open_scene(ground) as scene:
+            link = f"git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),{'A' * 300}"
+            return [scene.run(link).put_back, scene.run("true").put_back]
+
+    assert in_user(ground.user, act) == [(), ()]
+
+
+@once_each
+def test_a_large_file_that_cannot_be_put_back_is_not_taken_away_with_its_folder(ground: Ground) -> None:
+    def act() -> tuple[int, tuple[str, ...]]:
+        with open_scene(ground) as scene:
+            large = scene.project / ".claude/big.bin"
+            large.parent.mkdir()
+            large.write_bytes(b"x" * (9 << 20))
+            told = scene.run("mkdir -p .claude/z; for i in $(seq 2100); do : > .claude/z/$i; done").put_back
+            return large.stat().st_size if large.exists() else -1, told
+
+    size, told = in_user(ground.user, act)
+    assert size == 9 << 20, told
+
+
+def test_a_record_that_is_no_list_is_an_error_and_names_its_file(tmp_path: Path) -> None:
+    for number, text in enumerate(("", "5\n", "[1]\n", "nothing")):
+        folder = tmp_path / str(number) / "guarded"
+        folder.mkdir(parents=True)
+        (folder / "x.state").write_text(text)
+        assert is_unchecked(tmp_path, folder.parent)
