@@ -639,7 +639,7 @@ def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_l
 def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
     async def play() -> str | None:
         async with stand(columns, rows) as on:
-            return await (await _asked(on, "\x1b[C", "n"))
+            return await (await _asked(on, "\x1b[C", "n", "\r"))
 
     assert run_at_once(play()) == "n"
 
