@@ -38,6 +38,7 @@ _GIT_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _MOST_LINKS = 40
 """Links on the way to a program; the system follows no more either."""
 
+
 class ProgramRefused(PermissionError):
     """A program that is not started; `strerror` says why in a few words."""
 

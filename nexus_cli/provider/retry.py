@@ -32,7 +32,7 @@ async def closing(iterator: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 RATE_WINDOW = 65.0
-"""Seconds for which a rate limit is waited out, beyond the number of tries: most providers count by the minute."""
+"""Seconds after the first try until which a rate limit is tried again, however often: most count by the minute."""
 
 
 class RandomSource(Protocol):

@@ -47,7 +47,7 @@ HARMLESS = {
     "GIT_AUTHOR_NAME": "Ada Lovelace", "GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_COMMITTER_NAME": "Ada Lovelace",
     "GIT_SSH_COMMAND": "ssh -i ~/.ssh/id_ed25519 -o IdentitiesOnly=yes", "CI": "true", "GITHUB_ACTIONS": "true",
     "GITHUB_SHA": "4385ff41c8d1b0c4a1de3bd36b3a9f1c2d4e5f60", "GITHUB_REPOSITORY": "ada/engine",
-    "GITHUB_REF": "refs/heads/feature/new-token-parser", "VIRTUAL_ENV": "/home/ada/work/.venv",
+    "GITHUB_REF": "refs/heads/feature/new-token-parser", "VIRTUAL_ENV": "/home/ada/app/.venv",
     "PYTHONPATH": "src:tests",
     "CONDA_PREFIX": "/opt/conda/envs/key-value", "NODE_ENV": "test", "NODE_OPTIONS": "--max-old-space-size=4096",
     "NVM_DIR": "/home/ada/.nvm", "GOPATH": "/home/ada/go", "GOFLAGS": "-mod=mod", "GOPROXY": "https://proxy.golang.org",
