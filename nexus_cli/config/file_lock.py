@@ -68,6 +68,8 @@ class FileLock:
             return
         if remove:
             self._path.unlink(missing_ok=True)
+        # Closing alone leaves it with a child that another thread has forked and that has not called exec yet.
+        fcntl.flock(self._handle, fcntl.LOCK_UN)
         os.close(self._handle)
         self._handle = -1
 

@@ -86,14 +86,13 @@ def status_line(made: Terminal) -> str:
 
 
 def test_the_status_line_says_who_works_and_who_waits(here: Place, ledger: Ledger, repl: Opens) -> None:
-    made = repl(at=here, arguments=OPEN)
-    made.wait_for(lambda one: status_line(one) == "Project Alpha")
     space = ledger.spaces.find("Project Alpha")
     key = ledger.runs.queue(
         "space_message", "x", {}, {}, AT, entity=space.members[2].key, space=space.key, cause="a test"
     )
     assert key is not None
-    run = ledger.runs.claim(key, "elsewhere:1", 600.0, AT)
+    run = ledger.runs.claim(key, "elsewhere:1", 600.0, AT)  # before the program is there, which would claim it itself
+    made = repl(at=here, arguments=OPEN)
     made.wait_for("Ana works...")
     assert run is not None
     ledger.runs.wait(run, Wait("reply", 'a reply of Husam in "Project Alpha"', {
