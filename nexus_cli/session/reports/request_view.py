@@ -107,7 +107,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
         raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Ask something first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
-    info = load_model_info(ledger, options.model or found.model, settings)
+    info = load_model_info(ledger, options.model or found.model, settings, log)
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []

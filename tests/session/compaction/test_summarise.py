@@ -20,7 +20,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message
 from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.session.compaction.summarise import fenced, find_headings
+from nexus_cli.session.compaction.summarise import find_headings
+from nexus_cli.session.compaction.summary_request import fenced
 from nexus_cli.session.goals import set_goal
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
