@@ -191,7 +191,8 @@ def test_the_record_says_which_lines_of_a_file_were_read_and_names_what_stands_i
     def part(file: str, first: int, lines: int) -> tuple[str, dict[str, Any]]:
         return "read_file", {"path": file, "offset": first, "limit": lines}
 
-    calls = [part("some.py", 840, 50), part("some.py", 10, 5), part("some.py", 15, 1), ("read_file", {"path": "cut.py"})]
+    calls = [part("some.py", 840, 50), part("some.py", 10, 5), part("some.py", 15, 1)]
+    calls += [("read_file", {"path": "cut.py"})]
     calls += [part("many.py", number, 1) for number in range(1, 30, 3)]
     calls += [part("whole.py", 20, 21), part("whole.py", 1, 19)]
     provider = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
@@ -203,4 +204,4 @@ def test_the_record_says_which_lines_of_a_file_were_read_and_names_what_stands_i
     ]
     [(first, last), (again, end)] = re.findall(r"(\d+)-(\d+)", found[0])
     assert found[0].startswith("- cut.py (read 1-") and found[0].endswith(" of 9,000)")
-    assert (first, end) == ("1", "9000") and 100 < int(last) < int(again) - 1_000
+    assert (first, end) == ("1", "9000") and 1 < int(last) < int(again) - 1_000
