@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import EpochDraft
-from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
+from nexus_cli.context.tokens.content_kinds import WindowContents
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR

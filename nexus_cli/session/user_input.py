@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
+from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role

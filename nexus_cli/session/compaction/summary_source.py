@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
+from nexus_cli.context.tokens.content_kinds import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role

@@ -9,8 +9,9 @@ from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.tokens.content_kinds import WindowContents
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
-from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
