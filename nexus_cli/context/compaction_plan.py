@@ -183,9 +183,8 @@ def plan(
     The current run began with entry `run` (0: with the newest user message). `earlier` yields the person's words behind
     an old summary, `answers` the assistant's last text of each ended turn, both as entry and text, newest first; both
     are read only as far as there is room. Of the user messages in the window those in `spoken` are the person's (None:
-    all of them). `record` is the size of the whole record in tokens. The summary has room for `least` tokens where that
-    leaves half of what goes to be won. Without `beyond` everything has its share of `available`, and the target applies
-    to all of it.
+    all of them). `record` is the size of the whole record in tokens, `least` the room of the summary where enough goes.
+    Without `beyond` everything has its share of `available`, and the target applies to all of it.
     """
     if len(groups) < 2:
         return None
@@ -198,21 +197,18 @@ def plan(
     said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
-    again = _repeated(groups, (said, finals), pins, beyond, words)
-    beside = _Beside(list(map(group_tokens, groups)), requests, current, again)
-    total = sum(beside.sizes)
+    again, sizes = _repeated(groups, (said, finals), pins, beyond, words), list(map(group_tokens, groups))
+    beside, total = _Beside(sizes, requests, current, again), sum(sizes)
     half = max(0, min((total - target) // 2, beyond.most - target))
-    more = half if beyond.newest else 0
-    first = _first_kept(beside, room - reserved, room - reserved + more, int(available * NEWEST_SHARE))
+    wide = room - reserved + (half if beyond.newest else 0)
+    first = _first_kept(beside, room - reserved, wide, int(available * NEWEST_SHARE))
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
-    if not any(group[0].form is not ItemForm.MARKER for group in gone):
+    most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
+    if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
     spare = room - (stays := sum(item.tokens for item in kept))
-    most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
-    if most < SUMMARY_FLOOR:
-        return None
     least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - least)
     stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
@@ -223,8 +219,7 @@ def plan(
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(quote.tokens for quote in quotes)
     last = words.choose_quotes((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
-    free -= sum(quote.tokens for quote in last)
-    used = bound - free
+    used = bound - free + sum(quote.tokens for quote in last)
     cap = min(max(least, cap // 2, cap + min(0, spare)), most - used)
     longest = max(cap, min(most, target + half - NOTE_TOKENS - stays) - used)
     return CompactionPlan(gone, kept, quotes, cap, longest, total, stay, crowded, candidates, last, record_room)
