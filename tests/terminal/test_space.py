@@ -91,10 +91,11 @@ def test_the_status_line_says_who_works_and_who_waits(here: Place, ledger: Ledge
         "space_message", "x", {}, {}, AT, entity=space.members[2].key, space=space.key, cause="a test"
     )
     assert key is not None
-    run = ledger.runs.claim(key, "elsewhere:1", 600.0, AT)  # before the program is there, which would claim it itself
+    run = ledger.runs.claim(key, "elsewhere:1", 600.0, AT)
+    # Both before the program is there: it takes up what is queued, and what is running and held by nobody.
+    assert run is not None and ledger.hold(run.id)
     made = repl(at=here, arguments=OPEN)
     made.wait_for("Ana works...")
-    assert run is not None
     ledger.runs.wait(run, Wait("reply", 'a reply of Husam in "Project Alpha"', {
         "space": space.key, "message": 99, "from": [], "sender": 3,
     }), AT)  # fmt: skip
