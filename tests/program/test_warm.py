@@ -180,9 +180,9 @@ def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage,
             return {"T" in [state(pid) for pid in runs], state(child.pid) == "T"}
 
         child.send_signal(signal.SIGTSTP)
-        assert until(lambda: stopped() == {True}, 20)
+        assert until(lambda: stopped() == {True}, 120)
         child.send_signal(signal.SIGCONT)
-        assert until(lambda: stopped() == {False}, 20)
+        assert until(lambda: stopped() == {False}, 120)
         stdout, _ = child.communicate(timeout=120)
         assert (
             child.returncode == 0 and stdout == b"word " * 300 + b"\n"
@@ -198,7 +198,7 @@ def test_the_child_ends_when_its_caller_has_died(place: Stage) -> None:
     run = descendants(place)[-1]
     child.kill()
     child.wait(120)
-    assert until(lambda: not alive(run), 30), "it did not wait for the answer"
+    assert until(lambda: not alive(run), 120), "it did not wait for the answer"
     child.communicate(timeout=120)
 
 
