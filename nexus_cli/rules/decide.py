@@ -16,6 +16,7 @@ from typing import Any, Literal
 from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
 from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path, keeps_form
 from nexus_cli.rules.foreign_code import sets_program
+from nexus_cli.rules.free_commands import FREE
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -140,10 +141,10 @@ def _decide_part(
     found = search.find(command, line.inputs)
     if found is not None and (found[0] == "deny" or level != "all"):
         return CommandPart(shown, *found), False
-    closed = None if level == "all" else _find_closed_file(command, search.rules, folders)
-    if closed is not None:
+    closed = _find_closed_file(command, search.rules, folders)
+    if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
-        return CommandPart(shown, "ask", closed.text, closed.origin, why), False
+        return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
     if not reason:
         return CommandPart(shown, "allow", None, "built in", "it only reads"), True
     if level == "all":
@@ -170,6 +171,12 @@ def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) 
     if rule is not None and rule.decision != "allow":
         return rule
     return strict[0] if any(word.has_glob or not word.is_known for word in words) else None
+
+
+def _reads_plainly(command: SimpleCommand) -> bool:
+    """Return True for a command that only reads, and whose words are as they stand."""
+    is_plain = all(word.is_plain for word in command.words)
+    return is_plain and bool(command.words) and system_name(command.words[0]) in FREE
 
 
 def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
