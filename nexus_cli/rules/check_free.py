@@ -5,96 +5,38 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import takewhile, zip_longest
 from pathlib import Path
 
-from nexus_cli.config.paths import places
-from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.rules.bash_syntax import SimpleCommand, Word
+from nexus_cli.rules import awk_script
+from nexus_cli.rules.command_line import NotFree, SimpleCommand, Word
+from nexus_cli.rules.computed_words import LISTED, MOST_VALUES
+from nexus_cli.rules.folders import Folders
 from nexus_cli.rules.free_commands import (
     FIND_FLAGS,
     FIND_TESTS,
     FREE,
     GIT_FLAGS,
     HARMLESS_VARIABLES,
+    VERSION_FILES,
+    VERSIONS,
     FreeCommand,
 )
 from nexus_cli.rules.git_repository import NotPlain, check_repository
+from nexus_cli.rules.listed_names import any_link, check_names
 from nexus_cli.rules.sed_script import is_plain_script
-from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
+from nexus_cli.rules.wrappers import SYSTEM_FOLDERS, WRAPPERS, find_wrapper, skip_options, system_name
 
-MOST_FOLDERS = 8
-"""Folders that a line may be in at once, by what its `cd` did."""
 MOST_LISTED = 5_000
 """Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
-_MIXED = frozenset({"listed", "remote", "stash", "worktree"})
+_MIXED = frozenset({"config", "listed", "remote", "stash", "worktree"})
 """Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
 """Without an operand they read the folder that they are in."""
-
-
-class NotFree(Exception):
-    """A command is not free; the text says why."""
-
-
-@dataclass(slots=True)
-class Folders:
-    """The folders that a line may be in, and the project."""
-
-    project: str
-    start: str
-    assumed: str
-    """The folder if every `cd` succeeds."""
-    others: list[str]
-    """The folders if one does not."""
-    secrets: SecretPlaces | None = None
-    """Looked up at the first path in the project."""
-    anywhere: bool = False
-    """Only the forms of commands count, wherever they read."""
-    is_lost: bool = False
-    """A command before has changed the shell: nothing is free any more."""
-    listed: int = 0
-    """Names that were read for globs."""
-    repositories: dict[str, bool] = field(default_factory=dict)
-    """Folders that were looked at for git, and whether it finds the project's repository there."""
-
-    @classmethod
-    def of(cls, cwd: Path, project: Path) -> Folders:
-        """Return the folders of a line that begins in `cwd`."""
-        start, root = os.path.realpath(cwd), os.path.realpath(project)
-        return cls(root, start, start, [])
-
-    def holds(self, path: str) -> bool:
-        """Return True if the real `path` lies in the project and is no place of credentials."""
-        if self.anywhere:
-            return True
-        if not _is_below(path, self.project):
-            return False
-        project = Path(self.project)
-        self.secrets = self.secrets or SecretPlaces(places(), project)
-        return self.secrets.find(Path(path), inside=project) is None
-
-    def enter(self, command: SimpleCommand) -> None:
-        """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
-        words = command.words[1:]
-        if words and words[0].text == "--":
-            words = words[1:]
-        if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotFree("cd leads to a folder that is not known")
-        entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
-        for folder in entered:
-            if os.path.realpath(folder) != folder and os.path.lexists(folder):
-                raise NotFree("cd follows a link")
-        if not self.holds(entered[0]):
-            raise NotFree("cd leads out of the project")
-        sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
-        others = [] if sure else [self.assumed, *self.others, *entered[1:]]
-        self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
-        if len(self.others) > MOST_FOLDERS:
-            raise NotFree("the folder changes too often")
 
 
 def check_free(command: SimpleCommand, folders: Folders) -> str:
@@ -126,16 +68,22 @@ def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
 
 
 def _check(command: SimpleCommand, folders: Folders) -> None:
-    words = command.words
-    if not words:
+    if not command.words:
         raise NotFree("it has no program")
-    unknown = next((word for word in words if not word.is_known), None)
-    if unknown is not None:
-        raise NotFree(f"the value of {_short(unknown.text)} is not known before it runs")
     if folders.is_lost:
         raise NotFree("a command before it changes the shell")
-    if not HARMLESS_VARIABLES.issuperset(command.assignments):
-        raise NotFree("it sets a variable")
+    for variable, value in zip_longest(command.assignments, command.values):
+        if variable not in HARMLESS_VARIABLES and (variable not in ("GIT_PAGER", "PAGER") or value != Word("cat")):
+            raise NotFree("it sets a variable")
+    forms = folders.forms(command)
+    if len(forms) > MOST_VALUES:
+        raise NotFree("it has too many values")
+    for words in forms:
+        _check_words(words, command, folders)
+
+
+def _check_words(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
+    """Check a command with the words that it runs with."""
     name = system_name(words[0])
     if name == "cd" and not command.assignments:
         folders.enter(command)
@@ -145,16 +93,24 @@ def _check(command: SimpleCommand, folders: Folders) -> None:
         return
     wrapper, head = find_wrapper(words)
     if wrapper is not None and wrapper.is_transparent and name:
-        _check_wrapped(command, name, head, folders)
+        _check_wrapped(SimpleCommand(words), name, head, folders)
         return
-    if name == "find":
+    texts = [word.text for word in words[1:]]
+    says_version = texts[1:] == [] and texts[:1] and texts[0] in VERSIONS.get(name, _SAYS if name in FREE else ())
+    if says_version or (name in ("pip", "pip3") and texts[:1] in (["list"], ["show"]) and all(map(_PIP, texts))):
+        _check_program(name, folders)
+    elif name == "tar":
+        _check_tar(words[1:], folders)
+    elif name == "find":
         _check_find(words[1:], folders)
+    elif name == "xargs":
+        _check_xargs(words, command, folders)
     elif name == "git":
         _check_git(words[1:], folders)
     elif name == "nexus":
         _check_nexus([word.text for word in words[1:]])
-    elif name in FREE:
-        _check_row(words[1:], FREE[name], name, folders)
+    elif (row := _find_row(name)) is not None:
+        _check_row(words[1:], row, name, folders)
     else:
         raise NotFree(f"{_short(words[0].text)} is not on the list of commands that only read")
 
@@ -182,9 +138,15 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
     if row.operands == "test":
         _check_test(words, row, folders)
         return
+    is_deep = name == "diff" and any(_DEEP.fullmatch(word.text) for word in words)
+    if is_deep:
+        flat = (Word(re.sub("[rN]", "", one.text)) if _DEEP.fullmatch(one.text) else one for one in words)
+        words = tuple(one for one in flat if one.text not in ("-", "--ecusive", "--new-file"))
     operands, has_pattern = (list(words), False) if row.operands == "any text" else split_options(words, row, name)
     check = _CHECKS.get(name)
     if check is not None and operands and not has_pattern:
+        if operands[0].has_glob:
+            raise NotFree(f"what {name} does is not known before it runs")
         check(operands)
     if row.operands == "text paths":
         count = 0 if has_pattern else 1
@@ -194,6 +156,8 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
     if name == "diff":
         for word in operands:
             _check_compared(word, folders)
+            for folder in folders.all() if is_deep else ():
+                check_names(folders.project, any_link, start=os.path.join(folder, word.text), is_split=False)
 
 
 def _check_compared(word: Word, folders: Folders) -> None:
@@ -301,13 +265,25 @@ def _check_sed(script: str) -> None:
         raise NotFree("the sed script may write or run something")
 
 
+def _check_awk(operands: list[Word]) -> None:
+    if not awk_script.is_plain_script(operands[0].text):
+        raise NotFree("the awk script may write, read or run something")
+
+
 _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
     "date": _check_date,
     "jq": _check_jq,
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _check_awk),
     "printf": _check_printf,
     "sed": lambda operands: _check_sed(operands[0].text),
 }
 """What the operands of a command may be, beyond its row."""
+_READS_CONFIG = frozenset({"-l", "--list", "--get", "--get-all", "--get-regexp"})
+_XARGS = re.compile(r"-[0rt]+|-[nLP]\d+|-I\{\}")
+_DEEP = re.compile(r"-(?!-)\w*[rN]\w*|--recursive|--new-file")
+_PIP = re.compile(r"\w[\w.-]*|-v|--(?:format=\w+|files|user|local|not-required)").fullmatch
+_SAYS = ("--version", "--help")
+_NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _TESTS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
 
 
@@ -317,6 +293,7 @@ def _check_test(words: tuple[Word, ...], row: FreeCommand, folders: Folders) -> 
         _check_operands([words[1]], FreeCommand(), "test", folders)
         return
     compares = len(texts) == 3 and texts[1] in ("=", "==", "!=") and not texts[0].startswith(("-", "(", "!"))
+    compares |= len(texts) == 3 and texts[1] in _NUMBER_TESTS and texts[0].isdigit() and texts[2].isdigit()
     if any(word.has_glob for word in words) or not (compares or (len(texts) == 2 and texts[0] in ("-n", "-z"))):
         raise NotFree("this test is not on the list")
 
@@ -400,8 +377,71 @@ def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
                 raise NotFree("a value of find is not known")
         elif word.text == "-newer":
             check_path(_next_word(rest), folders)
+        elif word.text == "-exec":
+            before = takewhile(lambda one: one is not word, words)  # noqa: B023  (taken at once)
+            folders.are_listed([SimpleCommand((Word("find"), *before))], is_split=False)
+            inner = list(takewhile(lambda one: one.text not in (";", "+"), rest))
+            if "{}" not in [one.text for one in inner]:
+                raise NotFree("find -exec without {} is not on the list")
+            _check_inner(tuple(LISTED if one.text == "{}" else one for one in inner), inner, folders)
         elif word.text not in FIND_FLAGS:
             raise NotFree(f"find {_short(word.text)} is not on the list")
+
+
+def _check_xargs(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
+    """Check `xargs`: a command of the list that is handed names of files in the project."""
+    place = 1
+    while place < len(words) and words[place].text.startswith("-"):
+        flag = words[place].text
+        value = words[place + 1].text if place + 1 < len(words) and flag in ("-n", "-L", "-P", "-I") else ""
+        if not _XARGS.fullmatch(f"{flag}{value}") or not words[place].is_plain:
+            raise NotFree(f"xargs {_short(flag)} is not on the list")
+        place += 1 + bool(value)
+    is_marked = any(word.text.startswith("-I") for word in words[1:place])
+    stages = [one for one in map(folders.line.made.get, command.before) if one is not None]
+    if len(stages) != len(command.before) or not folders.are_listed(stages):
+        raise NotFree("what xargs is handed is not known before it runs")
+    inner = list(words[place:])
+    if inner:
+        handed = [LISTED if word.text == "{}" else word for word in inner] if is_marked else [*inner, LISTED]
+        _check_inner(tuple(handed), inner, folders)
+
+
+def _check_inner(words: tuple[Word, ...], written: Sequence[Word], folders: Folders) -> None:
+    """Check a command that another one runs with listed names in it."""
+    name = system_name(written[0]) if written else ""
+    if _find_row(name) is None or any("{}" in word.text for word in words):
+        raise NotFree("what runs with the names that are listed is not on the list of commands that only read")
+    _check_words(words, SimpleCommand(words), folders)
+
+
+def _find_row(name: str) -> FreeCommand | None:
+    """Return the row of a command; of one that also writes, that of its forms that only read."""
+    return FREE.get(name) or FREE.get(f"only-{name}")
+
+
+def _check_tar(words: tuple[Word, ...], folders: Folders) -> None:
+    """Raise `NotFree` for what does more than list an archive of the project."""
+    flags = words[0].text if words else ""
+    names = [word.text for word in words[1:]]
+    if not re.fullmatch(r"-?[tvzjJ]*t[tvzjJ]*f", flags) or not all(word.is_plain for word in words):
+        raise NotFree("of tar only `tf FILE` is on the list")
+    if not names or ":" in names[0] or any(name.startswith("-") for name in names):
+        raise NotFree("of tar only `tf FILE` is on the list")
+    check_path(words[1], folders)
+
+
+def _check_program(name: str, folders: Folders) -> None:
+    """Raise `NotFree` where the project may choose the program that says its version."""
+    program = os.path.realpath(shutil.which(name) or "")
+    if folders.holds(program):
+        raise NotFree(f"{name} is a program of the project")
+    if f"{os.path.dirname(program)}/" in SYSTEM_FOLDERS or folders.anywhere:
+        return
+    for folder in folders.all():
+        for above in (folder, *map(str, Path(folder).parents)):
+            if any(os.path.lexists(os.path.join(above, file)) for file in VERSION_FILES):
+                raise NotFree(f"a file in {_short(above)} may choose which {name} runs")
 
 
 def _next_word(rest: Iterator[Word]) -> Word:
@@ -412,9 +452,7 @@ def _next_word(rest: Iterator[Word]) -> Word:
 
 
 def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
-    """Check `git`: in the folder where the line begins, a subcommand of the list with options of its row."""
-    if {folders.assumed, *folders.others} - {folders.start, folders.project}:
-        raise NotFree("git in another folder may run what the repository there names")
+    """Check `git`: a subcommand of the list with options of its row."""
     place = 0
     while place < len(words) and words[place].text.startswith("-"):
         if words[place].text == "-C" and place + 1 < len(words):
@@ -440,7 +478,7 @@ def _check_repository(name: str, operands: list[Word], folders: Folders) -> None
     """Raise `NotFree` where git may find another repository than the project's, or runs what that one names."""
     if folders.anywhere:
         return
-    for folder in dict.fromkeys((folders.start, folders.project)):
+    for folder in dict.fromkeys((folders.start, folders.project, *folders.all())):
         if folder not in folders.repositories:
             try:
                 folders.repositories[folder] = check_repository(folder, folders.project)
@@ -460,6 +498,8 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
             listing = flags & {"-l", "--list"} or (name == "tag" and any(f.startswith("-n") for f in flags))
             if operands and not listing:
                 raise NotFree(f"git {name} with a name changes it")
+        case "config" if not flags & _READS_CONFIG and texts[:1] not in (["get"], ["list"]):
+            raise NotFree("git config with a name changes it")
         case "remote" if texts and texts[0] != "get-url":
             raise NotFree(f"git remote {_short(texts[0])} is not on the list")
         case "stash" if texts[:1] not in (["list"], ["show"]):
@@ -474,10 +514,6 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
         operands = operands[1:]
     for word in operands:
         _check_operands([word], FreeCommand(), "git", folders)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _short(text: str) -> str:

@@ -1,0 +1,93 @@
+"""The folders that a command line may be in, and what was looked at there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word
+from nexus_cli.rules.computed_words import ComputedWords
+from nexus_cli.rules.listed_names import check_listing
+
+MOST_FOLDERS = 8
+"""Folders that a line may be in at once, by what its `cd` did."""
+
+
+@dataclass(slots=True)
+class Folders:
+    """The folders that a line may be in, and the project."""
+
+    project: str
+    start: str
+    assumed: str
+    """The folder if every `cd` succeeds."""
+    others: list[str]
+    """The folders if one does not."""
+    secrets: SecretPlaces | None = None
+    """Looked up at the first path in the project."""
+    anywhere: bool = False
+    """Only the forms of commands count, wherever they read."""
+    is_lost: bool = False
+    """A command before has changed the shell: nothing is free any more."""
+    listed: int = 0
+    """Names that were read for globs."""
+    repositories: dict[str, bool] = field(default_factory=dict)
+    """Folders that were looked at for git, and whether it finds the project's repository there."""
+    line: CommandLine = field(default_factory=CommandLine)
+
+    @classmethod
+    def of(cls, cwd: Path, project: Path, line: CommandLine) -> Folders:
+        """Return the folders of a line that begins in `cwd`."""
+        start, root = os.path.realpath(cwd), os.path.realpath(project)
+        return cls(root, start, start, [], line=line)
+
+    def all(self) -> tuple[str, ...]:
+        """Return every folder that the line may be in."""
+        return (self.assumed, *self.others)
+
+    def forms(self, command: SimpleCommand) -> list[tuple[Word, ...]]:
+        """Return the forms that a command may take, see `ComputedWords.forms`."""
+        return ComputedWords(self.line, self.all, self.are_listed).forms(command)
+
+    def are_listed(self, stages: Sequence[SimpleCommand], *, is_split: bool = True) -> bool:
+        """Return True if a pipeline lists files of the project, see `check_listing`."""
+        return not self.anywhere and check_listing(stages, self.project, is_split=is_split)
+
+    def holds(self, path: str) -> bool:
+        """Return True if the real `path` lies in the project and is no place of credentials."""
+        if self.anywhere:
+            return True
+        if not _is_below(path, self.project):
+            return False
+        project = Path(self.project)
+        self.secrets = self.secrets or SecretPlaces(places(), project)
+        return self.secrets.find(Path(path), inside=project) is None
+
+    def enter(self, command: SimpleCommand) -> None:
+        """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
+        words = command.words[1:]
+        if command.is_repeated:
+            raise NotFree("cd in a loop leads to a folder that is not known")
+        if words and words[0].text == "--":
+            words = words[1:]
+        if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
+            raise NotFree("cd leads to a folder that is not known")
+        entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
+        for folder in entered:
+            if os.path.realpath(folder) != folder and os.path.lexists(folder):
+                raise NotFree("cd follows a link")
+        if not self.holds(entered[0]):
+            raise NotFree("cd leads out of the project")
+        sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
+        others = [] if sure else [self.assumed, *self.others, *entered[1:]]
+        self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
+        if len(self.others) > MOST_FOLDERS:
+            raise NotFree("the folder changes too often")
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
