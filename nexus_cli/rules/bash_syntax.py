@@ -84,7 +84,7 @@ _REDIRECT = re.compile(rb"[<>]")
 _WALKED_FIRST = frozenset({"program", "list", "redirected_statement"})
 
 
-_VARIABLE = re.compile(r"[a-z_][a-z0-9_]*")
+_VARIABLE = re.compile(r"[a-z][a-z0-9_]*")
 """A variable that a line may set: bash gives others a meaning."""
 
 
@@ -368,10 +368,14 @@ class _Reader:
         end = nodes[0].start_byte if nodes else 0
         for node in nodes:
             gap = self.source[end : node.start_byte].decode("utf-8", "replace")  # the parser leaves out blanks
+            if gap.strip() or (gap and not is_quoted):
+                return []
             found += [Piece(gap, is_quoted=True)] if gap else []
             end = node.end_byte
             kind, text, read = node.type, self._text(node), self._piece(node)
             if kind == "string_content":
+                if _LIVE.match(text) or text.endswith("$"):
+                    return []
                 found.append(Piece(_unquote(text), is_quoted=True))
             elif read is not None and kind != '"':
                 if {"{", "}", "~"} & set(read[1]):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile, zip_longest
 from pathlib import Path
 
+from nexus_cli.config.child_environment import child_environment
 from nexus_cli.rules import awk_script
 from nexus_cli.rules.command_line import NotFree, SimpleCommand, Word
 from nexus_cli.rules.computed_words import LISTED, MOST_VALUES
-from nexus_cli.rules.folders import Folders
+from nexus_cli.rules.folders import Folders, is_below
 from nexus_cli.rules.free_commands import (
+    ENVIRONMENT,
     FIND_FLAGS,
     FIND_TESTS,
     FREE,
@@ -25,9 +26,8 @@ from nexus_cli.rules.free_commands import (
     FreeCommand,
 )
 from nexus_cli.rules.git_repository import NotPlain, check_repository
-from nexus_cli.rules.listed_names import any_link, check_names
 from nexus_cli.rules.sed_script import is_plain_script
-from nexus_cli.rules.wrappers import SYSTEM_FOLDERS, WRAPPERS, find_wrapper, skip_options, system_name
+from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
 MOST_LISTED = 5_000
 """Names that are read to see where the globs of a line lead."""
@@ -143,6 +143,8 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
         flat = (Word(re.sub("[rN]", "", one.text)) if _DEEP.fullmatch(one.text) else one for one in words)
         words = tuple(one for one in flat if one.text not in ("-", "--ecusive", "--new-file"))
     operands, has_pattern = (list(words), False) if row.operands == "any text" else split_options(words, row, name)
+    if LISTED in operands and (name == "diff" or row.operands == "path"):
+        raise NotFree(f"{name} does more with several files than to read them")
     check = _CHECKS.get(name)
     if check is not None and operands and not has_pattern:
         if operands[0].has_glob:
@@ -156,8 +158,8 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
     if name == "diff":
         for word in operands:
             _check_compared(word, folders)
-            for folder in folders.all() if is_deep else ():
-                check_names(folders.project, any_link, start=os.path.join(folder, word.text), is_split=False)
+            if is_deep:
+                folders.check_links(word.text)
 
 
 def _check_compared(word: Word, folders: Folders) -> None:
@@ -278,6 +280,8 @@ _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
     "sed": lambda operands: _check_sed(operands[0].text),
 }
 """What the operands of a command may be, beyond its row."""
+_OVERRIDDEN = {value.split(".")[0] for name, value in ENVIRONMENT.items() if "_KEY_" in name}
+"""Sections of git's configuration that a free command is given in another form."""
 _READS_CONFIG = frozenset({"-l", "--list", "--get", "--get-all", "--get-regexp"})
 _XARGS = re.compile(r"-[0rt]+|-[nLP]\d+|-I\{\}")
 _DEEP = re.compile(r"-(?!-)\w*[rN]\w*|--recursive|--new-file")
@@ -432,16 +436,19 @@ def _check_tar(words: tuple[Word, ...], folders: Folders) -> None:
 
 
 def _check_program(name: str, folders: Folders) -> None:
-    """Raise `NotFree` where the project may choose the program that says its version."""
-    program = os.path.realpath(shutil.which(name) or "")
-    if folders.holds(program):
-        raise NotFree(f"{name} is a program of the project")
-    if f"{os.path.dirname(program)}/" in SYSTEM_FOLDERS or folders.anywhere:
+    """Raise `NotFree` where the project holds the program that is found, or may choose it for a launcher."""
+    path = child_environment(os.environ, Path(folders.start)).get("PATH", os.defpath)
+    found = [os.path.join(folders.start, entry, name) for entry in path.split(os.pathsep)]
+    program = next((one for one in found if os.access(one, os.X_OK)), "")
+    if not program or folders.anywhere:
         return
-    for folder in folders.all():
-        for above in (folder, *map(str, Path(folder).parents)):
-            if any(os.path.lexists(os.path.join(above, file)) for file in VERSION_FILES):
-                raise NotFree(f"a file in {_short(above)} may choose which {name} runs")
+    if any(is_below(one, folders.project) for one in (os.path.normpath(program), os.path.realpath(program))):
+        raise NotFree(f"{name} is a program of the project")
+    if name not in ("cargo", "rustc") and not {"shims", ".volta"} & {*Path(program).parts}:
+        return
+    for above in {one for folder in folders.all() for one in (Path(folder), *Path(folder).parents)}:
+        if any(os.path.lexists(above / file) for file in VERSION_FILES):
+            raise NotFree(f"a file in {_short(str(above))} may choose which {name} runs")
 
 
 def _next_word(rest: Iterator[Word]) -> Word:
@@ -500,6 +507,8 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
                 raise NotFree(f"git {name} with a name changes it")
         case "config" if not flags & _READS_CONFIG and texts[:1] not in (["get"], ["list"]):
             raise NotFree("git config with a name changes it")
+        case "config" if any(key.lower() in name.lower() for key in _OVERRIDDEN for name in texts):
+            raise NotFree("a command that only reads has other settings of git")
         case "remote" if texts and texts[0] != "get-url":
             raise NotFree(f"git remote {_short(texts[0])} is not on the list")
         case "stash" if texts[:1] not in (["list"], ["show"]):

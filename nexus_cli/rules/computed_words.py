@@ -19,8 +19,9 @@ MOST_VALUES = 40
 LISTED = Word("./env")
 """In the place of a listed file. No script and no program of `jq` that is free is written so."""
 _DEEPEST = 4
+_GLOB = frozenset("*?[")
 _SPLIT = re.compile(r"[\s*?\[]")
-_SHOWN = frozenset({"HOME", "PATH", "USER", "LOGNAME", "SHELL", "LANG", "TERM"})
+_SHOWN = frozenset({"HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM"})
 """Variables of the environment that a line may read."""
 _NUMBERS = frozenset({"nproc", "whoami", "pwd", "uname", "id", "arch", "seq", "wc"})
 """Programs whose output is no pattern and names nothing."""
@@ -100,7 +101,11 @@ class ComputedWords:
             return [Word(folders[0])]
         if not bound or name in os.environ:
             raise NotFree(f"the value of ${name} is not known before it runs")
-        values = [value for one in bound for word in one.words for value in self._expand(word, one.start, depth + 1)]
+        values: list[Word] = []
+        for word, start in ((word, one.start) for one in bound for word in one.words):
+            values += self._expand(word, start, depth + 1)
+            if len(values) > MOST_VALUES:
+                raise NotFree("it has too many values")
         if any(value.has_tilde for value in values):
             raise NotFree(f"the value of ${name} is not known before it runs")
         return values if any(_holds(one, at) for one in bound) else [*values, Word("")]
@@ -112,8 +117,8 @@ class ComputedWords:
         last = stages[-1] if stages and len(stages) == len(piece.stages) else SimpleCommand(())
         texts = [word.text for word in last.words]
         is_number = bool(texts) and (texts[0] in _NUMBERS or texts[:2] == ["git", "rev-parse"])
-        if texts[:1] == ["wc"]:
-            is_number = all(text.startswith("-") for text in texts[1:])
+        if _GLOB & set("".join(texts)) or (texts[:1] == ["wc"] and not all(text.startswith("-") for text in texts[1:])):
+            is_number = False
         if not piece.is_quoted and not is_number:
             raise NotFree("the output of a command may become several words, or names of files")
         raise TextOnly("the output of a command is not known before it runs")

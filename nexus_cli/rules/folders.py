@@ -11,10 +11,12 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word
 from nexus_cli.rules.computed_words import ComputedWords
-from nexus_cli.rules.listed_names import check_listing
+from nexus_cli.rules.listed_names import any_link, check_listing, check_names
 
 MOST_FOLDERS = 8
 """Folders that a line may be in at once, by what its `cd` did."""
+MOST_LOOKS = 10
+"""Times that the names of a project are looked at for a line."""
 
 
 @dataclass(slots=True)
@@ -37,6 +39,8 @@ class Folders:
     """Names that were read for globs."""
     repositories: dict[str, bool] = field(default_factory=dict)
     """Folders that were looked at for git, and whether it finds the project's repository there."""
+    looks: int = 0
+    """How often the whole project was looked at."""
     line: CommandLine = field(default_factory=CommandLine)
 
     @classmethod
@@ -55,13 +59,25 @@ class Folders:
 
     def are_listed(self, stages: Sequence[SimpleCommand], *, is_split: bool = True) -> bool:
         """Return True if a pipeline lists files of the project, see `check_listing`."""
+        self._count()
         return not self.anywhere and check_listing(stages, self.project, is_split=is_split)
+
+    def check_links(self, name: str) -> None:
+        """Raise `NotFree` if a link in the folder `name`, however deep, leads out of the project."""
+        for folder in self.all():
+            self._count()
+            check_names(self.project, any_link, start=os.path.join(folder, name), is_split=False)
+
+    def _count(self) -> None:
+        self.looks += 1
+        if self.looks > MOST_LOOKS:
+            raise NotFree("it lists files too often")
 
     def holds(self, path: str) -> bool:
         """Return True if the real `path` lies in the project and is no place of credentials."""
         if self.anywhere:
             return True
-        if not _is_below(path, self.project):
+        if not is_below(path, self.project):
             return False
         project = Path(self.project)
         self.secrets = self.secrets or SecretPlaces(places(), project)
@@ -89,5 +105,5 @@ class Folders:
             raise NotFree("the folder changes too often")
 
 
-def _is_below(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -25,6 +25,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_KEY_10": "gpg.x509.program", "GIT_CONFIG_VALUE_10": "false",
     "GIT_CONFIG_KEY_11": "gpg.ssh.program", "GIT_CONFIG_VALUE_11": "false",
     "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }  # fmt: skip
 """Variables of a free command: git neither writes its index nor runs what a repository names. What they cannot switch
 off (`diff.external`, filters) `git_repository` looks for."""
@@ -41,7 +42,6 @@ HARMLESS_VARIABLES = frozenset({"LC_ALL", "LANG", "LC_CTYPE", "TZ", "NO_COLOR", 
 VERSIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("python", "python3", "pip", "pip3", "cargo", "rustc"), ("--version", "-V")),
     **dict.fromkeys(("node", "npm", "ruby", "perl", "docker"), ("--version", "-v")),
-    **dict.fromkeys(("java", "javac"), ("--version", "-version")),
     **dict.fromkeys(
         ("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "gh", "bash", "curl", "wget", "sqlite3", "psql", "uv",
          "ruff", "deno", "bun", "tar", "awk", "gawk", "xargs", "find"),
@@ -52,9 +52,9 @@ VERSIONS: Mapping[str, tuple[str, ...]] = {
 """Options by which a program says its version, and does nothing else."""
 VERSION_FILES = (
     ".tool-versions", ".python-version", ".ruby-version", ".node-version", ".nvmrc", "mise.toml", ".mise.toml",
-    "rust-toolchain", "rust-toolchain.toml", "go.work", "go.mod", "package.json",
+    "rust-toolchain", "rust-toolchain.toml", "package.json",
 )  # fmt: skip
-"""Files by which launchers (pyenv, asdf, mise, rustup, volta, go) choose the program that runs."""
+"""Files by which launchers (pyenv, asdf, mise, rustup, volta) choose the program that runs."""
 
 
 class FreeCommand(NamedTuple):
