@@ -13,7 +13,7 @@ from functools import cache
 from time import thread_time
 from typing import TYPE_CHECKING
 
-from nexus_cli.rules.command_line import Binding, CommandLine, Piece, SimpleCommand, Word
+from nexus_cli.rules.command_line import Binding, CommandLine, SimpleCommand, Word, WordPiece
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree
@@ -362,30 +362,30 @@ class _Reader:
             return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
 
-    def _computed(self, nodes: list[Node], is_quoted: bool = False) -> list[Piece]:
+    def _computed(self, nodes: list[Node], is_quoted: bool = False) -> list[WordPiece]:
         """Return the pieces of a word that bash computes, none where one of them is not understood."""
-        found: list[Piece] = []
+        found: list[WordPiece] = []
         end = nodes[0].start_byte if nodes else 0
         for node in nodes:
             gap = self.source[end : node.start_byte].decode("utf-8", "replace")  # the parser leaves out blanks
             if gap.strip() or (gap and not is_quoted):
                 return []
-            found += [Piece(gap, is_quoted=True)] if gap else []
+            found += [WordPiece(gap, is_quoted=True)] if gap else []
             end = node.end_byte
             kind, text, read = node.type, self._text(node), self._piece(node)
             if kind == "string_content":
                 if _LIVE.match(text) or text.endswith("$"):
                     return []
-                found.append(Piece(_unquote(text), is_quoted=True))
+                found.append(WordPiece(_unquote(text), is_quoted=True))
             elif read is not None and kind != '"':
                 if {"{", "}", "~"} & set(read[1]):
                     return []
-                found.append(Piece(read[0], has_glob=bool(_GLOB & set(read[1]))))
+                found.append(WordPiece(read[0], has_glob=bool(_GLOB & set(read[1]))))
             elif kind in ("simple_expansion", "expansion") and re.fullmatch(r"\$(?:\w+|\?|\{\w+\})", text):
-                found.append(Piece(text.strip("${}"), True, is_quoted))
+                found.append(WordPiece(text.strip("${}"), True, is_quoted))
             elif kind == "command_substitution" and text.startswith("$(") and not is_missing(node):
                 stages = _stages(node.named_children[0]) if len(node.named_children) == 1 else (-1,)
-                found.append(Piece(is_quoted=is_quoted, stages=stages))
+                found.append(WordPiece(is_quoted=is_quoted, stages=stages))
             elif kind == "string" and not is_quoted and (inner := self._computed(node.children[1:-1], True)):
                 found += inner
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,9 +10,9 @@ from pathlib import Path
 
 from nexus_cli.config.child_environment import child_environment
 from nexus_cli.rules import awk_script
-from nexus_cli.rules.command_line import NotFree, SimpleCommand, Word
+from nexus_cli.rules.command_line import NotFree, SimpleCommand, Word, shorten
 from nexus_cli.rules.computed_words import LISTED, MOST_VALUES
-from nexus_cli.rules.folders import Folders, is_below
+from nexus_cli.rules.folders import Folders, check_glob, check_path, is_below
 from nexus_cli.rules.free_commands import (
     ENVIRONMENT,
     FIND_FLAGS,
@@ -29,8 +28,6 @@ from nexus_cli.rules.git_repository import NotPlain, check_repository
 from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
-MOST_LISTED = 5_000
-"""Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
 _MIXED = frozenset({"config", "listed", "remote", "stash", "worktree"})
@@ -112,7 +109,7 @@ def _check_words(words: tuple[Word, ...], command: SimpleCommand, folders: Folde
     elif (row := _find_row(name)) is not None:
         _check_row(words[1:], row, name, folders)
     else:
-        raise NotFree(f"{_short(words[0].text)} is not on the list of commands that only read")
+        raise NotFree(f"{shorten(words[0].text)} is not on the list of commands that only read")
 
 
 def _check_nexus(texts: list[str]) -> None:
@@ -167,7 +164,7 @@ def _check_compared(word: Word, folders: Folders) -> None:
     for folder in (folders.assumed, *folders.others):
         path = os.path.join(folder, os.path.expanduser(word.text) if word.has_tilde else word.text)
         if word.has_glob or os.path.isdir(path):
-            _check_glob(os.path.join(path, "*"), folders)
+            check_glob(os.path.join(path, "*"), folders)
 
 
 def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple[list[Word], bool]:
@@ -182,7 +179,7 @@ def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple
         elif not text.startswith("-") or text == "-":
             operands.append(word)
         elif word.has_glob:
-            raise NotFree(f"{_short(text)} may become any option")
+            raise NotFree(f"{shorten(text)} may become any option")
         else:
             take = _take_long if text.startswith("--") else _take_short
             has_pattern |= take(text, row, name, rest)
@@ -204,7 +201,7 @@ def _take_long(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> 
     elif f"{flag}==" in row.long and not equals:
         value = _next_value(rest, name) + _next_value(rest, name)
     elif f"{flag}?" not in row.long and (equals or flag not in row.long):
-        raise NotFree(f"{name} --{_short(flag)} is not on the list")
+        raise NotFree(f"{name} --{shorten(flag)} is not on the list")
     _check_value(value, in_form=flag in ("format", "pretty", "sort"))
     return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
 
@@ -221,13 +218,13 @@ def _take_short(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) ->
             value = behind or _next_value(rest, name)
             # On another system the option may have no value, and this word is a path.
             if not behind and letter != "e" and len(value) > 1 and (value.startswith(("/", "~")) or ".." in value):
-                raise NotFree(f"{name} -{letter} {_short(value)} may be a path")
+                raise NotFree(f"{name} -{letter} {shorten(value)} may be a path")
             _check_value(value)
             return letter == "e"
         if "#" in row.short and letter.isascii() and letter.isdigit():
             continue
         if letter not in row.short or letter == "#":
-            raise NotFree(f"{name} -{_short(letter)} is not on the list")
+            raise NotFree(f"{name} -{shorten(letter)} is not on the list")
     return False
 
 
@@ -311,59 +308,13 @@ def _check_operands(operands: list[Word], row: FreeCommand, name: str, folders: 
         raise NotFree(f"{name} may take long")
     for word in operands:
         if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:
-            raise NotFree(f"a file that {_short(word.text)} finds may be called like an option")
+            raise NotFree(f"a file that {shorten(word.text)} finds may be called like an option")
         if word.has_glob or kind in ("path", "paths"):
             check_path(word, folders)
     if not operands and name in _READS_FOLDER:
         for folder in (folders.assumed, *folders.others):
             if not folders.holds(folder) and os.path.lexists(folder):
                 raise NotFree("the folder may lie outside the project")
-
-
-def check_path(word: Word, folders: Folders) -> None:
-    """Raise `NotFree` if `word` may name something outside the project."""
-    text = word.text
-    if text in ("-", "/dev/null") or not text or folders.anywhere:
-        return
-    if word.has_tilde:
-        if text != "~" and not text.startswith("~/"):
-            raise NotFree(f"{_short(text)} is not known before it runs")
-        text = os.path.expanduser(text)
-    for folder in (folders.assumed, *folders.others):
-        path = os.path.join(folder, text)
-        if word.has_glob:
-            _check_glob(path, folders)
-        elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
-            raise NotFree(f"{_short(text)} lies outside the project")
-
-
-def _check_glob(path: str, folders: Folders) -> None:
-    """Raise `NotFree` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
-    parts = path.split("/")
-    first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
-    if ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
-        raise NotFree(f"{_short(path)} may lie outside the project")
-    found = ["/".join(parts[:first]) or "/"]
-    for part in parts[first:]:
-        deeper: list[str] = []
-        for folder in found:
-            if not _GLOB.search(part):
-                deeper.append(os.path.join(folder, part))
-                continue
-            if not os.path.isdir(folder):
-                continue
-            pattern = re.compile(fnmatch.translate("*" if "[" in part or "\\" in part else part))
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    folders.listed += 1
-                    if folders.listed > MOST_LISTED:
-                        raise NotFree(f"{_short(part)} finds too many files")
-                    if pattern.match(entry.name):
-                        deeper.append(entry.path)
-        for one in deeper:
-            if not folders.holds(os.path.realpath(one)):
-                raise NotFree(f"{_short(one)} leads out of the project")
-        found = deeper
 
 
 def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
@@ -375,7 +326,7 @@ def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
     rest = iter(words[place:])
     for word in rest:
         if not word.is_plain:
-            raise NotFree(f"{_short(word.text)} in find may become any option")
+            raise NotFree(f"{shorten(word.text)} in find may become any option")
         if word.text in FIND_TESTS:
             if not _next_word(rest).is_known or not word.is_plain:
                 raise NotFree("a value of find is not known")
@@ -389,7 +340,7 @@ def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
                 raise NotFree("find -exec without {} is not on the list")
             _check_inner(tuple(LISTED if one.text == "{}" else one for one in inner), inner, folders)
         elif word.text not in FIND_FLAGS:
-            raise NotFree(f"find {_short(word.text)} is not on the list")
+            raise NotFree(f"find {shorten(word.text)} is not on the list")
 
 
 def _check_xargs(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
@@ -399,7 +350,7 @@ def _check_xargs(words: tuple[Word, ...], command: SimpleCommand, folders: Folde
         flag = words[place].text
         value = words[place + 1].text if place + 1 < len(words) and flag in ("-n", "-L", "-P", "-I") else ""
         if not _XARGS.fullmatch(f"{flag}{value}") or not words[place].is_plain:
-            raise NotFree(f"xargs {_short(flag)} is not on the list")
+            raise NotFree(f"xargs {shorten(flag)} is not on the list")
         place += 1 + bool(value)
     is_marked = any(word.text.startswith("-I") for word in words[1:place])
     stages = [one for one in map(folders.line.made.get, command.before) if one is not None]
@@ -448,7 +399,7 @@ def _check_program(name: str, folders: Folders) -> None:
         return
     for above in {one for folder in folders.all() for one in (Path(folder), *Path(folder).parents)}:
         if any(os.path.lexists(above / file) for file in VERSION_FILES):
-            raise NotFree(f"a file in {_short(str(above))} may choose which {name} runs")
+            raise NotFree(f"a file in {shorten(str(above))} may choose which {name} runs")
 
 
 def _next_word(rest: Iterator[Word]) -> Word:
@@ -472,11 +423,11 @@ def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
         elif words[place].text in GIT_FLAGS:
             place += 1
         else:
-            raise NotFree(f"git {_short(words[place].text)} is not on the list")
+            raise NotFree(f"git {shorten(words[place].text)} is not on the list")
     name = words[place].text if place < len(words) else ""
     row = FREE.get(f"git-{name}")
     if row is None or not words[place].is_plain:
-        raise NotFree(f"git {_short(name)} is not on the list of commands that only read".replace("  ", " "))
+        raise NotFree(f"git {shorten(name)} is not on the list of commands that only read".replace("  ", " "))
     _check_repository(name, [word for word in words[place + 1 :] if not word.text.startswith("-")], folders)
     _check_subcommand(words[place + 1 :], row, name, folders)
 
@@ -510,7 +461,7 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
         case "config" if any(key.lower() in name.lower() for key in _OVERRIDDEN for name in texts):
             raise NotFree("a command that only reads has other settings of git")
         case "remote" if texts and texts[0] != "get-url":
-            raise NotFree(f"git remote {_short(texts[0])} is not on the list")
+            raise NotFree(f"git remote {shorten(texts[0])} is not on the list")
         case "stash" if texts[:1] not in (["list"], ["show"]):
             raise NotFree("git stash changes files")
         case "worktree" if texts != ["list"]:
@@ -523,9 +474,3 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
         operands = operands[1:]
     for word in operands:
         _check_operands([word], FreeCommand(), "git", folders)
-
-
-def _short(text: str) -> str:
-    """Return `text` for a message: on one line, at most 40 characters."""
-    line = "".join(char if char.isprintable() else "?" for char in text[:41])
-    return line if len(line) <= 40 else line[:37] + "..."

@@ -10,7 +10,7 @@ class NotFree(Exception):
     """A command is not free; the text says why."""
 
 
-class Piece(NamedTuple):
+class WordPiece(NamedTuple):
     """One piece of a word that bash computes."""
 
     text: str = ""
@@ -34,7 +34,7 @@ class Word:
     """It holds an unquoted `*`, `?` or `[`."""
     has_tilde: bool = False
     """It begins with an unquoted `~`."""
-    pieces: tuple[Piece, ...] = field(default=(), compare=False)
+    pieces: tuple[WordPiece, ...] = field(default=(), compare=False)
     """What a word that is not known consists of, where all of it is understood."""
 
     @property
@@ -101,3 +101,9 @@ class CommandLine:
     """True: it does not parse, so a command may have been overlooked."""
     is_long: bool = False
     """True: above `LONGEST`."""
+
+
+def shorten(text: str) -> str:
+    """Return `text` for a message: on one line, at most 40 characters."""
+    line = "".join(char if char.isprintable() else "?" for char in text[:41])
+    return line if len(line) <= 40 else line[:37] + "..."

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import islice, product
 
-from nexus_cli.rules.command_line import Binding, CommandLine, NotFree, Piece, SimpleCommand, Word
+from nexus_cli.rules.command_line import Binding, CommandLine, NotFree, SimpleCommand, Word, WordPiece
 from nexus_cli.rules.wrappers import system_name
 
 MOST_VALUES = 40
@@ -28,7 +28,11 @@ _NUMBERS = frozenset({"nproc", "whoami", "pwd", "uname", "id", "arch", "seq", "w
 
 
 class TextOnly(NotFree):
-    """A word is text that nobody knows before; it is one word."""
+    """A word is text that nobody knows before; it is one word where it is quoted, or a number."""
+
+    def __init__(self, is_number: bool) -> None:
+        super().__init__("the output of a command is not known before it runs")
+        self.is_number = is_number
 
 
 class ComputedWords:
@@ -80,12 +84,17 @@ class ComputedWords:
             raise NotFree("what becomes of a listed name is not known")
         return found
 
-    def _values(self, piece: Piece, at: int, depth: int) -> list[Word]:
+    def _values(self, piece: WordPiece, at: int, depth: int) -> list[Word]:
         if piece.stages:
             return self._output(piece)
         if not piece.is_variable:
             return [Word(piece.text, has_glob=piece.has_glob)]
-        values = [Word("0")] if piece.text == "?" else self._variable(piece.text, at, depth)
+        try:
+            values = [Word("0")] if piece.text == "?" else self._variable(piece.text, at, depth)
+        except TextOnly as text:
+            if piece.is_quoted or text.is_number:
+                raise
+            raise NotFree(f"the value of ${piece.text} may become several words") from None
         for value in values:
             splits = _SPLIT.search(value.text) and not value.has_glob
             if not piece.is_quoted and (splits or not value.text or (value.has_glob and self._splits(value.text))):
@@ -110,7 +119,7 @@ class ComputedWords:
             raise NotFree(f"the value of ${name} is not known before it runs")
         return values if any(_holds(one, at) for one in bound) else [*values, Word("")]
 
-    def _output(self, piece: Piece) -> list[Word]:
+    def _output(self, piece: WordPiece) -> list[Word]:
         stages = [self._line.made[one] for one in piece.stages if one in self._line.made]
         if len(stages) == len(piece.stages) and self._are_listed(stages):
             return [LISTED]
@@ -121,7 +130,7 @@ class ComputedWords:
             is_number = False
         if not piece.is_quoted and not is_number:
             raise NotFree("the output of a command may become several words, or names of files")
-        raise TextOnly("the output of a command is not known before it runs")
+        raise TextOnly(is_number)
 
     def _splits(self, pattern: str) -> bool:
         """Return True if a name that a pattern finds now may be taken for several words."""

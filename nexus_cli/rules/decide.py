@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.rules.bash_syntax import FREE_DOUBTS, find_hidden_sign, read_command_line
-from nexus_cli.rules.check_free import check_free, check_path, keeps_form
+from nexus_cli.rules.check_free import check_free, keeps_form
 from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word
-from nexus_cli.rules.folders import Folders
+from nexus_cli.rules.folders import Folders, check_path
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.free_commands import FREE
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word
+from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word, shorten
 from nexus_cli.rules.computed_words import ComputedWords
 from nexus_cli.rules.listed_names import any_link, check_listing, check_names
 
 MOST_FOLDERS = 8
 """Folders that a line may be in at once, by what its `cd` did."""
+MOST_LISTED = 5_000
+"""Names that are read to see where the globs of a line lead."""
+_GLOB = re.compile(r"[*?\[]")
 MOST_LOOKS = 10
 """Times that the names of a project are looked at for a line."""
 
@@ -107,3 +112,49 @@ class Folders:
 
 def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def check_path(word: Word, folders: Folders) -> None:
+    """Raise `NotFree` if `word` may name something outside the project."""
+    text = word.text
+    if text in ("-", "/dev/null") or not text or folders.anywhere:
+        return
+    if word.has_tilde:
+        if text != "~" and not text.startswith("~/"):
+            raise NotFree(f"{shorten(text)} is not known before it runs")
+        text = os.path.expanduser(text)
+    for folder in (folders.assumed, *folders.others):
+        path = os.path.join(folder, text)
+        if word.has_glob:
+            check_glob(path, folders)
+        elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
+            raise NotFree(f"{shorten(text)} lies outside the project")
+
+
+def check_glob(path: str, folders: Folders) -> None:
+    """Raise `NotFree` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
+    parts = path.split("/")
+    first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
+    if ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
+        raise NotFree(f"{shorten(path)} may lie outside the project")
+    found = ["/".join(parts[:first]) or "/"]
+    for part in parts[first:]:
+        deeper: list[str] = []
+        for folder in found:
+            if not _GLOB.search(part):
+                deeper.append(os.path.join(folder, part))
+                continue
+            if not os.path.isdir(folder):
+                continue
+            pattern = re.compile(fnmatch.translate("*" if "[" in part or "\\" in part else part))
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    folders.listed += 1
+                    if folders.listed > MOST_LISTED:
+                        raise NotFree(f"{shorten(part)} finds too many files")
+                    if pattern.match(entry.name):
+                        deeper.append(entry.path)
+        for one in deeper:
+            if not folders.holds(os.path.realpath(one)):
+                raise NotFree(f"{shorten(one)} leads out of the project")
+        found = deeper
