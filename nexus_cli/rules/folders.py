@@ -13,7 +13,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word, shorten
 from nexus_cli.rules.computed_words import ComputedWords
-from nexus_cli.rules.listed_names import any_link, check_listing, check_names
+from nexus_cli.rules.listed_names import find_listing, look_at_names, no_link
 
 MOST_FOLDERS = 8
 """Folders that a line may be in at once, by what its `cd` did."""
@@ -21,7 +21,7 @@ MOST_LISTED = 5_000
 """Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 MOST_LOOKS = 10
-"""Times that the names of a project are looked at for a line."""
+"""Pipelines that may list files, and folders whose names are looked at, for a line."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,9 @@ class Folders:
     repositories: dict[str, bool] = field(default_factory=dict)
     """Folders that were looked at for git, and whether it finds the project's repository there."""
     looks: int = 0
-    """How often the whole project was looked at."""
+    """Pipelines that may list files."""
+    names: dict[str, tuple[bool, tuple[str, ...]]] = field(default_factory=dict)
+    """By folder, what `look_at_names` found."""
     line: CommandLine = field(default_factory=CommandLine)
 
     @classmethod
@@ -63,20 +65,33 @@ class Folders:
         return ComputedWords(self.line, self.all, self.are_listed).forms(command)
 
     def are_listed(self, stages: Sequence[SimpleCommand], *, is_split: bool = True) -> bool:
-        """Return True if a pipeline lists files of the project, see `check_listing`."""
-        self._count()
-        return not self.anywhere and check_listing(stages, self.project, is_split=is_split)
+        """Return True if a pipeline lists files of the project. Raises `NotFree` if a name that it may list is no word,
+        where names are taken apart (`is_split`), or a link that leads out of the project."""
+        self.looks += 1
+        if self.looks > MOST_LOOKS:
+            raise NotFree("it lists files too often")
+        found = None if self.anywhere else find_listing(stages, self.project)
+        if found is None:
+            return False
+        links, may_split = found
+        is_split = is_split and may_split
+        has_odd, out = self._look(self.project) if is_split or links is not no_link else (False, ())
+        if is_split and has_odd:
+            raise NotFree("a file of the project has a name that is taken for more than a name")
+        _refuse_link(next(filter(links, out), ""))
+        return True
 
     def check_links(self, name: str) -> None:
         """Raise `NotFree` if a link in the folder `name`, however deep, leads out of the project."""
         for folder in self.all():
-            self._count()
-            check_names(self.project, any_link, start=os.path.join(folder, name), is_split=False)
+            _refuse_link(next(iter(self._look(os.path.join(folder, name))[1]), ""))
 
-    def _count(self) -> None:
-        self.looks += 1
-        if self.looks > MOST_LOOKS:
+    def _look(self, start: str) -> tuple[bool, tuple[str, ...]]:
+        if start not in self.names and len(self.names) < MOST_LOOKS:
+            self.names[start] = look_at_names(start, self.project)
+        if start not in self.names:
             raise NotFree("it lists files too often")
+        return self.names[start]
 
     def holds(self, path: str) -> bool:
         """Return True if the real `path` lies in the project and is no place of credentials."""
@@ -108,6 +123,11 @@ class Folders:
         self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
         if len(self.others) > MOST_FOLDERS:
             raise NotFree("the folder changes too often")
+
+
+def _refuse_link(name: str) -> None:
+    if name:
+        raise NotFree(f"the link {shorten(name)} in the project leads out of it")
 
 
 def is_below(path: str, folder: str) -> bool:

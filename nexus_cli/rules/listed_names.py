@@ -18,7 +18,7 @@ from nexus_cli.rules.command_line import NotFree, SimpleCommand
 from nexus_cli.rules.git_repository import MOST_INDEX, NotPlain, read_entries
 from nexus_cli.rules.wrappers import system_name
 
-MOST_NAMES = 40_000
+MOST_NAMES = 20_000
 """Files and folders of a project whose names are looked at."""
 _FILTERS = {"grep": "vEFiwxe", "head": "n", "tail": "n", "sort": "rRfVu", "uniq": "", "tac": ""}
 """Programs that choose lines and change none, with their letters."""
@@ -42,18 +42,16 @@ def no_link(name: str) -> bool:
     return False
 
 
-def check_listing(stages: Sequence[SimpleCommand], project: str, *, is_split: bool = True) -> bool:
-    """Return False if a pipeline does more than list files and choose some of them.
-
-    Raises `NotFree` if a name that it may list is no harmless word, where names are taken apart (`is_split`), or a
-    link that leads out of the project.
-    """
+def find_listing(stages: Sequence[SimpleCommand], project: str) -> tuple[Links, bool] | None:
+    """Return which links a pipeline may list, and True if its names are not known to be words; None if it does more
+    than list files and choose some of them. Raises `NotFree` for odd names in git's index."""
     if not stages or not all(one.words and all(word.is_known for word in one.words) for one in stages):
-        return False
+        return None
     first, *rest = stages
     program, *texts = [system_name(first.words[0]), *(word.text for word in first.words[1:])]
     flags = [text for text in texts if text.startswith("-")]
     links: Links | None = None
+    is_split = True
     if program == "find" and not {"-printf", "-ls", "-exec"} & set(texts):
         links = _links_of_find(texts)
     elif program in ("rg", "grep", "egrep", "fgrep") and all(map(_SEARCHES.fullmatch, flags)):
@@ -63,10 +61,7 @@ def check_listing(stages: Sequence[SimpleCommand], project: str, *, is_split: bo
         links, is_split = _look_at_index(project), False
     elif program in ("fd", "fdfind") or (program == "ls" and all(re.fullmatch("-[1aArtSd]+", flag) for flag in flags)):
         links = any_link
-    if links is None or not all(map(_is_filter, rest)):
-        return False
-    check_names(project, links, is_split=is_split)
-    return True
+    return (links, is_split) if links is not None and all(map(_is_filter, rest)) else None
 
 
 def _look_at_index(project: str) -> Links:
@@ -108,11 +103,11 @@ def _is_filter(command: SimpleCommand) -> bool:
     return name in _FILTERS and flags <= set(_FILTERS[name]) and len(operands) <= (name == "grep")
 
 
-def check_names(project: str, may_list: Links, *, start: str = "", is_split: bool = True) -> None:
-    """Raise `NotFree` if a file in `start` (default: all of the project) is a link that leads out of the project, or
-    has a name that is more than one word, where names are taken apart."""
-    waiting, left = [start or project], MOST_NAMES if is_split or may_list is not no_link else 0
-    while waiting and left:
+def look_at_names(start: str, project: str) -> tuple[bool, tuple[str, ...]]:
+    """Return whether a file in the folder `start` has an odd name, and the names of the links that lead out of the
+    project. Raises `NotFree` where there are too many."""
+    waiting, left, has_odd, out = [start], MOST_NAMES, False, list[str]()
+    while waiting:
         folder = waiting.pop()
         if not os.path.isdir(folder):
             continue
@@ -121,12 +116,9 @@ def check_names(project: str, may_list: Links, *, start: str = "", is_split: boo
                 left -= 1
                 if not left:
                     raise NotFree("the project has too many files to look at the names that are listed")
-                if entry.name == ".git":
-                    continue
-                if is_split and is_odd(entry.name):
-                    raise NotFree("a file of the project has a name that is taken for more than a name")
-                if entry.is_symlink():
-                    if may_list(entry.name) and not Path(os.path.realpath(entry.path)).is_relative_to(project):
-                        raise NotFree(f"the link {entry.name[:40]} in the project leads out of it")
-                elif entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+                has_odd = has_odd or is_odd(entry.name)
+                if not entry.is_symlink():
+                    waiting += [entry.path] if entry.is_dir(follow_symlinks=False) else []
+                elif not Path(os.path.realpath(entry.path)).is_relative_to(project):
+                    out.append(entry.name)
+    return has_odd, tuple(out)

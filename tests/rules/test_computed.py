@@ -84,6 +84,11 @@ def deep_link(folder: Path) -> None:
     (folder / "src/deep/out").symlink_to("/etc")
 
 
+def git_folder(folder: Path) -> None:
+    (folder / "src/.git/x /etc").mkdir(parents=True)
+    (folder / "src/.git/x /etc/passwd").write_text("x")
+
+
 def included(folder: Path) -> None:
     with (folder / ".git/config").open("a") as file:
         file.write("[include]\n path = /etc/passwd\n")
@@ -98,6 +103,7 @@ PLANTED: dict[Callable[[Path], None], tuple[str, ...]] = {
     name_like_an_option: ("find * -type f | xargs wc", "ls | xargs wc", "wc $(ls)"),
     glob_name: ("for f in *.txt; do cat $f; done",),
     deep_link: ("diff -r src tests", "diff -rq src tests"),
+    git_folder: ("find . -type f | xargs cat", "wc -l $(find src -type f)"),
     included: ("git config -l", "cd src && git log -1"),
 }  # fmt: skip
 
