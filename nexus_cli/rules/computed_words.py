@@ -72,16 +72,22 @@ class ComputedWords:
             return [word]
         if not word.pieces or depth > _DEEPEST:
             raise NotFree(f"the value of {word.text[:40]!r} is not known before it runs")
-        is_list = False
-        found = [Word("")]
+        texts, found = list[bool](), [Word("")]
         for piece in word.pieces:
-            values = self._values(piece, at, depth)
+            try:
+                values = self._values(piece, at, depth)
+            except TextOnly as text:
+                texts.append(text.is_number)
+                continue
             found = [_join(one, value) for one in found for value in values]
-            is_list = is_list or LISTED in values
+            if LISTED in values and len(word.pieces) > 1:
+                texts.append(True)  # a part of a listed name may be anything
             if len(found) > MOST_VALUES:
                 raise NotFree("it has too many values")
-        if is_list and len(word.pieces) > 1 and not all(_follows(one) for one in found):
-            raise NotFree("what becomes of a listed name is not known")
+        if texts and any(one.has_glob for one in found):
+            raise NotFree("what a pattern finds is not known before")
+        if texts:
+            raise TextOnly(all(texts))
         return found
 
     def _values(self, piece: WordPiece, at: int, depth: int) -> list[Word]:
@@ -110,13 +116,18 @@ class ComputedWords:
             return [Word(folders[0])]
         if not bound or name in os.environ:
             raise NotFree(f"the value of ${name} is not known before it runs")
-        values: list[Word] = []
+        values, texts = list[Word](), list[bool]()
         for word, start in ((word, one.start) for one in bound for word in one.words):
-            values += self._expand(word, start, depth + 1)
+            try:
+                values += self._expand(word, start, depth + 1)
+            except TextOnly as text:
+                texts.append(text.is_number)
             if len(values) > MOST_VALUES:
                 raise NotFree("it has too many values")
         if any(value.has_tilde for value in values):
             raise NotFree(f"the value of ${name} is not known before it runs")
+        if texts:
+            raise TextOnly(all(texts) and not any(_SPLIT.search(value.text) for value in values))
         return values if any(_holds(one, at) for one in bound) else [*values, Word("")]
 
     def _output(self, piece: WordPiece) -> list[Word]:
@@ -140,11 +151,6 @@ class ComputedWords:
 
 def _join(one: Word, other: Word) -> Word:
     return Word(one.text + other.text, True, one.has_glob or other.has_glob)
-
-
-def _follows(word: Word) -> bool:
-    """Return True if a word with a listed name in it begins with that, and stays in its folder."""
-    return word.text.startswith(LISTED.text) and ".." not in word.text
 
 
 def _holds(bound: Binding, at: int) -> bool:
