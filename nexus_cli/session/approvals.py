@@ -234,8 +234,7 @@ def _describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
         case Allow():
             return {"answer": "always" if answer.stored else "session" if answer.always else "yes"}
         case Deny(why, said, by):
-            who = {"by": by} if by != "person" else {}
-            return {"answer": "no" if said else "none", **({"said": why, **who} if why else {})}
+            return {"answer": "no" if said else "none", **({"said": why, "by": by} if why else {})}
     return {}
 
 
