@@ -265,7 +265,7 @@ class _Factory:
         project = project_root(options.cwd)
         # Nexus's own data are no file of a project, but a worktree lies there.
         own = (places().config,) if find_worktree(project) else (places().config, places().data)
-        permission = CallPermission(options.cwd, project, own, self.settings.sandbox)
+        permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
         if self.settings.sandbox.backend == "required":
             permission.require_walls()
         permission.check_rules(limits.allow or "read")
