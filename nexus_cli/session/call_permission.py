@@ -137,6 +137,13 @@ class CallPermission:
         """Return the backend that was found, or None if no command needed one yet."""
         return self._probe
 
+    @property
+    def may_have_walls(self) -> bool:
+        """False if commands cannot be confined here, as far as that is known without a look at the system."""
+        if self._settings is None or self._settings.backend == "off":
+            return False
+        return self._probe is None or self._probe.backend != "none"
+
     def is_loaded(self, level: str, *, runs: bool) -> bool:
         """True if `decide` need not load anything at `level`, for a call that `runs` a command or one that does not."""
         if self._settings is None:

@@ -40,7 +40,7 @@ COMPONENTS: dict[int, tuple[str, set[str]]] = {
     3000: ("memory", {"workspace", "session_files"}),
     4000: ("task", {"task"}),
     5000: ("history", {"footprint"}),
-    6000: ("event", {"session_start", "clock", "trigger", "notices", "run"}),
+    6000: ("event", {"session_start", "clock", "trigger", "permission", "notices", "run"}),
 }
 """Seed D's components: the phase and the contributors that they are here."""
 TOOLS = {"tool_guide", "capabilities"}
