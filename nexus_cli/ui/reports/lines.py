@@ -37,6 +37,18 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
+def describe_attached(value: Value) -> str:
+    """Return the record of an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
+    path = str(value["path"])
+    if "names" in value:
+        return f"{path}, {plural(value['names'], 'name')}"
+    if "lines" not in value:
+        return f"{path}, an image"
+    first, last = value["lines"]
+    place = f"{path}:{first}-{last}" if value.get("of") else path
+    return f"{place}, {plural(last - first + 1, 'line')}"
+
+
 def limit(value: Any) -> str:
     """Return the value of a limit in words: `yes`, `no`, names after each other, a number."""
     if isinstance(value, bool):

@@ -14,6 +14,7 @@ from nexus_cli.ui.reports.lines import (
     SHORT_ID,
     Value,
     cut_line,
+    describe_attached,
     dollars,
     filled,
     known_dollars,
@@ -182,6 +183,8 @@ def _facts(row: Value) -> Iterator[str]:
             yield "waits for a reply" if row["waits"] else ""
             yield _quoted(row)
         case "user" | "steer" | "instruction" | "message":
+            if row.get("attached"):
+                yield f"with {'; '.join(map(describe_attached, row['attached']))}"
             yield _quoted(row)
         case "waiting":
             yield row["text"]
