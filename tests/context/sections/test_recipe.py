@@ -43,8 +43,8 @@ COMPONENTS: dict[int, tuple[str, set[str]]] = {
     6000: ("event", {"session_start", "clock", "trigger", "permission", "notices", "run"}),
 }
 """Seed D's components: the phase and the contributors that they are here."""
-TOOLS = {"tool_guide", "capabilities"}
-"""Ours: they follow the tools."""
+OTHERS = {"tool_guide", "capabilities", "own", "own_event"}
+"""Ours, which follow the tools, and the person's own, which stand where their files say."""
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -57,7 +57,7 @@ def test_the_context_types_of_seed_d_are_data(name: str) -> None:
     )  # fmt: skip
     assert limits.tools == (None if tools is None else frozenset(tools))
     assert recipe.signals and limits.terminal_ends and recipe.description
-    assert set(contributor_names()) == TOOLS.union(*(ours for _, ours in COMPONENTS.values()))
+    assert set(contributor_names()) == OTHERS.union(*(ours for _, ours in COMPONENTS.values()))
     for component, (phase, ours) in COMPONENTS.items():
         for contributor in ours:
             assert bool(recipe.multiplier(phase, contributor)) == (component in components), contributor
