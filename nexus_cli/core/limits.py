@@ -16,16 +16,16 @@ UNASKED = ("run", "all")
 """Those of `LEVELS` at which any command runs without asking, where it can be confined."""
 PLAN = "plan"
 """Below them all, chosen by a person in the REPL: only reading, nothing asks, and the answer is a plan."""
-def level_name(level: str) -> str:
-    """Return the name of a permission level that people and the model read."""
-    return level
-
-
 MODES = ("single_action", "react_loop", "plan_execute")
 """Modes of a run, from the most restricted to the freest: one step of calls then the answer; calls step by step; also
 along a plan of its own. The upper two differ for workers: only a plan hands over work and goes on meanwhile."""
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
+
+
+def name_level(level: str) -> str:
+    """Return the name of a permission level that people and the model read."""
+    return level
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from session.test_call_permission import SETTINGS, Person
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.contributors.permission import ASKING, ASKING_UNCONFINED, ONLY_READING
-from nexus_cli.core.limits import LEVELS, PLAN, level_name
+from nexus_cli.core.limits import LEVELS, PLAN, name_level
 from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS
@@ -40,7 +40,7 @@ def test_the_first_request_says_the_level_and_what_asks(tmp_path: Path, level: s
     session, provider = opened(tmp_path, lambda request: "fine", person, allow=level)
     say(session, "hello")
     [[line]] = told(provider)
-    assert line.startswith(f"{LINE}{level_name(level)}: ") and LINE not in str(provider.seen[0][0]["content"])
+    assert line.startswith(f"{LINE}{name_level(level)}: ") and LINE not in str(provider.seen[0][0]["content"])
     asks = ONLY_READING if level == PLAN else ASKING.get(level, "nothing asks")
     assert asks in line
     assert ("ask the person first" in line) == (person is not None and level in ASKING)
@@ -72,7 +72,7 @@ def test_a_change_in_the_middle_of_a_turn_is_told_with_the_next_result_and_once(
     session, provider = opened(tmp_path, script, Person())
     say(session, "go")
     said = [[line.removeprefix(LINE).partition(":")[0] for line in lines] for lines in told(provider)]
-    assert said == [[level_name(LEVELS[0])], [], [level_name("edit")], [], [PLAN]]
+    assert said == [[name_level(LEVELS[0])], [], [name_level("edit")], [], [PLAN]]
     for one, following in pairwise(provider.seen):
         assert following[: len(one)] == one, "what was sent stays as it was"
 

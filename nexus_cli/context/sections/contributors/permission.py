@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.context.sections.section import Layer, Phase, Section
-from nexus_cli.core.limits import PLAN, level_name
+from nexus_cli.core.limits import PLAN, name_level
 
 ASKING = {
     "read": "edits and commands that change something",
@@ -35,7 +35,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     """Return `[nexus: permission level edit: commands that change something ... ask the person first]`."""
     if not value:
         return ()
-    text = f"[nexus: permission level {level_name(value['level'])}: {_describe(value)}]"
+    text = f"[nexus: permission level {name_level(value['level'])}: {_describe(value)}]"
     source = "permission level"
     return (Section("permission", Phase.EVENT + 18, (text,), Layer.EVENT, priority=94, sticky=True, source=source),)
 
