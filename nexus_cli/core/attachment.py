@@ -54,7 +54,7 @@ class AttachedFile:
         found: dict[str, Any] = {"path": self.path, "type": self.type, "bytes": self.size}
         if self.type == FOLDER:
             return found | {"names": self.last}
-        if self.type != TEXT:
+        if self.type != TEXT or not self.last:
             return found
         return found | {"lines": [self.first, self.last]} | ({"of": self.total} if self.total else {})
 

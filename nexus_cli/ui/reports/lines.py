@@ -43,10 +43,15 @@ def describe_attached(value: Value) -> str:
     if "names" in value:
         return f"{path}, {plural(value['names'], 'name')}"
     if "lines" not in value:
-        return f"{path}, an image"
+        return f"{path}, {'an image' if value['type'] != 'text' else 'empty'}"
     first, last = value["lines"]
     place = f"{path}:{first}-{last}" if value.get("of") else path
     return f"{place}, {plural(last - first + 1, 'line')}"
+
+
+def measure_attached(value: Value) -> str:
+    """Return the same with its size: `a.py, 12 lines, 340 bytes`."""
+    return f"{describe_attached(value)}, {plural(value['bytes'], 'byte')}"
 
 
 def limit(value: Any) -> str:

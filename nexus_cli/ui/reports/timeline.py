@@ -14,10 +14,10 @@ from nexus_cli.ui.reports.lines import (
     SHORT_ID,
     Value,
     cut_line,
-    describe_attached,
     dollars,
     filled,
     known_dollars,
+    measure_attached,
     number,
     plural,
     short,
@@ -120,7 +120,10 @@ def _is_posted(row: Value) -> bool:
 
 
 def _below(row: Value) -> Iterator[str]:
-    """Yield what stands below a message of a space: why it was carried there, whom it triggered and which runs."""
+    """Yield what stands below a message: the files that it took along; of one of a space why it was carried there, whom
+    it triggered and which runs."""
+    if row.get("attached"):
+        yield f"with {'; '.join(one_line(measure_attached(one)) for one in row['attached'])}"
     if not _is_posted(row):
         return
     if row["why"]:
@@ -183,8 +186,6 @@ def _facts(row: Value) -> Iterator[str]:
             yield "waits for a reply" if row["waits"] else ""
             yield _quoted(row)
         case "user" | "steer" | "instruction" | "message":
-            if row.get("attached"):
-                yield f"with {'; '.join(map(describe_attached, row['attached']))}"
             yield _quoted(row)
         case "waiting":
             yield row["text"]

@@ -51,13 +51,15 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
     assert records[0] == {"path": "a.py", "type": "text", "bytes": 20, "lines": [3, 5], "of": 40}
     for width in (80, 40):
         short, whole = (form(value, width) for form in (context_summary_text, context_text))
-        for named in ("a.py:3-5, 3 lines", "shot.png, an image", "src, 12 names"):
+        for named in ("a.py:3-5, 3 lines, 20 bytes", "shot.png, an image, 900 bytes", "src, 12 names, 34 bytes"):
             assert named in " ".join(short.split()) and named.partition(",")[0] in whole
     rows = {row["entry"]: row for row in told["rows"] if row.get("attached")}
     assert {entry: row["attached"] for entry, row in rows.items()} == {
         memo.entry: memo.value["files"] for memo in memos
     }
-    assert 'with a.py:3-5, 3 lines; shot.png, an image · "look"' in timeline_text(told, 100)
+    lines = timeline_text(told, 100).splitlines()
+    place = next(place for place, line in enumerate(lines) if line.endswith('"look"'))
+    assert lines[place + 1].strip() == "with a.py:3-5, 3 lines, 20 bytes; shot.png, an image, 900 bytes"
 
 
 def test_a_message_without_files_has_no_record(tmp_path: Path) -> None:

@@ -81,6 +81,11 @@ def test_what_goes_along_is_named_with_its_size(folder: Path) -> None:
     assert found.along == ("long.txt, 1,200 lines", "src, 1 name", "shot.png, an image", "a b.txt, 1 line")
 
 
+def test_an_empty_file_is_named_as_such(folder: Path) -> None:
+    (folder / "empty.txt").write_text("")
+    assert read_mentions("@empty.txt", folder).along == ("empty.txt, empty",)
+
+
 def test_an_image_becomes_a_part(folder: Path) -> None:
     found = read_mentions("what is on @shot.png", folder)
     assert found.blocks == () and [(p.media_type, p.data, p.name) for p in found.parts] == [
