@@ -92,9 +92,7 @@ def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
     printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
     value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", TOOLS)
     assert printed == capability_forms(value)[0] + "\n"
-    assert printed.splitlines() == [
-        "Model: openai/gpt-5.6.", f"Tools: {len(TOOLS)} ready.", "Credentials: 1 ready (OPENAI_API_KEY)."
-    ]  # fmt: skip
+    assert printed.splitlines() == ["Model: openai/gpt-5.6.", "Credentials: 1 ready (OPENAI_API_KEY)."]
 
 
 def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp_path: Path) -> None:
@@ -113,7 +111,6 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
         assert {state: states.count(state) for state in one["counts"]} == one["counts"]
     assert capability_forms(value)[0].splitlines() == [
         "Model: openai/m.",
-        "Tools: 1 ready.",
         "MCP servers: 1 needs setup (mine: not started).",
         "Credentials: 1 ready (OPENAI_API_KEY) | 1 broken (ANTHROPIC_API_KEY: holds characters that no key has).",
         "Skills: 2 ready | 2 need setup (`nexus trust`) | 1 broken (notes: is empty)."

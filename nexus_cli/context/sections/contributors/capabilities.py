@@ -49,6 +49,8 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     model = one_line(str(value.get("model") or "none"))
     found = {str(one["category"]): one for one in value.get("capabilities", ()) if one["items"]}
+    if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
+        del found["tools"]  # the schemas say it
     lines = [f"Model: {model}.", *(_category(one) for name, one in found.items() if name != SKILL)]
     skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
     if SKILL not in found:
