@@ -23,6 +23,11 @@ CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
 
 
+def name_level(level: str) -> str:
+    """Return the name of a permission level that people and the model read."""
+    return level
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits of a run. None means no limit from here."""

@@ -111,7 +111,7 @@ def approval_scope(
         return (name, kind, *map(str, targets.values()))
     if kind == "network":
         return (name, kind, str(arguments.get(tool.reaches, "")))
-    if kind == "later":
+    if kind in ("later", "send"):
         return (name, kind)
     if tool.effect is Effect.EDIT:
         return (name, "edit")
@@ -133,6 +133,8 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
         return objects[0].partition("(")[2].removesuffix(")") or objects[0]
     if kind == "later":
         return f"every `{name}` that starts work for later"
+    if kind == "send":
+        return f"every `{name}`"
     if kind == "network":
         return f"{name} of {objects[0]}"
     paths = (project_relative(Path(path), project) for path in objects)
@@ -144,7 +146,7 @@ def scope_name(scope: tuple[str, ...], project: Path) -> str:
     name, kind, *objects = scope
     if kind == RULE:
         return objects[0]
-    if kind in ("edit", "later"):
+    if kind in ("edit", "later", "send"):
         return name
     if kind == "run":
         return one_line(f"{name}: {objects[0]}")

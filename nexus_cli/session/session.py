@@ -20,7 +20,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Done
 from nexus_cli.context.work_record import read_run
 from nexus_cli.core import event
-from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
@@ -261,11 +261,13 @@ class Session:
         else:
             task.cancel()
 
-    def steer(self, text: str, pasted: Sequence[str] = (), *, source: str = "person") -> None:
-        """Say something to the running turn: delivered after the current batch of tool calls. `source` is whose words
-        they are: `person` only where they typed them."""
+    def steer(
+        self, text: str, pasted: Sequence[str] = (), *, files: Sequence[AttachedFile] = (), source: str = "person"
+    ) -> None:
+        """Say something to the running turn: delivered after the current batch of tool calls. `files` are records of
+        those in the text, `source` is whose words they are: `person` only where they typed them."""
         if text.strip():
-            self._control.steering.append(SteeringWords(text, tuple(pasted), source))
+            self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
 
     def take_back(self) -> list[str]:
         """Take the words back that were not delivered to the running turn yet, oldest first."""

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
-from nexus_cli.core.tool import Effect
+from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.approvals import scope_name
 from nexus_cli.session.compaction.backoff import may_compact
 from nexus_cli.session.compaction.compact import pins_room
@@ -160,19 +160,22 @@ def tools_report(state: SessionState) -> dict[str, Any]:
             {
                 "name": tool.name,
                 "effect": str(tool.effect),
-                "does": DOES[tool.effect],
+                "does": "sends messages to people" if tool.sends else DOES[tool.effect],
                 "tokens": tokens.get(tool.name),
                 "asks": "switched off"
                 if only is not None and tool.name not in only
-                else _asks(tool.effect, level, walls),
+                else _asks(tool, level, walls),
             }
             for tool in state.dispatcher.registry.tools()
         ],
     }
 
 
-def _asks(effect: Effect, level: str, has_walls: bool) -> str:
-    """Return when a call with this effect asks first."""
+def _asks(tool: Tool, level: str, has_walls: bool) -> str:
+    """Return when a call of this tool asks first."""
+    effect = tool.effect
+    if tool.sends and level in (PLAN, "read"):
+        return "refused" if level == PLAN else "yes"
     if level == "all" or effect is Effect.NONE:
         return "no"
     if effect is Effect.RUN and has_walls:

@@ -124,7 +124,8 @@ class InputQueue:
         along = tuple(self.attached)
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
-        return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted, typed.pasted), along)
+        trigger = Trigger(text, "person", tuple(read.parts), read.files, read.uncounted, typed.pasted)
+        return QueuedMessage(typed, trigger, along)
 
 
 def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:

@@ -432,7 +432,7 @@ class Repl:
                 self.input_queue.later.append(message)
             else:
                 self.input_queue.given[message.trigger.text] = message
-                self.session.steer(message.trigger.text, message.trigger.pasted)
+                self.session.steer(message.trigger.text, message.trigger.pasted, files=message.trigger.files)
         self.view.invalidate()
 
     async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:

@@ -8,6 +8,7 @@ from nexus_cli.ui.reports.lines import (
     Value,
     block,
     cut_line,
+    describe_attached,
     filled,
     folded,
     limit,
@@ -56,6 +57,9 @@ def context_text(value: Value, width: int) -> str:
     largest = value.get("largest", [])
     rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
     lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
+    files = value.get("attachments", [])
+    attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
+    lines += block("attached", [("entry", "bytes", "what"), *attached], width)
     lines += section_rows(value, width)
     tools = [(str(tool["name"]), number(tool["tokens"]), "") for tool in value.get("tools", [])]
     lines += block("tools", [("name", "tokens", ""), *tools], width)

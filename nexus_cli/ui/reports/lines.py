@@ -37,6 +37,23 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
+def describe_attached(value: Value) -> str:
+    """Return the record of an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
+    path = str(value["path"])
+    if "names" in value:
+        return f"{path}, {plural(value['names'], 'name')}"
+    if "lines" not in value:
+        return f"{path}, {'an image' if value['type'] != 'text' else 'empty'}"
+    first, last = value["lines"]
+    place = f"{path}:{first}-{last}" if value.get("of") else path
+    return f"{place}, {plural(last - first + 1, 'line')}"
+
+
+def measure_attached(value: Value) -> str:
+    """Return the same with its size: `a.py, 12 lines, 340 bytes`."""
+    return f"{describe_attached(value)}, {plural(value['bytes'], 'byte')}"
+
+
 def limit(value: Any) -> str:
     """Return the value of a limit in words: `yes`, `no`, names after each other, a number."""
     if isinstance(value, bool):

@@ -70,7 +70,17 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
         yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
+    if broken := list(_broken(value)):
+        yield "broken", "; ".join(broken)
     yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
+
+
+def _broken(value: Value) -> Iterator[str]:
+    """Yield what is configured and cannot be used, with the reason."""
+    for category in value.get("capabilities", ()):
+        for one in category["items"]:
+            if one["state"] == "broken":
+                yield f"{one['name']} ({one['why'] or category['category']})"
 
 
 def _names(names: list[str]) -> str:
