@@ -18,7 +18,6 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.run import AGENT, check_name
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
@@ -83,8 +82,6 @@ def _run_options(
     settings: Settings, folder: Path, model: str, recipe: str, allow: str, max_cost: float | None, directory: str
 ) -> dict[str, Any]:
     """Return the options of agents that were given; `NexusError` for one that makes no sense."""
-    if allow and allow not in LEVELS:
-        raise NexusError("usage", f"wrong value for --allow: '{allow}'", "it is read, edit, run or all")
     if max_cost is not None and not 0 < max_cost < float("inf"):
         raise NexusError("usage", f"wrong value for --max-cost: {max_cost:g}", "it has to be above 0")
     if recipe:

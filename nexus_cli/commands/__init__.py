@@ -16,7 +16,7 @@ _SHARED = {"command", "arguments"}
 _FILES_STAY = "/edit goes back to your last message, !git restore FILE to the last commit, /uncompact undoes a summary"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
-_MODES = "Type what you want; Shift+Tab sets what runs without asking, and `read` changes nothing"
+_MODES = "Type what you want; Shift+Tab sets what runs without asking; /plan is read-only"
 _THEME = "nexus config set ui.theme dark|light in a shell"
 PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("undo", "redo", "rewind", "checkpoint"), _FILES_STAY),

@@ -20,7 +20,7 @@ KEYS = (
     ("Up", "what was typed before; in a turn: what is queued"),
     ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
     ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
-    ("Shift+Tab", "permission level: read, edit, run, plan"),
+    ("Shift+Tab", "permission level: ask, edit, auto, plan"),
     ("Tab", "completes /commands, @files and ! lines"),
     ("Ctrl+R", "searches what was typed before"),
     ("Ctrl+G", "edits the text in your editor"),

@@ -10,7 +10,7 @@ from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
-from nexus_cli.config.settings import LoadedSettings, quote_part, split_key
+from nexus_cli.config.settings import LoadedSettings, quote_part, shown_value, split_key
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.session import capability_snapshot as reports
 
@@ -40,7 +40,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
         return
     loaded = await asyncio.to_thread(_load, context)
     found = [
-        {"key": key, "value": value, "origin": _with_tilde(loaded.origins[key])}
+        {"key": key, "value": shown_value(key, value), "origin": _with_tilde(loaded.origins[key])}
         for key, value in loaded.values.items()
         if rest.casefold() in key
     ]
@@ -62,7 +62,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     loaded = await asyncio.to_thread(_load, context)
     name = ".".join(map(quote_part, split_key(key)))
     if (origin := loaded.origins.get(name, path)) != path:
-        context.say(f"Here {origin} overrides it: {loaded.values[name]}")
+        context.say(f"Here {origin} overrides it: {shown_value(name, loaded.values[name])}")
 
 
 def _value_of(text: str) -> str:

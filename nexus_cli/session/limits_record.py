@@ -16,7 +16,7 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits
+from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits, name_level
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
@@ -104,8 +104,8 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
     before = _set_by_layers(memos[-1].value["limits"])
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name) and f.name not in known]
     if before.allow != now.allow and PLAN in (before.allow, now.allow):
-        return f"{CHANGED}. {PLAN_BEGINS if now.allow == PLAN else PLAN_ENDS.format(now.allow or 'read')}"
-    told = (f"{name} {_value_text(getattr(now, name))} (was {_value_text(getattr(before, name))})" for name in names)
+        return f"{CHANGED}. {PLAN_BEGINS if now.allow == PLAN else PLAN_ENDS.format(name_level(now.allow or 'read'))}"
+    told = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
     return f"{CHANGED}: {'; '.join(told)}" if names else ""
 
 
@@ -120,7 +120,10 @@ def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
     return made
 
 
-def _value_text(value: Any) -> str:
+def _value_text(name: str, limits: Limits) -> str:
+    value = getattr(limits, name)
+    if name == "allow" and value is not None:
+        return name_level(value)
     if value is None:
         return "without limit"
     if isinstance(value, frozenset):

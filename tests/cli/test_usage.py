@@ -30,7 +30,7 @@ WRONG = [
     (["ask", "--timeout", "inf", "hi"], b"--timeout: inf: it limits nothing", b"Omit --timeout"),
     (["ask", "--max-cost", "1e400", "hi"], b"--max-cost: inf: it limits nothing", b"Omit --max-cost"),
     (["ask", "--model"], b"--model", b"--help"),
-    (["ask", "--allow", "most", "hi"], b"--allow: 'most'", b"read, edit, run or all"),
+    (["ask", "--allow", "most", "hi"], b"--allow: 'most'", b"ask, edit, auto or all"),
     (["ask", "-c", "-r", "01", "hi"], b"--continue and --resume", b""),
     (["ask", "--json", "--stream-json", "hi"], b"--json and --stream-json", b""),
     (["ask", "--no-save", "--require-save", "hi"], b"contradict", b""),

@@ -171,7 +171,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert "bash: make" in FORMS["permissions"](value, 80)
     context.run("permissions remove edits").run("permissions remove read_file of /etc/hosts")
     assert always == {("bash", "run", "make")} and "not allowed for this session any more" in context.said[-1]
-    with pytest.raises(NexusError, match="one of plan, read, edit, run, all"):
+    with pytest.raises(NexusError, match="one of plan, ask, edit, auto, all"):
         context.run("permissions everything")
 
 

@@ -33,7 +33,7 @@ _RUNS = {
     "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
     "run": "also commands confined to the project, without network",
     "all": "everything, unconfined: nothing asks",
-    PLAN: "only reading; nothing asks, and the answer is a plan",
+    PLAN: "read-only; the model proposes a plan",
 }
 _RUNS_UNCONFINED = {
     **_RUNS,

@@ -9,6 +9,7 @@ from typing import Any
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
+from nexus_cli.core.limits import name_level
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
@@ -99,7 +100,8 @@ class ReplCommandContext:
             if options.resume and not copied:
                 self._repl.show_conversation()
             elif not copied:  # who asked for a copy says so
-                self._repl.show_note(f"session {made.id}, model {state.model}, permission level {state.allow}", "")
+                level = name_level(state.allow)
+                self._repl.show_note(f"session {made.id}, model {state.model}, permission level {level}", "")
         self._repl.refresh_status()
 
     def _left_behind(self, stored: bool) -> None:

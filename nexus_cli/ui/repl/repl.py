@@ -19,6 +19,7 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import name_level
 from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.reports.conversation import newest_turns
 from nexus_cli.session.reports.sessions import last_exchange
@@ -262,7 +263,7 @@ class Repl:
         """Change the permission level, also while a turn runs or asks."""
         level = self.session.cycle_level()
         if self.session.status().allow != level:
-            self.show_note(f"{level} is more than the recipe or the settings allow.")
+            self.show_note(f"{name_level(level)} is more than the recipe or the settings allow.")
         self.refresh_status()
 
     def toggle_thinking(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -37,8 +38,10 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
-def limit(value: Any) -> str:
-    """Return the value of a limit in words: `yes`, `no`, names after each other, a number."""
+def limit(value: Any, name: str = "") -> str:
+    """Return the value of the limit `name` in words: `yes`, `no`, names after each other, a number, a level."""
+    if name == "allow":
+        return name_level(str(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.reports.lines import Value, cut_line, filled, table, when
 
@@ -59,7 +60,8 @@ def decision_text(value: Value, width: int) -> str:
 def _part(part: Value, width: int) -> list[str]:
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
-    return filled(f"{part['decision']:<5} {command} ({rule}{part['from']})", width, "          ", "    ")
+    origin = name_origin(str(part["from"]))
+    return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
 
 
 def describe_verdict(row: Value) -> str:
@@ -76,7 +78,13 @@ def _source(row: Value) -> str:
     if row["rule"]:
         return f"{row['rule']} ({row['from']})"
     layer = row.get("bound_by")
-    return str(row["from"] or "") + (f" (from {layer})" if layer else "")
+    return name_origin(str(row["from"] or "")) + (f" (from {layer})" if layer else "")
+
+
+def name_origin(origin: str) -> str:
+    """Return where a decision comes from, a level by its word: `level ask`."""
+    kind, _, level = origin.partition(" ")
+    return f"level {name_level(level)}" if kind == "level" else origin
 
 
 def permissions_text(value: Value, width: int) -> str:
@@ -84,7 +92,7 @@ def permissions_text(value: Value, width: int) -> str:
     lines = []
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
-        lines += filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
+        lines += filled(level["runs"], width, " " * 8, f"{mark} {name_level(level['name']):<6}")
     lines += ["", *filled(f"Set by: {value['bound_by']}. /permissions LEVEL sets it for this session.", width)]
     lines += filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width) if value.get("sandbox") else []
     if value.get("rules"):

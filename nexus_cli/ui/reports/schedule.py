@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.reports.lines import Value, cut_line, filled, table
 
 
@@ -12,7 +13,10 @@ def plans_text(value: Value, width: int) -> str:
     if not found:
         return "\n".join(filled("No plans: nexus plan add PROMPT --at, --in or --cron makes one.", width))
     rows = [("id", "next", "when", "level", "made by", "last run", "plan")]
-    rows += [(one["id"], _next(one), _when(one), one["allow"], one["by"], _last(one), _title(one)) for one in found]
+    rows += [
+        (one["id"], _next(one), _when(one), name_level(one["allow"]), one["by"], _last(one), _title(one))
+        for one in found
+    ]
     return "\n".join(table(rows, width))
 
 

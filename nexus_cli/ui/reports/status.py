@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nexus_cli.config.settings import shown_value
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
 from nexus_cli.ui.reports.permissions import sandbox_line
@@ -110,7 +112,8 @@ def trust_text(value: Value, width: int) -> str:
     state."""
     lines = filled(value["project"], width, "  ")
     for setting in value["settings"]:
-        lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
+        shown = shown_value(setting["key"], setting["value"])
+        lines += filled(f"{setting['key']} = {shown}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
     for file in value["files"]:
@@ -140,7 +143,8 @@ def tools_text(value: Value, width: int) -> str:
     rows = [("name", "tokens", "does", "asks first")]
     rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
-    foot = f"{number(total)} tokens of schemas in every request. Level: {value['level']}; /permissions changes it."
+    level = name_level(value["level"])
+    foot = f"{number(total)} tokens of schemas in every request. Level: {level}; /permissions changes it."
     return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])
 
 
@@ -218,9 +222,10 @@ def why_text(value: Value, width: int) -> str:
         return "\n".join(filled(f"{value['name'] or 'Nothing'} has no limit.", width))
     lines = []
     for bound in limits:
-        lines += filled(f"{bound['name']} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")
+        name = bound["name"]
+        lines += filled(f"{name} = {limit(bound['value'], name)} (from {bound['bound_by']})", width, "  ")
         for layer, said in bound["said"].items():
-            lines += filled(f"{layer} said {limit(said)}", width, " " * 6, "    ")
+            lines += filled(f"{layer} said {limit(said, name)}", width, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
         return "\n".join(lines)
