@@ -37,6 +37,19 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str
     return value
 
 
+def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
+    """Return the callback of a whole number from `least` to `most`, whose range need not stand in the help."""
+
+    def check(context: typer.Context, option: typer.CallbackParam, value: int | None) -> int | None:
+        if value is not None and not least <= value <= most:
+            name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
+            bound = f"at least {least}" if value < least else f"at most {most}"
+            raise NexusError("usage", f"{name} {value}", f"must be {bound}")
+        return value
+
+    return check
+
+
 def _read_level(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
     """Return the level that `value` names; refuse an empty or another one. A typer callback."""
     given = refuse_empty(context, option, value)

@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import Allow, Directory, Json, Model, RecipeName, refuse_empty, working_folder
+from nexus_cli.cli.command_options import (
+    Allow,
+    Directory,
+    Json,
+    Model,
+    RecipeName,
+    refuse_empty,
+    whole_number,
+    working_folder,
+)
 from nexus_cli.cli.print_report import print_json, print_report, print_value
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
@@ -178,7 +187,9 @@ def _consequences(posted: Posted) -> list[str]:
 @app.command("read")
 def read(
     space: SpaceName,
-    last: Annotated[int, typer.Option("--last", metavar="N", min=1, max=MOST_SHOWN, help="So many messages.")] = 50,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", callback=whole_number(1, MOST_SHOWN), help="So many messages.")
+    ] = 50,
     name: As = "",
     json: Json = False,
 ) -> int:

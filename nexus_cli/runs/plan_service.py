@@ -60,7 +60,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "it has no prompt"
         raise NexusError("usage", "the plan", why, "Say what is to be done")
     if new.missed not in MISSED:
-        raise NexusError("usage", f"--missed {new.missed[:40]!r}", "it is once or skip", "See nexus plan add --help")
+        raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)

@@ -111,8 +111,8 @@ class ReplCommandContext:
             self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
         self._repl.input_queue.attached.clear()
 
-    def start(self, text: str = "") -> None:
-        self._repl.start_next(text)
+    def start(self, text: str = "", *, typed: bool = False) -> None:
+        self._repl.start_next(text, typed=typed)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         self._repl.view.invalidate()
