@@ -32,7 +32,7 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
     **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
     "paste": "Ctrl+V pastes an image",
-    "mcp": "There are no MCP servers; /tools lists what the model has",
+    "mcp": "There are no MCP servers; /status tools lists what the model has",
 }
 """Commands of other agents that have no counterpart of one name, and what does it here."""
 

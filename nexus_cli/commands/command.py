@@ -122,6 +122,10 @@ class Command:
     """Returns possible arguments for completion; quick."""
     aliases: tuple[str, ...] = ()
     """Other names, which are not listed; see `nexus_cli.commands.find`."""
+    is_first: bool = False
+    """A first day needs it: `/help` lists it, `/help all` all of them."""
+    is_former: bool = False
+    """Another command does this too: it works, and is not listed."""
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""

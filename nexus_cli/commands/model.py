@@ -95,6 +95,8 @@ async def set_effort(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("model", "model", set_model, "[NAME]", idle=True, complete=_complete_model, aliases=("models",)),
+    Command(
+        "model", "model", set_model, "[NAME]", idle=True, complete=_complete_model, aliases=("models",), is_first=True
+    ),
     Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES),
 )

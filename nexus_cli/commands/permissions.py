@@ -1,4 +1,4 @@
-"""`/permissions`, `/tools` and `/why`: what the model can do, what runs without asking, who set which limit."""
+"""`/permissions` and `/why`: what the model can do, what runs without asking, who set which limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from nexus_cli.session.reports.live import (
     describe_level,
     limits_report,
     permissions_report,
-    tools_report,
 )
 
 EDITS = ("allow", "ask", "deny", "remove")
@@ -66,14 +65,6 @@ def _unquote(rule: str) -> str:
     return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
 
 
-async def list_tools(context: CommandContext, rest: str) -> None:
-    """List the tools of the model.
-
-    What each does, what its schema costs in every request, and whether it asks first.
-    """
-    context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
-
-
 async def explain_decision(context: CommandContext, rest: str) -> None:
     """Explain a decision, or where a limit comes from.
 
@@ -112,7 +103,7 @@ COMMANDS = (
         "[LEVEL | allow|ask|deny|remove RULE]",
         complete=lambda context: (PLAN, *LEVEL_NAMES, *EDITS),
         aliases=("approvals",),
+        is_first=True,
     ),
-    Command("tools", "work", list_tools),
     Command("why", "context", explain_decision, "[ID|NAME]", complete=complete_why),
 )

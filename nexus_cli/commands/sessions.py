@@ -1,4 +1,4 @@
-"""`/sessions`, `/resume`, `/clear`, `/fork`, `/edit` and `/rename`: list, change, copy and name sessions."""
+"""`/resume`, `/clear`, `/fork`, `/edit` and `/rename`: list, change, copy and name sessions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,6 @@ from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.conversation import shown_text
 from nexus_cli.session.user_messages import read_backwards
-
-
-async def list_sessions(context: CommandContext, rest: str) -> None:
-    """List the sessions of this folder, or all.
-
-    Newest first. --all lists those of other folders too, and runs of `nexus ask`. /resume ID resumes one of them;
-    `nexus sessions search` searches them.
-    """
-    if rest not in ("", "--all"):
-        raise usage_error("sessions", rest, "the only option is --all")
-    folder = None if rest else str(context.session.folder)
-    context.show("sessions", reports.list_sessions(require_ledger(context), folder))
-
 
 MOST = 200
 """Sessions that are at hand; a search reaches the others."""
@@ -186,9 +173,17 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("sessions", "session", list_sessions, "[--all]", complete=lambda context: ("--all",)),
-    Command("resume", "session", resume_session, "[ID|--all]", idle=True, complete=_complete_resume),
-    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset")),
+    Command(
+        "resume",
+        "session",
+        resume_session,
+        "[ID|--all]",
+        idle=True,
+        complete=_complete_resume,
+        aliases=("sessions",),
+        is_first=True,
+    ),
+    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
     Command("edit", "session", edit_message, idle=True),
     Command("rename", "session", rename_session, "NAME"),

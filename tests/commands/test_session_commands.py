@@ -99,13 +99,13 @@ def test_a_session_that_another_process_works_in_is_not_taken(context: FakeConte
     assert context.session.id == before and context.turn("still here").outcome.ok
 
 
-def test_sessions_lists_this_folder_or_all(context: FakeContext, tmp_path: Path) -> None:
+def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context: FakeContext, tmp_path: Path) -> None:
     context.turn("here")
     other = FakeContext(tmp_path.parent, context.provider)
     other.turn("there")
-    context.run("sessions").run("sessions --all")
-    here, everywhere = ([s["id"] for s in value["sessions"]] for _, value in context.shown)
-    assert here == [context.session.id] and set(everywhere) == {context.session.id, other.session.id}
+    assert "no other session in this folder" in context.run("sessions").said[-1]
+    context.run("sessions --all")
+    assert [choice.key for choice in context.offered] == [other.session.id]
 
 
 def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:

@@ -254,3 +254,9 @@ def test_what_was_scheduled_by_the_name_of_plan_still_is(context: FakeContext) -
     with pytest.raises(NexusError, match="no such plan"):
         context.run("plan remove build")
     assert not context.started and context.session.status().allow == "read"
+
+
+def test_status_tools_lists_the_tools_as_tools_does(context: FakeContext) -> None:
+    context.run("status tools").run("tools")
+    (form, value), same = context.shown
+    assert form == "tools" and (form, value) == same and any(tool["name"] == "bash" for tool in value["tools"])

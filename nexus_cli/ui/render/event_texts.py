@@ -164,7 +164,7 @@ HERE = {
     "nexus memory forget": "/memory forget",
     "nexus memory list": "/memory",
     "nexus rules remove": "/permissions remove",
-    "nexus sessions list": "/sessions",
+    "nexus sessions list": "/resume",
     "nexus model list": "/model",
     "nexus cache": "/cache",
     "nexus context": "/context",

@@ -270,6 +270,11 @@ def help_text(value: Value, width: int) -> str:
         lines += ["", "keys:"]
         for keys, what in value["keys"]:
             lines += _columns(f"  {keys}", what, size, width)
+    if value.get("more"):
+        lines += [
+            "",
+            *filled(f"/help all lists {number(value['more'])} more commands; /help NAME explains one.", width),
+        ]
     return "\n".join(lines)
 
 
