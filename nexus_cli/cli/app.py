@@ -61,7 +61,7 @@ GROUPS = {
         "drops": "List everything left out of requests, and how to get it back.",
         "cache": "Show what the provider's cache served of each request, and why one missed it.",
         "usage": "Show tokens and cost over all sessions, by day, model and project.",
-        "why": "Explain a decision on a tool call: the rule or level, where it comes from, the profile.",
+        "why": "Explain a decision on a tool call: the rule or level, where it comes from, the sandbox.",
         "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
         "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
         "status": "Show what is available: model, tools, skills, servers, credentials by name.",

@@ -44,7 +44,7 @@ def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
         if value is not None and not least <= value <= most:
             name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
             bound = f"at least {least}" if value < least else f"at most {most}"
-            raise NexusError("usage", f"{name} {value}", f"must be {bound}")
+            raise NexusError("usage", f"{name} {value}", f"must be {bound}", f"See {context.command_path} --help")
         return value
 
     return check

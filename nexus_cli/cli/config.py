@@ -105,6 +105,11 @@ def set_setting(
     from nexus_cli.config.settings_file import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 
     write_setting(places(), defaults_dir(), key, value)
+    path, name = str(places().settings), ".".join(quote_part(part) for part in split_key(key))
+    write_stderr_line(f"nexus: {'removed' if unset else 'set'} {hide_keys_in(key)} in {path}.")
+    loaded = _load()
+    if (origin := loaded.origins.get(name, path)) not in (path, "default"):
+        write_stderr_line(f"nexus: here {origin} overrides it: {shown_value(name, loaded.values[name])}.")
     return 0
 
 

@@ -19,7 +19,7 @@ from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules, with_t
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.stream import write_stderr_line
-from nexus_cli.ui.reports.permissions import name_origin
+from nexus_cli.ui.reports.permissions import CONFINED, name_origin
 
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show, test and change the rules for tool calls.")
@@ -104,7 +104,7 @@ def test_command(
 
 def decision_text(value: CommandDecision) -> str:
     """Return the decision in lines: the whole, then each part."""
-    lines = [f"{value.decision} in profile {value.profile}: {value.why}"]
+    lines = [f"{value.decision}: {value.why} ({CONFINED[value.profile]})"]
     for part in value.parts:
         words = " ".join(part.command)
         shown = words if len(words) <= 100 else words[:97] + "..."

@@ -84,7 +84,7 @@ async def reload(context: CommandContext, rest: str) -> None:
         context.session.reload()
         context.say(f"Instructions reloaded. {await describe_cache_miss(context)}".rstrip())
     else:
-        context.say("Instructions are read with the first message.")
+        context.say("Instructions will be loaded with your first message.")
 
 
 async def leave(context: CommandContext, rest: str) -> None:

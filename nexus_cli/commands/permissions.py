@@ -44,7 +44,7 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         level = parse_level(parse_choice("permissions", name_level(parse_level(rest)), (PLAN, *LEVEL_NAMES)))
         session.set_level(level)
         now = session.status().allow
-        held = "" if now == level else f" {name_level(level)} is more than the recipe or the settings allow."
+        held = "" if now == level else f" {name_level(level)} is more than your settings allow."
         runs = await asyncio.to_thread(describe_level, session.state, now)
         context.say(f"permissions {name_level(now)}: {runs}.{held}")
 
@@ -68,8 +68,8 @@ def _unquote(rule: str) -> str:
 async def explain_decision(context: CommandContext, rest: str) -> None:
     """Explain a decision, or where a limit comes from.
 
-    With the ID of a call: what was decided on it, by which rule, level or limit, where that comes from, and the profile
-    that it ran in. With a NAME: the layer that bound this limit; each layer can only tighten. Without either: the
+    With the ID of a call: what was decided on it, by which rule, level or limit, where that comes from, and how it was
+    confined. With a NAME: the layer that bound this limit; each layer can only tighten. Without either: the
     newest decisions, and every limit in force.
     """
     if rest.casefold() in NAMES:

@@ -113,7 +113,7 @@ async def clear_session(context: CommandContext, rest: str) -> None:
     said = require_ledger(context).session(before.id).entries > 0
     await context.reopen(resume_options(context, resume="", effort=before.status().effort))
     if said:
-        context.say(f"Previous session: /resume {before.id}")
+        context.say(f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}")
 
 
 async def fork_session(context: CommandContext, rest: str) -> None:
@@ -124,11 +124,11 @@ async def fork_session(context: CommandContext, rest: str) -> None:
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
-        raise usage_error("fork", rest, "nothing has been said in this session yet", "Say something first")
+        raise usage_error("fork", rest, "this session has no messages yet", "Send one first")
     context.session.refuse_to_leave()
     made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=format_utc(local_now()))
     await _reopen_fork(context, made)
-    context.say(f"This is a copy. Previous session: /resume {before}")
+    context.say(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}")
 
 
 async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
@@ -152,12 +152,13 @@ async def edit_message(context: CommandContext, rest: str) -> None:
     entries = read_backwards(require_record(context).read, require_record(context).last_id())
     last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
     if last is None:
-        raise usage_error("edit", rest, "nothing has been said in this session yet", "Type your first message")
+        raise usage_error("edit", rest, "this session has no messages yet", "Type your first one")
     words = shown_text(require_record(context), last)
     context.session.refuse_to_leave()
     await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
     context.fill(words)
-    context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {before}")
+    named = reports.short_id(ledger, before)
+    context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {named}")
 
 
 async def rename_session(context: CommandContext, rest: str) -> None:

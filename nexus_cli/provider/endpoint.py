@@ -82,7 +82,7 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     if not name:
         stored = stored_key(key_variable(provider)) if provider in KEY_VARIABLES else ""
         if not (stored.isascii() and stored.isprintable()):
-            why = f"the stored key of {key_variable(provider)} holds characters that no key has"
+            why = f"the stored key of {key_variable(provider)} contains characters that no key contains"
             raise ProviderError("auth", why, set_key_hint(provider))
         return EnvValue(stored, exact=False) if stored else None
     text = environ[name].strip()
@@ -90,7 +90,7 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     if not text:
         raise ProviderError("auth", f"{name} is blank", set_key_hint(provider))
     if not (text.isascii() and text.isprintable()) or (name in BEARERS and not exact):
-        raise ProviderError("auth", f"{name} holds characters that no key has", set_key_hint(provider))
+        raise ProviderError("auth", f"{name} contains characters that no key contains", set_key_hint(provider))
     return EnvValue(text, exact)
 
 

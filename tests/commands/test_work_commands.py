@@ -86,7 +86,7 @@ def test_a_goal_may_begin_with_what_would_be_a_verb_elsewhere(context: FakeConte
 
 
 def test_a_reflection_shows_what_was_learned(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="nothing was asked"):
+    with pytest.raises(NexusError, match="has no turn yet"):
         context.run("reflect")
     context.turn("begin")
     context.provider.script = lambda request: "Look before you leap."

@@ -166,6 +166,7 @@ HERE = {
     "nexus rules remove": "/permissions remove",
     "nexus sessions list": "/resume",
     "nexus model list": "/model",
+    "nexus schedule list": "/schedule",
     "nexus cache": "/cache",
     "nexus context": "/context",
     "nexus drops show": "/drops",

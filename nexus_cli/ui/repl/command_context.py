@@ -11,7 +11,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import name_level
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.session.reports.sessions import last_exchange, short_id
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
@@ -101,7 +101,8 @@ class ReplCommandContext:
                 self._repl.show_conversation()
             elif not copied:  # who asked for a copy says so
                 level = name_level(state.allow)
-                self._repl.show_note(f"session {made.id}, model {state.model}, permission level {level}", "")
+                named = short_id(made.ledger, made.id)
+                self._repl.show_note(f"session {named}, model {state.model}, permission level {level}", "")
         self._repl.refresh_status()
 
     def _left_behind(self, stored: bool) -> None:

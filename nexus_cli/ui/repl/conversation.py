@@ -87,8 +87,8 @@ def describe_session(value: Mapping[str, Any], shown: int) -> str:
     """Return which session it is, how long ago it was used, and how many turns are not shown; `value` is that of
     `last_exchange`."""
     if not value.get("entries"):
-        return f"session {value['session']}: nothing was said in it yet"
-    facts = [f"session {value['session']}", one_line(str(value.get("name") or ""))]
+        return f"session {value['short']}: no messages yet"
+    facts = [f"session {value['short']}", one_line(str(value.get("name") or ""))]
     facts += [f"last used {format_age(str(value['at']), local_now())}"]
     earlier = int(value["turns"]) - shown
     facts += [f"{plural(earlier, 'earlier turn')}: {REST}"] if earlier > 0 else []

@@ -28,7 +28,7 @@ from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.render.folder_diff import folder_diff_lines
+from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
@@ -49,7 +49,6 @@ from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -214,7 +213,7 @@ class Repl:
         """Take back what was attached last; False if nothing is."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"back in the input box: {self.input_queue.attached.pop().what}")
+        self.show_note(f"not attached any more: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True
@@ -273,7 +272,7 @@ class Repl:
         level = self.session.cycle_level()
         self._hand_over.withdraw()
         if self.session.status().allow != level:
-            self.show_note(f"{name_level(level)} is more than the recipe or the settings allow.")
+            self.show_note(f"{name_level(level)} is more than your settings allow.")
         self.refresh_status()
 
     def toggle_thinking(self) -> None:
@@ -320,11 +319,7 @@ class Repl:
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))
             return
-        if form == "diff":
-            text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
-        else:
-            text = draw_report(form, value, self.view.width, self.theme.look)
-        self.view.put(f"\n{text}\n")
+        self.view.put(f"\n{draw_in_theme(form, value, self.view.width, self.theme)}\n")
 
     def show_conversation(self) -> None:
         """Show the session that was resumed: its last turns as they were, and what of them is still open."""

@@ -38,6 +38,37 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
+CAUSES = {
+    "section_budget": "no room",
+    "truncation": "window full",
+    "compaction": "summarized",
+    "output_cap": "too long",
+    "instruction_cap": "too long",
+    "input_cap": "too long",
+    "pruned": "old result",
+    "limit": "over a limit",
+}
+"""Why something was left out, in words, by `nexus_cli.core.entry.Cause`."""
+
+
+def name_cause(cause: Any) -> str:
+    """Return a cause in words; one that is not known as it is."""
+    return CAUSES.get(str(cause), str(cause))
+
+
+BASES = {
+    "reported": "as the provider counted them",
+    "estimate": "estimated",
+    "reported+estimate": "as the provider counted them, the newest ones estimated",
+}
+"""Where a count comes from."""
+
+
+def name_basis(basis: Any) -> str:
+    """Return in words where a count of tokens comes from."""
+    return BASES.get(str(basis), str(basis))
+
+
 def limit(value: Any, name: str = "") -> str:
     """Return the value of the limit `name` in words: `yes`, `no`, names after each other, a number, a level."""
     if name == "allow":

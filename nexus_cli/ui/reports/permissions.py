@@ -46,7 +46,7 @@ def decision_text(value: Value, width: int) -> str:
         rows.append(("words", value["said"]))
     rows.append(("by", _source(value)))
     if value["profile"]:
-        rows.append(("profile", f"{value['profile']}, {CONFINED.get(value['profile'], '')}".rstrip(", ")))
+        rows.append(("sandbox", CONFINED.get(value["profile"], str(value["profile"]))))
     rows.append(("at", when(value["at"])))
     for name, text in rows:
         lines += filled(f"{name}: {text}" if name else text, width, "    ", "  ") if text else []
@@ -93,7 +93,9 @@ def permissions_text(value: Value, width: int) -> str:
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
         lines += filled(level["runs"], width, " " * 8, f"{mark} {name_level(level['name']):<6}")
-    lines += ["", *filled(f"Set by: {value['bound_by']}. /permissions LEVEL sets it for this session.", width)]
+    here = value["bound_by"] == "/permissions"
+    by = "Set for this session" if here else f"Set by: {value['bound_by']}"
+    lines += ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]
     lines += filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width) if value.get("sandbox") else []
     if value.get("rules"):
         lines += ["", *filled("Rules:", width)]

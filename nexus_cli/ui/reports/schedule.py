@@ -11,7 +11,7 @@ def plans_text(value: Value, width: int) -> str:
     """Return the plans, those whose time comes first at the beginning."""
     found = value["plans"]
     if not found:
-        return "\n".join(filled("Nothing is scheduled: nexus schedule add PROMPT --at, --in or --cron.", width))
+        return "\n".join(filled("Nothing is scheduled: add PROMPT with --at, --in or --cron adds work.", width))
     rows = [("id", "next", "when", "level", "made by", "last run", "work")]
     rows += [
         (one["id"], _next(one), _when(one), name_level(one["allow"]), one["by"], _last(one), _title(one))

@@ -27,6 +27,8 @@ STANDS = {
     "untrusted": "It is not in effect.",
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
+FRONTS = ("ask", "chat")
+"""Recipes that everybody has: of `nexus ask`, and of sessions."""
 SINCE = {
     "changed": "Changed since it was trusted", "new": "New since this was trusted",
     "removed": "Removed since it was trusted",
@@ -62,10 +64,14 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     if value["servers"]:
         yield "MCP servers", f"{_names([one['name'] for one in value['servers']])}: not started, they give no tools"
     yield "keys set", _names(value["credentials"])
-    yield "recipes", _names(value["recipes"])
+    if own := [name for name in value["recipes"] if name not in FRONTS]:
+        yield "recipes", _names(own)
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value["memory"] is not None:
-        yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
+        yield (
+            "memory",
+            ", ".join(f"{count} {kind}" for kind, count in value["memory"].items() if count) or "nothing yet",
+        )
     if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
         yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
     if "warm" in value:
@@ -82,7 +88,7 @@ def _names(names: list[str]) -> str:
 def warm_line(value: Value) -> str:
     """Return whether one-shots start from a warm process, in one line."""
     if not value["running"]:
-        return "none runs" + ("; the next nexus ask starts one" if value["minutes"] else ", warm.minutes is 0")
+        return "not running; the next nexus ask starts it" if value["minutes"] else "off"
     size = f", {number(round(value['memory'] / 1e6))} MB" if value["memory"] else ""
     calls = plural(value["calls"], "call")
     return f"process {value['pid']}{size}, {calls}; ends after {value['minutes']:g} idle minutes"
@@ -261,7 +267,9 @@ def help_text(value: Value, width: int) -> str:
         return _one(value["command"], width)
     lines: list[str] = []
     commands = [command for group in value["groups"] for command in group["commands"]]
-    size = max((len(_call(command)) for command in commands), default=0) + 4
+    size = (
+        max([0, *(len(_call(command)) for command in commands), *(len(keys) for keys, _ in value.get("keys", ()))]) + 4
+    )
     for group in value["groups"]:
         lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
         for command in group["commands"]:
