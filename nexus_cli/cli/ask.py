@@ -13,7 +13,6 @@ import typer
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
-    MAX_INT,
     Allow,
     AskOptions,
     Continue,
@@ -30,6 +29,7 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     Verbose,
     WorktreeName,
+    whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
@@ -67,10 +67,11 @@ def ask(
         typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, lines of it (a.py:3-5) or an image."),
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Maximum number of model requests.")
+        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of model requests.")
     ] = None,
     max_total_tokens: Annotated[
-        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Maximum input and output tokens of the turn.")
+        int | None,
+        typer.Option(callback=whole_number(), metavar="N", help="Maximum input and output tokens of the turn."),
     ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of the turn in dollars.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,

@@ -27,7 +27,7 @@ from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVELS, parse_level
 
 Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
@@ -163,8 +163,10 @@ def tighten_settings(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict
     """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
     allow = base.get("allow", LEVELS[0])
-    if allow in LEVELS and result.get("allow", allow) in LEVELS:
-        result["allow"] = min(allow, result.get("allow", allow), key=LEVELS.index)
+    both = [allow, result.get("allow", allow)]
+    levels = [parse_level(one) if isinstance(one, str) else one for one in both]
+    if all(level in LEVELS for level in levels):
+        result["allow"] = min(zip(levels, both, strict=True), key=lambda one: LEVELS.index(one[0]))[1]
         if "allow" not in base and "allow" not in merged:
             del result["allow"]
     old, new = base.get("limits"), result.get("limits")

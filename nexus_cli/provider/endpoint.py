@@ -79,7 +79,7 @@ def describe_bad_key(text: str) -> str:
     key = text.strip()
     if not key:
         return "is blank"
-    return "" if key.isascii() and key.isprintable() else "holds characters that no key has"
+    return "" if key.isascii() and key.isprintable() else "contains characters that no key contains"
 
 
 def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
@@ -94,7 +94,7 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
         return EnvValue(stored, exact=False) if stored else None
     text = environ[name].strip()
     exact = text == environ[name]
-    bad = describe_bad_key(text) or ("holds characters that no key has" if name in BEARERS and not exact else "")
+    bad = describe_bad_key(text) or ("contains characters that no key contains" if name in BEARERS and not exact else "")
     if bad:
         raise ProviderError("auth", f"{name} {bad}", set_key_hint(provider))
     return EnvValue(text, exact)

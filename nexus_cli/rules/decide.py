@@ -359,4 +359,4 @@ def _say_allowed(level: Level, profile: Profile, parts: list[CommandPart]) -> st
     rule = next((part for part in parts if part.rule), None)
     if rule is not None:
         return f"allow {rule.rule} ({rule.source})"
-    return "level run: confined to the project, without network"
+    return "level auto: confined to the project, without network"

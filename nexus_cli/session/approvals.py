@@ -17,7 +17,7 @@ from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Deny, Question
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import LEVELS, Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.session.call_permission import CallPermission, Permission
@@ -166,7 +166,8 @@ def call_detail(
     lines = [f"{key}: {_value_text(value)}" for key, value in arguments.items()]
     if tool.works_later(arguments):
         rest = {name: value for name, value in limits.to_json().items() if name != "allow"}
-        lines += [f"level: {limits.allow or 'read'}", f"your limits: {_value_text(rest) if rest else 'none'}"]
+        lines += [f"level: {name_level(limits.allow or LEVELS[0])}"]
+        lines += [f"your limits: {_value_text(rest) if rest else 'none'}"]
     return "\n".join(lines), made.before
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nexus_cli.sandbox.confinement import Confinement
     from nexus_cli.sandbox.profile import ProfileName, TempFolder
 
-PLANS = "plan mode only reads; answer with the plan"
+PLANS = "plan mode is read-only; answer with the plan"
 """Why a call is refused under `PLAN`."""
 ALLOWED = "allowed for this session"
 """The origin of a decision that an answer of the person for the session made before."""

@@ -159,7 +159,7 @@ def _open(
         check_model(name)
     info = load_model_info(ledger, name, settings)
     if not (info.known or info.window_refused):
-        notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
+        notices.append(f"unknown context window for {info.name}; assuming {info.window:,} tokens")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):

@@ -16,7 +16,7 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, PLAN, SETS, Bound, Limits, compose_limits
+from nexus_cli.core.limits import LEVELS, PLAN, SETS, Bound, Limits, compose_limits, name_level
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
@@ -102,7 +102,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
     ends = [PLAN_ENDS] if before.allow == PLAN != now.allow else []
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
     names = [name for name in names if name not in {"allow", *known}]
-    told = (f"{name} {_value_text(getattr(now, name))} (was {_value_text(getattr(before, name))})" for name in names)
+    told = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
     return " ".join([*ends, *([f"{CHANGED}: {'; '.join(told)}"] if names else [])])
 
 
@@ -127,7 +127,10 @@ def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
     return made
 
 
-def _value_text(value: Any) -> str:
+def _value_text(name: str, limits: Limits) -> str:
+    value = getattr(limits, name)
+    if name == "allow" and value is not None:
+        return name_level(value)
     if value is None:
         return "without limit"
     if isinstance(value, frozenset):

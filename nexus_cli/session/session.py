@@ -71,6 +71,8 @@ class Session:
         self.state = state or bare_state(provider, context, logger, registry)
         self._control = self.state.lane_state.control
         self._opened = False
+        self._before_plan = CYCLE[0]
+        """The level that was in force before plan mode."""
         self._work_tasks: list[asyncio.Task[None]] = []
         """Turns and acts that run or wait, in order."""
         self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
@@ -147,10 +149,17 @@ class Session:
         Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
         """
         self.state.dispatcher.permission.refuse_unguarded(level)
+        if (now := self.status().allow) != PLAN:
+            self._before_plan = now
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)
+
+    def leave_plan(self) -> str:
+        """Go back from plan mode to the level before it; return the level in force."""
+        self.set_level(self._before_plan)
+        return self.status().allow
 
     def cycle_level(self) -> str:
         """Go to the next of `CYCLE` and return it; `all` is only reached by its name."""

@@ -23,7 +23,7 @@ from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
 DOES = {
-    Effect.NONE: "nothing outside the session",
+    Effect.NONE: "works in the session only",
     Effect.READ: "reads files",
     Effect.EDIT: "changes files",
     Effect.RUN: "runs commands",
@@ -33,7 +33,7 @@ _RUNS = {
     "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
     "run": "also commands confined to the project, without network",
     "all": "everything, unconfined: nothing asks",
-    PLAN: "only reading; nothing asks, and the answer is a plan",
+    PLAN: "read-only; the model proposes a plan",
 }
 _RUNS_UNCONFINED = {
     **_RUNS,
@@ -93,7 +93,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         drops += draft.drops
         notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
     elif begins_epoch(lane_state):
-        notices = ["the next request begins a new epoch; this shows the window as it was sent"]
+        notices = ["the next request rewrites the window; this shows it as it was sent"]
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
         request, state.session_id, lane_state.model.info.name, state.recipe, lane.cursor, lane.timeline.last, drops,

@@ -179,10 +179,10 @@ def change_notice(before: Epoch, after: Epoch) -> str:
     """Return the notice for a request under another epoch than the one before."""
     if before.model != after.model:
         shown = f"this shows what {after.model} would be sent, after {before.model}"
-        return f"a switch of model begins a new epoch; {shown}"
+        return f"a switch of model rewrites the window; {shown}"
     if before.effort == after.effort:
-        return "a reload begins a new epoch; this shows what would be sent"
-    return f"a switch of effort begins a new epoch; this shows what would be sent with {after.effort!r}"
+        return "a reload rewrites the window; this shows what would be sent"
+    return f"a switch of effort rewrites the window; this shows what would be sent with {after.effort!r}"
 
 
 def _can_run(options: Options, allow: str | None) -> bool:

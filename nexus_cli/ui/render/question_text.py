@@ -39,6 +39,8 @@ class AnswerKey:
     key: str
     label: str
     """Begins with the letter of the key."""
+    lasts: bool = False
+    """It holds for more than one call, so that the letter takes Enter."""
 
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:

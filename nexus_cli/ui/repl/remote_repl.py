@@ -336,7 +336,7 @@ class RemoteRepl:
     def _show_failure(self, error: Mapping[str, str]) -> None:
         """Show why a turn ended short."""
         if error["kind"] == "aborted":
-            self.show_note("Interrupted. Completed steps are kept; /continue goes on.")
+            self.show_note("Interrupted. Completed steps are kept; /continue resumes.")
         else:
             role = "dim" if error["kind"] == "waiting" else "error"
             self.show_note(f"nexus: {error['message']}. {error['hint']}", role)

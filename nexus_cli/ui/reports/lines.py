@@ -7,6 +7,7 @@ from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -54,8 +55,41 @@ def measure_attached(value: Value) -> str:
     return f"{describe_attached(value)}, {plural(value['bytes'], 'byte')}"
 
 
-def limit(value: Any) -> str:
-    """Return the value of a limit in words: `yes`, `no`, names after each other, a number."""
+CAUSES = {
+    "section_budget": "no room",
+    "truncation": "window full",
+    "compaction": "summarized",
+    "output_cap": "too long",
+    "instruction_cap": "too long",
+    "input_cap": "too long",
+    "pruned": "old result",
+    "limit": "over a limit",
+}
+"""Why something was left out, in words, by `nexus_cli.core.entry.Cause`."""
+
+
+def name_cause(cause: Any) -> str:
+    """Return a cause in words; one that is not known as it is."""
+    return CAUSES.get(str(cause), str(cause))
+
+
+BASES = {
+    "reported": "as the provider counted them",
+    "estimate": "estimated",
+    "reported+estimate": "as the provider counted them, the newest ones estimated",
+}
+"""Where a count comes from."""
+
+
+def name_basis(basis: Any) -> str:
+    """Return in words where a count of tokens comes from."""
+    return BASES.get(str(basis), str(basis))
+
+
+def limit(value: Any, name: str = "") -> str:
+    """Return the value of the limit `name` in words: `yes`, `no`, names after each other, a number, a level."""
+    if name == "allow":
+        return name_level(str(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
