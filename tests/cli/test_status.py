@@ -112,7 +112,7 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     assert capability_forms(value)[0].splitlines() == [
         "Model: openai/m.",
         "MCP servers: 1 needs setup (mine: not started).",
-        "Credentials: 1 ready (OPENAI_API_KEY) | 1 broken (ANTHROPIC_API_KEY: holds characters that no key has).",
+        "Credentials: 1 ready (OPENAI_API_KEY) | 1 broken (ANTHROPIC_API_KEY: contains characters that no key contains).",
         "Skills: 2 ready | 2 need setup (`nexus trust`) | 1 broken (notes: is empty)."
         " `nexus skill use NAME` prints a guide:",
         "- deploy: deploy it",
@@ -121,7 +121,7 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     assert "build" not in str(value), "an untrusted project's names reach no request"
     assert "not ascii" not in str(value) and SECRET not in str(value)
     text = " ".join(status_text({**reported(tmp_path, environ), "host": "h"}, 80).split())
-    assert "broken notes (is empty); ANTHROPIC_API_KEY (holds characters that no key has)" in text
+    assert "broken notes (is empty); ANTHROPIC_API_KEY (contains characters that no key contains)" in text
     (places().config / "mcp.json").write_text("{")
     assert "MCP servers: 1 broken (mcp.json)." in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
     assert "Skills" not in capability_forms(snapshot(tmp_path, KEYS, {}, "m", [], skills=False))[0]
