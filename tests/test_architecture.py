@@ -47,7 +47,7 @@ ONE_DOOR = {"litellm": "provider/litellm_backend.py", "tiktoken": "context/token
 LAZY = {
     "agents/workers.py": {"nexus_cli"},  # worktrees run git
     "commands/agents.py": {"nexus_cli"},  # worktrees run git
-    "commands/plan.py": {"nexus_cli"},  # cron and time zones, where something is planned
+    "commands/schedule.py": {"nexus_cli"},  # cron and time zones, where something is scheduled
     "commands/timeline.py": {"nexus_cli"},  # spaces and runs, of which a plain session has none
     "core/errors.py": {"difflib"},
     "core/private_process.py": {"_ctypes"},

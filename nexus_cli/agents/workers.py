@@ -23,7 +23,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import Limits, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
@@ -104,9 +104,9 @@ class SessionWorkers:
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
         self._refuse_without_place()
-        recipe = task.recipe or FRONT
-        recipe_for(recipe, self.session.folder)
-        scope = Limits(allow=wanted.get("allow"), tools=frozenset(wanted["tools"]) if "tools" in wanted else None)
+        recipe_for(recipe := task.recipe or FRONT, self.session.folder)
+        level = require_level(wanted["allow"], "limits.allow") if "allow" in wanted else None
+        scope = Limits(allow=level, tools=frozenset(wanted["tools"]) if "tools" in wanted else None)
         budget = Limits(**{name: wanted[name] for name in BUDGET if name in wanted})
         if any(value <= 0 for name in BUDGET if (value := wanted.get(name)) is not None):
             raise NexusError("usage", "its limits are wrong", "each has to be above 0")

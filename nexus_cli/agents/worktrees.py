@@ -264,14 +264,14 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             raise NexusError("usage", f"worktree {record.name} stays", str(error), hint) from error
         why = _describe_unapplied(record, state)
         if why:
-            hint = f"nexus worktree apply {record.name} brings changes to the project; --force discards them"
-            raise NexusError("usage", f"worktree {record.name} stays", why, hint)
+            hint = f"nexus worktree apply {record.name} brings its changes over, remove --force deletes them"
+            raise NexusError("usage", f"kept worktree {record.name}", why, hint)
     tip = ""
     with suppress(GitError, NexusError):
         tip = _repository_git(record).line("for-each-ref", "--format=%(objectname)", f"refs/heads/{record.branch}")
     kept = _delete(record, with_branch=True)
     if kept:
-        return f"branch {kept} stays: git did not delete it"
+        return f"kept branch {kept}: git did not delete it"
     return f"its commits were {tip[:12]}" if tip not in ("", record.start) else ""
 
 
@@ -282,7 +282,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if not state.is_applied(record):
         return f"it holds work that is not applied ({state.describe()})"
     if state.kept:
-        return f"it has ignored files or other things that no diff shows ({', '.join(state.kept[:3])})"
+        return f"it has ignored files, which no diff shows ({', '.join(state.kept[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"its branch {record.branch} holds commits that are not in its files"
     return ""

@@ -41,36 +41,47 @@ from nexus_cli.cli.signal_result import json_form, plain_words
 from nexus_cli.core.errors import REDACTED, NexusError, nearest_name
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
-COMMANDS = {
-    "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
-    "context": "Show what the next request holds, to the token, or what request N held.",
-    "cache": "Show what the provider's cache served of each request, and why one missed it.",
-    "usage": "Show tokens and cost over all sessions, by day, model and project.",
-    "drops": "List everything left out of requests, and how to get it back.",
-    "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
-    "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
-    "sessions": "List, show, search, export, fork, rename and delete sessions.",
-    "ledger": "Copy the ledger to another place; share projects of one on a server.",
-    "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
-    "config": "Show and change the settings.",
-    "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
-    "why": "Explain a decision on a tool call: the rule or level, where it comes from, the profile.",
-    "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
-    "trust": "Trust this project's configuration: it can only tighten what you allow.",
-    "model": "List the models that are usable now, with window, price and cache support.",
-    "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
-    "logout": "Remove a stored key.",
-    "plan": "Work at a time, or again and again: add, list, remove, pause, resume and run plans.",
-    "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
-    "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
-    "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
-    "warm": "A preloaded process that lets one-shots start faster: start, status, stop.",
-    "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
-    "doctor": "Check what works here, what does not, and how to fix it.",
-    "status": "Show what is available: model, tools, skills, servers, credentials by name.",
-    "skill": "Guides that are read on demand: list them, print one.",
+GROUPS = {
+    "Commands": {
+        "ask": "Run one turn and exit. Without PROMPT, the prompt is read from stdin.",
+        "sessions": "List, show, search, export, fork, rename and delete sessions.",
+        "model": "List the models that are usable now, with window, price and cache support.",
+        "login": "Store a provider's API key: in the keyring, or in a file that only you can read.",
+        "logout": "Remove a stored key.",
+        "config": "Show and change the settings.",
+        "rules": "What runs without asking, what asks, what is refused: list, test, add and remove rules.",
+        "trust": "Trust this project's configuration: it can only tighten what you allow.",
+        "memory": "Facts remembered across sessions: list, search, add, accept and forget them.",
+        "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
+        "doctor": "Check what works here, what does not, and how to fix it.",
+        "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
+    },
+    "What a request holds, and what it costs": {
+        "context": "Show what the next request holds, to the token, or what request N held.",
+        "drops": "List everything left out of requests, and how to get it back.",
+        "cache": "Show what the provider's cache served of each request, and why one missed it.",
+        "usage": "Show tokens and cost over all sessions, by day, model and project.",
+        "why": "Explain a decision on a tool call: the rule or level, where it comes from, the sandbox.",
+        "timeline": "List what happened: when, by whom and why, what is new, costs and drops.",
+        "replay": "Rebuild the requests of a session offline and compare them with what was sent.",
+        "status": "Show what is available: model, tools, skills, servers, credentials by name.",
+        "skill": "Guides that are read on demand: list them, print one.",
+    },
+    "Automation, servers and teams": {
+        "schedule": "Work at a time, or again and again: add, list, remove, pause, resume and run it.",
+        "runs": "Work that waits, is queued, or was done unattended: list, show, cancel, resume.",
+        "space": "Conversations of several people and agents: create, list, join, leave, post, read, open.",
+        "serve": "Agents for other programs: JSON-RPC 2.0 over HTTP on this machine.",
+        "warm": "A preloaded process that lets one-shots start faster: start, status, stop.",
+        "ledger": "Copy the ledger to another place; share projects of one on a server.",
+    },
 }
-"""Every command with its line of help; `nexus_cli.cli.NAME` holds its `app`."""
+"""Every command with its line of help, what a first day needs first; `nexus_cli.cli.NAME` holds its `app`."""
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+FORMER = {"plan": "schedule"}
+"""Former names of commands, which stay valid and are not listed."""
+MORE = {"recipe", "no_tools", "no_save", "verbose", "quiet", "connect", "token_file"}
+"""Options that a first day does not need."""
 
 _UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT, errno.EBADF)
 """Errors of printing the help; all other output goes through `Stream`."""
@@ -95,16 +106,27 @@ class LazyGroup(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
-        return load_command(cmd_name)
+        name = FORMER.get(cmd_name, cmd_name)
+        return load_command(name) if name in COMMANDS else None
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, those that a first day does not need apart, then the commands."""
+        parts: dict[str, list[tuple[str, str]]] = {"Options": [], "More options": []}
+        for param in self.get_params(ctx):
+            if record := param.get_help_record(ctx):
+                parts["More options" if param.name in MORE else "Options"].append(record)
+        for title, rows in parts.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+        self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, *FORMER) and not args[0].startswith("-"):
             near = nearest_name(args[0], COMMANDS)
             hint = f"The nearest is `nexus {near}`" if near else 'To ask something: nexus ask "..."'
             raise NexusError("usage", f"no such command '{args[0]}'", "it is not a nexus command", hint)

@@ -13,7 +13,6 @@ import typer
 
 from nexus_cli.cli.choose_model import choose_model
 from nexus_cli.cli.command_options import (
-    MAX_INT,
     Allow,
     AskOptions,
     Continue,
@@ -30,12 +29,13 @@ from nexus_cli.cli.command_options import (
     SharedOptions,
     Verbose,
     WorktreeName,
+    whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.core.attachment import Part, Trigger
+from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.ui.input.piped import Reader
@@ -63,13 +63,15 @@ def ask(
     json: Json = False,
     stream_json: Annotated[bool, typer.Option("--stream-json", help="Print events as JSON lines.")] = False,
     file: Annotated[
-        list[str] | None, typer.Option("--file", "-f", metavar="PATH", help="Attach a text file or an image.")
+        list[str] | None,
+        typer.Option("--file", "-f", metavar="PATH", help="Attach a text file, lines of it (a.py:3-5) or an image."),
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Maximum number of model requests.")
+        int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of model requests.")
     ] = None,
     max_total_tokens: Annotated[
-        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="Maximum input and output tokens of the turn.")
+        int | None,
+        typer.Option(callback=whole_number(), metavar="N", help="Maximum input and output tokens of the turn."),
     ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of the turn in dollars.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")] = None,
@@ -155,15 +157,14 @@ class PromptReader:
 
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the prompt and notices on how it was read: words, a block for each file, then one for stdin."""
-        blocks, parts, notices, uncounted = [self._words], [], [], 0
+        blocks, parts, files, notices, uncounted = [self._words], list[Part](), list[AttachedFile](), list[str](), 0
         if self._files:
-            from nexus_cli.ui.input.attached_files import file_block, read_attachment  # noqa: PLC0415  (with --file only)
+            from nexus_cli.ui.input.attached_files import read_attachment  # noqa: PLC0415  (with --file only)
         for name in self._files:
             read = read_attachment(name, f"--file {name}")
-            if isinstance(read, Part):
-                parts.append(read)
-                continue
-            blocks.append(file_block(name, read.text))
+            files.append(read.record)
+            parts += [read.part] if read.part else []
+            blocks += [read.block] if read.block else []
             notices += [read.notice] if read.notice else []
             uncounted += read.uncounted
         if self._reader and not self._reader.empty:
@@ -176,4 +177,4 @@ class PromptReader:
                 blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
-        return Trigger(text, source, tuple(parts), uncounted), notices
+        return Trigger(text, source, tuple(parts), tuple(files), uncounted), notices

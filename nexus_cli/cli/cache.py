@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey
+from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey, whole_number
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
@@ -34,7 +34,10 @@ def cache(context: typer.Context, session: SessionKey = "", json: Json = False) 
 def why(
     context: typer.Context,
     step: Annotated[
-        int | None, typer.Argument(max=MAX_INT, metavar="STEP", help="Default: the newest request that missed.")
+        int | None,
+        typer.Argument(
+            callback=whole_number(-MAX_INT), metavar="STEP", help="Default: the newest request that missed."
+        ),
     ] = None,
     session: SessionKey = "",
     json: Json = False,

@@ -11,7 +11,7 @@ import typer
 
 from nexus_cli.config import setting_rules
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import LEVEL_NAMES, Limits, require_level
 from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
 
 if TYPE_CHECKING:
@@ -35,6 +35,30 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
         raise NexusError("usage", name, "its value is empty", "Give one, or omit the option")
     return value
+
+
+def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
+    """Return the callback of a whole number from `least` to `most`, whose range need not stand in the help."""
+
+    def check(context: typer.Context, option: typer.CallbackParam, value: int | None) -> int | None:
+        if value is not None and not least <= value <= most:
+            name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
+            bound = f"at least {least}" if value < least else f"at most {most}"
+            raise NexusError("usage", f"{name} {value}", f"must be {bound}", f"See {context.command_path} --help")
+        return value
+
+    return check
+
+
+def _read_level(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
+    """Return the level that `value` names; refuse an empty or another one. A typer callback."""
+    given = refuse_empty(context, option, value)
+    return require_level(given, option.opts[0]) if given else ""
+
+
+def level_option(help: str) -> Any:
+    """Return the option `--allow`, whose value is one of `LEVELS`."""
+    return typer.Option("--allow", metavar="|".join(LEVEL_NAMES), help=help, callback=_read_level)
 
 
 def _text_option(*names: str, metavar: str, help: str) -> Any:
@@ -68,11 +92,7 @@ RecipeName = Annotated[
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Refuse every tool call.")]
 Allow = Annotated[
     str,
-    _text_option(
-        "--allow",
-        metavar="read|edit|run|all",
-        help="What runs without asking: reading in the project; also edits; also confined commands; everything.",
-    ),
+    level_option("What runs without asking: reading in the project; also edits; also confined commands; everything."),
 ]
 WorktreeName = Annotated[
     str,
@@ -121,12 +141,9 @@ class SharedOptions:
 
     def check(self) -> None:
         """Raise `NexusError("usage", ...)` where values contradict each other or do not exist."""
-        if self.allow and self.allow not in LEVELS:
-            why = "it is read, edit, run or all"
-            raise NexusError("usage", f"wrong value for --allow: '{self.allow}'", why, "See nexus ask --help")
         if self.effort and self.effort not in (DEFAULT_EFFORT, *EFFORTS):
-            why = f"it is {', '.join(EFFORTS)} or {DEFAULT_EFFORT}"
-            raise NexusError("usage", f"wrong value for --effort: '{self.effort}'", why, "See nexus ask --help")
+            why = f"must be {', '.join(EFFORTS)} or {DEFAULT_EFFORT}"
+            raise NexusError("usage", f"--effort {self.effort[:40]!r}", why, "See nexus ask --help")
         if self.newest and self.resume:
             raise NexusError("usage", "--continue and --resume", "they select different sessions", "Give one of them")
 

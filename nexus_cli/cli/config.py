@@ -15,7 +15,15 @@ from nexus_cli.cli.print_report import print_json, print_text, print_value
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES, TABLES
-from nexus_cli.config.settings import LoadedSettings, hide_keys_in, quote_part, rule_for, split_key, unknown_key_error
+from nexus_cli.config.settings import (
+    LoadedSettings,
+    hide_keys_in,
+    quote_part,
+    rule_for,
+    shown_value,
+    split_key,
+    unknown_key_error,
+)
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
 from nexus_cli.ui.reports.status import toml_literal
@@ -46,7 +54,7 @@ def show_settings(
         return 0
     lines = []
     for key, value in loaded.values.items():
-        line = f"{key} = {toml_literal(value)}"
+        line = f"{key} = {toml_literal(shown_value(key, value))}"
         lines.append(f"{line:<58}  # {loaded.origins[key]}" if origin else line)
     print_text("\n".join(lines))
     return 0
@@ -66,6 +74,7 @@ def get(key: Annotated[str, typer.Argument(help="A dotted key such as limits.max
     if value is None:
         shown = hide_keys_in(key)
         raise NexusError("config", shown, "has no value", f"nexus config set {shown} VALUE sets one")
+    value = shown_value(key, value)
     print_value(toml_literal(value) if isinstance(value, bool | tuple) else str(value))
     return 0
 
@@ -96,6 +105,11 @@ def set_setting(
     from nexus_cli.config.settings_file import write_setting  # noqa: PLC0415  (brings tempfile; only for writing)
 
     write_setting(places(), defaults_dir(), key, value)
+    path, name = str(places().settings), ".".join(quote_part(part) for part in split_key(key))
+    write_stderr_line(f"nexus: {'removed' if unset else 'set'} {hide_keys_in(key)} in {path}.")
+    loaded = _load()
+    if (origin := loaded.origins.get(name, path)) not in (path, "default"):
+        write_stderr_line(f"nexus: here {origin} overrides it: {shown_value(name, loaded.values[name])}.")
     return 0
 
 

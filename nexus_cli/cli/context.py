@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.command_options import MAX_INT, Json, Model, RecipeName, SessionKey, working_folder
+from nexus_cli.cli.command_options import MAX_INT, Json, Model, RecipeName, SessionKey, whole_number, working_folder
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -27,7 +27,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 def show_context(
     session: SessionKey = "",
     step: Annotated[
-        int | None, typer.Option(max=MAX_INT, metavar="N", help="Request N of the main lane, from 1.")
+        int | None, typer.Option(callback=whole_number(-MAX_INT), metavar="N", help="Request N, from 1.")
     ] = None,
     model: Model = "",
     recipe: RecipeName = "",

@@ -33,6 +33,7 @@ from nexus_cli.config.paths import Places, defaults_dir, exists, places, project
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.rules.rule_set import DECISIONS, read_rules
@@ -238,17 +239,29 @@ def _rules(look: CheckInput) -> Check:
     return Check("rules", "ok", named or "none; `nexus rules add` adds one")
 
 
+WALLS = {
+    "work inside": "can write in the project",
+    "read outside": "can read elsewhere",
+    "no write outside": "cannot write elsewhere",
+    "no read of hidden": "cannot read credentials",
+    "no sockets": "cannot open sockets",
+    "no other process": "cannot reach other processes",
+}
+"""What was tried of a command in the sandbox, by its name in `sandbox.probe`, for a person."""
+
+
 def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
     """Return what the sandbox offers here: the backend with its walls, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"
-        what = "nexus does not run" if setting == "required" else "every command asks below --allow all"
+        what = "nexus does not run" if setting == "required" else "every command asks, but for --allow all"
         return [Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))]
     plain = found["profiles"]["none"]["start_ms"]
     version = f" version {found['abi']}" if found["abi"] else ""
     better = f"; {found['why']}" if found["why"] else ""
-    hidden = f"{len(found['profiles']['read']['hides'])} credentials and other private places cannot be read"
-    walls = f"{found['backend']}{version}; walls tried just now: {', '.join(found['walls'])}; {hidden}{better}"
+    hidden = f"{plural(len(found['profiles']['read']['hides']), 'private place')} of yours cannot be read"
+    tried = ", ".join(WALLS.get(wall, wall) for wall in found["walls"])
+    walls = f"{found['backend']}{version}; checked: a command {tried}; {hidden}{better}"
     checks = [Check("sandbox", "ok", walls)]
     for name, profile in found["profiles"].items():
         if name == "none":

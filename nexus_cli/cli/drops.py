@@ -51,7 +51,7 @@ def show_drop(
     found = find_session_id(ledger, session or str(context.obj or ""))
     text = ledger.log(found).original(drop)
     if text is None:
-        hint = "`nexus drops` lists them; the numbers of refused compactions are skipped"
+        hint = "`nexus drops` lists them"
         raise NexusError("usage", f"no drop {drop}", f"session {found} has no drop with this id", hint)
     if range_:
         start, end, _ = _slice(range_).indices(len(text))

@@ -20,7 +20,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVEL_NAMES, name_level, parse_level
 from nexus_cli.provider.endpoint import key_variable, resolve_endpoint
 from nexus_cli.provider.key_shapes import SHAPES, find_provider
 from nexus_cli.provider.local_servers import LocalServer, local_servers
@@ -39,9 +39,9 @@ SHOWN = 20
 LONGEST = 200
 """Characters of a model's name."""
 MEANINGS = {
-    "read": "reading inside the project, and commands that only read",
+    "ask": "reading inside the project, and commands that only read; the rest asks",
     "edit": "also edits inside it",
-    "run": "also any command in a sandbox: writes only in the project, no network",
+    "auto": "also any command in a sandbox: writes only in the project, no network",
     "all": "everything, without a sandbox",
 }
 """Calls that run without asking, by level."""
@@ -186,19 +186,19 @@ class FirstRun:
         return name
 
     def _level(self) -> str:
-        """Ask for the permission level; `run` is offered only where commands can be confined."""
+        """Ask for the permission level; `auto` is offered only where commands can be confined."""
         from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
 
         self._say("What may run without asking you? You can change it at any time: /permissions.")
         walls = self._settings.sandbox.backend
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
         has_walls = probe.backend != "none"
-        levels = [level for level in LEVELS if has_walls or level != "run"]
-        meanings = MEANINGS if has_walls else {**MEANINGS, "read": "reading inside the project"}
+        levels = [level for level in LEVEL_NAMES if has_walls or parse_level(level) != "run"]
+        meanings = MEANINGS if has_walls else {**MEANINGS, "ask": "reading inside the project; everything else asks"}
         for place, level in enumerate(levels, 1):
             self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
         if not has_walls:
-            why = f"run, which confines commands, is not available here: {probe.why}. `nexus doctor` says what to do."
+            why = f"auto, which confines commands, is not available here: {probe.why}. `nexus doctor` says what to do."
             self._put("\n".join(filled(why, self._width, "  ", "  ")))
         return self._ask("Permission level", levels[0], lambda text: _level(text, levels))
 
@@ -260,10 +260,11 @@ def _provider(text: str, known: Sequence[str]) -> str:
 
 
 def _level(text: str, levels: Sequence[str]) -> str:
-    """Return one of `levels` by its number, its name or a prefix of it."""
+    """Return one of `levels` by its number, its name, a prefix of it, or its former name."""
     if text in map(str, range(1, len(levels) + 1)):
         return levels[int(text) - 1]
-    found = next((level for level in levels if level.startswith(text.lower())), None)
+    named = name_level(parse_level(text))
+    found = named if named in levels else next((level for level in levels if level.startswith(text.lower())), None)
     if found is None:
-        raise NexusError("usage", repr(text[:20]), f"it is one of {', '.join(levels)}", "Type a word or its number")
+        raise NexusError("usage", repr(text[:20]), f"must be one of {', '.join(levels)}", "Type a word or its number")
     return found

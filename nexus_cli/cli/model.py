@@ -50,7 +50,7 @@ def use(name: Name) -> int:
     value = reports.show_model(replace_surrogates(name), _settings(), os.environ)
     write_setting(places(), defaults_dir(), "model", replace_surrogates(name).strip())
     if not value["known"]:
-        write_stderr_line(f"nexus: the window of {value['name']} is unknown: {value['window']:,} tokens are assumed.")
+        write_stderr_line(f"nexus: unknown context window for {value['name']}; assuming {value['window']:,} tokens.")
     if os.environ.get("NEXUS_MODEL", "").strip():
         write_stderr_line(
             f"nexus: NEXUS_MODEL is set and wins over it: {hide_keys_in(os.environ['NEXUS_MODEL'].strip())}."

@@ -68,7 +68,8 @@ def drop_signal_result() -> None:
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     name = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}[number]
-    line = f"nexus: stopped: {name} arrived.\n".encode()
+    typed = number == _signal.SIGINT and os.isatty(0)  # Ctrl+C
+    line = b"\nCancelled.\n" if typed else f"nexus: stopped: {name} arrived.\n".encode()
     form = _json_form
     drop_signal_result()  # a second signal writes no second object
     for descriptor, text in ((1, signal_result.signal_result(form, 128 + number, name)), (2, line)):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey
+from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey, whole_number
 from nexus_cli.cli.print_report import print_json, print_text
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.paths import defaults_dir, places
@@ -23,7 +23,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @app.command("replay")
 def replay(
     session: SessionKey = "",
-    step: Annotated[int | None, typer.Option(max=MAX_INT, metavar="N", help="Only request N, from 1.")] = None,
+    step: Annotated[
+        int | None, typer.Option(callback=whole_number(-MAX_INT), metavar="N", help="Only request N, from 1.")
+    ] = None,
     wire: Annotated[
         bool, typer.Option("--wire", help="Also rebuild the bodies with litellm and compare them. Sends nothing.")
     ] = False,

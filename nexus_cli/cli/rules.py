@@ -7,7 +7,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from nexus_cli.cli.command_options import Json, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, level_option, refuse_empty, working_folder
 from nexus_cli.cli.print_report import print_json, print_text
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
@@ -19,6 +19,7 @@ from nexus_cli.rules.rule_set import PermissionRule, RuleSet, read_rules, with_t
 from nexus_cli.sandbox.probe import find_backend
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.print.stream import write_stderr_line
+from nexus_cli.ui.reports.permissions import CONFINED, name_origin
 
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show, test and change the rules for tool calls.")
@@ -75,9 +76,7 @@ def _extent(rule: PermissionRule) -> str:
 @app.command("test")
 def test_command(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", show_default=False, help="A command line.")],
-    allow: Annotated[
-        str, typer.Option("--allow", metavar="read|edit|run|all", help="The level.", callback=refuse_empty)
-    ] = "",
+    allow: Annotated[str, level_option("The level.")] = "",
     network: Annotated[bool, typer.Option("--network", help="As if the call asked for the network.")] = False,
     outside: Annotated[
         str, typer.Option("--outside", metavar="WHY", help="As if it asked to run outside.", callback=refuse_empty)
@@ -89,8 +88,6 @@ def test_command(
     project = project_root(folder)
     settings = load_settings_in(project, places(), defaults_dir(), os.environ).settings
     level = allow or min(settings.allow, settings.project.allow or settings.allow, key=get_args(Level).index)
-    if level not in get_args(Level):
-        raise NexusError("usage", f"wrong value for --allow: '{level}'", "it is read, edit, run or all", "")
     rules = _read()
     _refuse_problems(rules)
     probe = find_backend(settings.sandbox.backend, own=places(), project=project)
@@ -107,12 +104,12 @@ def test_command(
 
 def decision_text(value: CommandDecision) -> str:
     """Return the decision in lines: the whole, then each part."""
-    lines = [f"{value.decision} in profile {value.profile}: {value.why}"]
+    lines = [f"{value.decision}: {value.why} ({CONFINED[value.profile]})"]
     for part in value.parts:
         words = " ".join(part.command)
         shown = words if len(words) <= 100 else words[:97] + "..."
         rule = f"{part.rule} in " if part.rule else ""
-        lines.append(f"  {part.decision:<5}  {shown}  ({rule}{part.source})")
+        lines.append(f"  {part.decision:<5}  {shown}  ({rule}{name_origin(part.source)})")
     return "\n".join(lines)
 
 

@@ -37,6 +37,7 @@ from nexus_cli.session.available_models import keys_present
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.reports.sessions import short_id
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
@@ -205,7 +206,8 @@ class _ReplRun:
         finally:
             sys.stderr = sys.__stderr__
             interrupt.uninstall()
-            resume = self._resume_line() if _has_entries(repl.session) else ""
+            named = short_id(repl.session.ledger, repl.session.id)
+            resume = self._resume_line(named) if _has_entries(repl.session) else ""
             await repl.session.aclose()
             self._work.leave()
             if resume:
@@ -241,9 +243,10 @@ class _ReplRun:
         if self._options.resume or self._options.newest:
             repl.show_conversation()
 
-    def _resume_line(self) -> str:
+    def _resume_line(self, named: str = "") -> str:
+        """Return the command that resumes the session, `named` so; with its whole id in the watchdog's thread."""
         session = self._repl.session
-        return format_resume_line(session, "nexus", self._shared) if session.ledger is not None else ""
+        return format_resume_line(session, "nexus", self._shared, named) if session.ledger is not None else ""
 
     def _reset_terminal(self, error: NexusError) -> None:
         """Give the terminal back as it was at the start. Called in the watchdog's thread."""

@@ -297,11 +297,12 @@ def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder,
     )  # fmt: skip
 
 
-def format_resume_line(session: Session, command: str, shared: SharedOptions) -> str:
-    """Return the line that says how `command` resumes `session` in the same place; "" if it was not saved."""
+def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
+    """Return the line that says how `command` resumes `session` (`named` so) in the same place; "" if it was not
+    saved."""
     place = f" -C {_quote_word(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
-    return f"Resume with: {command}{place} -r {session.id}" if session.saved else ""
+    return f"Resume with: {command}{place} -r {named or session.id}" if session.saved else ""
 
 
 def _quote_word(text: str) -> str:

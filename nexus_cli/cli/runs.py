@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json
+from nexus_cli.cli.command_options import Json, whole_number
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.core.clock import format_utc, local_now
@@ -34,7 +34,7 @@ ANSWERS = ("yes", "no")
 @app.command("list")
 def list_runs(
     state: Annotated[str, typer.Option(metavar="STATE", help=f"Only one of {', '.join(STATES)}.")] = "",
-    last: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="List the newest N.")] = MOST,
+    last: Annotated[int, typer.Option(callback=whole_number(), metavar="N", help="List the newest N.")] = MOST,
     json: Json = False,
 ) -> int:
     """List runs, the newest first: their state, what they wait for, how they ended."""

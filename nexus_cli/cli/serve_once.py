@@ -1,4 +1,4 @@
-"""`nexus serve --once` and `nexus plan run`: do what is due, print a line for each run, and end."""
+"""`nexus serve --once` and `nexus schedule run`: do what is due, print a line for each run, and end."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json, refuse_empty, working_folder
+from nexus_cli.cli.command_options import Json, refuse_empty, whole_number, working_folder
 from nexus_cli.cli.print_report import print_report, print_text
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.worktree_record import project_identity
@@ -33,7 +33,7 @@ Key = Annotated[str, typer.Argument(metavar="ID", help="Id, its start or end, or
 def list_sessions(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of every folder, and runs of nexus ask.")] = False,
     limit: Annotated[
-        int, typer.Option(min=1, max=MAX_INT, metavar="N", help="Show at most this many, newest first.")
+        int, typer.Option(callback=whole_number(), metavar="N", help="Show at most this many, newest first.")
     ] = LISTED,
     worktree: Annotated[
         str,
@@ -66,7 +66,9 @@ def show_session(key: Key, json: Json = False) -> int:
 def search(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Plain text to search for; case is ignored.")],
     everywhere: Annotated[bool, typer.Option("--all", help="Sessions of every folder.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="Show at most this many matches.")] = 20,
+    limit: Annotated[
+        int, typer.Option(callback=whole_number(), metavar="N", help="Show at most this many matches.")
+    ] = 20,
     json: Json = False,
 ) -> int:
     """Search what was said and done in the sessions of this folder, newest first."""

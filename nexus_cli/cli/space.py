@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import Allow, Directory, Json, Model, RecipeName, refuse_empty, working_folder
+from nexus_cli.cli.command_options import (
+    Allow,
+    Directory,
+    Json,
+    Model,
+    RecipeName,
+    refuse_empty,
+    whole_number,
+    working_folder,
+)
 from nexus_cli.cli.print_report import print_json, print_report, print_value
 from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.ledger_place import ledger_place
@@ -18,7 +27,6 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS
 from nexus_cli.core.run import AGENT, check_name
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
@@ -83,8 +91,6 @@ def _run_options(
     settings: Settings, folder: Path, model: str, recipe: str, allow: str, max_cost: float | None, directory: str
 ) -> dict[str, Any]:
     """Return the options of agents that were given; `NexusError` for one that makes no sense."""
-    if allow and allow not in LEVELS:
-        raise NexusError("usage", f"wrong value for --allow: '{allow}'", "it is read, edit, run or all")
     if max_cost is not None and not 0 < max_cost < float("inf"):
         raise NexusError("usage", f"wrong value for --max-cost: {max_cost:g}", "it has to be above 0")
     if recipe:
@@ -181,7 +187,9 @@ def _consequences(posted: Posted) -> list[str]:
 @app.command("read")
 def read(
     space: SpaceName,
-    last: Annotated[int, typer.Option("--last", metavar="N", min=1, max=MOST_SHOWN, help="So many messages.")] = 50,
+    last: Annotated[
+        int, typer.Option("--last", metavar="N", callback=whole_number(1, MOST_SHOWN), help="So many messages.")
+    ] = 50,
     name: As = "",
     json: Json = False,
 ) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nexus_cli.cli.command_options import MAX_INT, Json, SessionKey, refuse_empty
+from nexus_cli.cli.command_options import Json, SessionKey, refuse_empty, whole_number
 from nexus_cli.cli.print_report import print_report
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.core.errors import NexusError
@@ -32,7 +32,7 @@ def show_timeline(
         str,
         typer.Option("--as", metavar="NAME", help="With --space: what is new to this member.", callback=refuse_empty),
     ] = "",
-    last: Annotated[int, typer.Option(min=1, max=MAX_INT, metavar="N", help="List the newest N rows.")] = LAST,
+    last: Annotated[int, typer.Option(callback=whole_number(), metavar="N", help="List the newest N rows.")] = LAST,
     json: Json = False,
 ) -> int:
     """List what happened in a session: when, by whom and why, what the model has seen, costs, compactions and drops."""

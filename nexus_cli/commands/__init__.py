@@ -16,7 +16,7 @@ _SHARED = {"command", "arguments"}
 _FILES_STAY = "/edit goes back to your last message, !git restore FILE to the last commit, /uncompact undoes a summary"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
-_MODES = "Type what you want; Shift+Tab sets what runs without asking, and `read` changes nothing"
+_MODES = "Type what you want; Shift+Tab sets what runs without asking; /plan is read-only"
 _THEME = "nexus config set ui.theme dark|light in a shell"
 PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("undo", "redo", "rewind", "checkpoint"), _FILES_STAY),
@@ -32,7 +32,7 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
     **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
     "paste": "Ctrl+V pastes an image",
-    "mcp": "There are no MCP servers; /tools lists what the model has",
+    "mcp": "There are no MCP servers; /status tools lists what the model has",
 }
 """Commands of other agents that have no counterpart of one name, and what does it here."""
 

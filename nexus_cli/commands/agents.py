@@ -61,8 +61,8 @@ def _find(context: CommandContext, rest: str, name: str) -> Mapping[str, Any]:
     rows = _rows(context)
     found = next((row for row in rows if name and name in (row["id"], row["session"])), None)
     if found is None:
-        named = ", ".join(row["id"] for row in rows) or "none"
-        raise usage_error("agents", rest, f"there is no such worker; there are: {named}", "/agents lists them")
+        named = f"there are {', '.join(row['id'] for row in rows)}" if rows else "none was started"
+        raise usage_error("agents", rest, f"there is no such worker, {named}", "/agents lists them")
     return found
 
 

@@ -71,8 +71,7 @@ def parse_drop_range(name: str, rest: str, context: CommandContext) -> tuple[str
     drop_id, _, span = rest.partition(" ")
     text = require_record(context).original(drop_id)
     if text is None:
-        hint = "/drops lists them; the numbers of refused compactions are skipped"
-        raise usage_error(name, drop_id, "this session has no such drop", hint)
+        raise usage_error(name, drop_id, "this session has no such drop", "/drops lists them")
     match = _RANGE.fullmatch(span.strip() or ":")
     if match is None:
         raise usage_error(name, rest, "a range is A:B in characters", f"For example /{name} {drop_id} 0:2000")

@@ -60,5 +60,5 @@ async def show_cost(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("cache", "context", show_cache, "[why [STEP]]", complete=_complete_cache),
-    Command("cost", "context", show_cost, aliases=("usage",)),
+    Command("cost", "context", show_cost, aliases=("usage",), is_first=True),
 )

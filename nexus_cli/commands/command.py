@@ -80,9 +80,11 @@ class CommandContext(Protocol):
         Raises `NexusError` if that is impossible; the present session stays open then.
         """
 
-    def start(self, text: str = "") -> None:
-        """Start a turn with `text`, which is ours and is not shown, after the command; without text resume the open
-        turn."""
+    def start(self, text: str = "", *, typed: bool = False) -> None:
+        """Start a turn with `text` after the command; without text resume the open turn.
+
+        The text is ours, or was `typed` by the person, in the command; it is not shown again.
+        """
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         """Run `work` like a turn: shown as `what`, stopped by Ctrl+C through `Session.cancel`."""
@@ -120,6 +122,10 @@ class Command:
     """Returns possible arguments for completion; quick."""
     aliases: tuple[str, ...] = ()
     """Other names, which are not listed; see `nexus_cli.commands.find`."""
+    is_first: bool = False
+    """A first day needs it: `/help` lists it, `/help all` all of them."""
+    is_former: bool = False
+    """Another command does this too: it works, and is not listed."""
 
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""

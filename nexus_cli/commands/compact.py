@@ -79,6 +79,7 @@ COMMANDS = (
         idle=True,
         complete=lambda context: (PREVIEW,),
         aliases=("summarize",),
+        is_first=True,
     ),
     Command("uncompact", "context", uncompact, idle=True),
 )

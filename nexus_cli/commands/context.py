@@ -50,5 +50,6 @@ COMMANDS = (
         "[all | --step N | --diff [N]]",
         complete=lambda context: OPTIONS,
         aliases=("tokens",),
+        is_first=True,
     ),
 )

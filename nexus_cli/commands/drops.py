@@ -1,4 +1,4 @@
-"""`/drops` and `/recall`: list what was left out of requests, and give it to the model again."""
+"""`/drops`: list what was left out of requests, print it, and give it back to the model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.session import drop_list as reports
 
+RECALL = "recall"
 SHOWN, MOST = 4000, 100_000
 """Characters that are shown unless a range asks for others, and of a range at most."""
 
@@ -14,9 +15,13 @@ SHOWN, MOST = 4000, 100_000
 async def show_drops(context: CommandContext, rest: str) -> None:
     """List what was left out of requests, or print one.
 
-    A:B are characters; without a range the beginning is shown. /recall gives it to the model again. Drops of an
-    undone compaction do not count: they are in the window again.
+    A:B are characters; without a range the beginning is shown. recall ID gives it back to the model with your next
+    message. Drops of an undone compaction do not count: they are in the window again.
     """
+    word, _, wanted = rest.partition(" ")
+    if word.casefold() == RECALL:
+        await recall(context, wanted.strip())
+        return
     drops = require_record(context).drops()
     if not rest:
         lane = context.session.context.lane
@@ -38,10 +43,10 @@ async def recall(context: CommandContext, rest: str) -> None:
     takes it. /drops lists the ids.
     """
     if not rest:
-        raise usage_error("recall", rest, "which drop: an id", "/drops lists them")
-    drop_id, text, start, end = parse_drop_range("recall", rest, context)
+        raise usage_error("drops", RECALL, "the ID is missing", "/drops lists them")
+    drop_id, text, start, end = parse_drop_range("drops", rest, context)
     if start == end:
-        raise usage_error("recall", rest, f"nothing is there: {drop_id} has {len(text):,} characters")
+        raise usage_error("drops", rest, f"nothing is there: {drop_id} has {len(text):,} characters")
     session = context.session
     shared = await session.share(text[start:end], f"part of {drop_id}, recalled by the person")
     block = f'<recalled id="{drop_id}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
@@ -51,7 +56,13 @@ async def recall(context: CommandContext, rest: str) -> None:
     context.feed(ContextRecall(drop_id, tokens))
 
 
+def _complete_drops(context: CommandContext) -> list[str]:
+    """Return the ids of the drops, then `recall` with each."""
+    ids = complete_drop_ids(context)
+    return [*ids, *(f"{RECALL} {one}" for one in ids)]
+
+
 COMMANDS = (
-    Command("drops", "context", show_drops, "[ID [A:B]]", complete=complete_drop_ids),
-    Command("recall", "context", recall, "ID [A:B]", complete=complete_drop_ids),
+    Command("drops", "context", show_drops, "[ID [A:B] | recall ID [A:B]]", complete=_complete_drops),
+    Command(RECALL, "context", recall, "ID [A:B]", complete=complete_drop_ids, is_former=True),
 )

@@ -84,5 +84,5 @@ COMMANDS = (
     Command("transcript", "session", show_transcript),
     Command("export", "session", export_session, "[md|jsonl] [FILE]", complete=lambda context: FORMATS),
     Command("copy", "work", copy_answer, "[N]"),
-    Command("diff", "work", show_diff),
+    Command("diff", "work", show_diff, is_first=True),
 )

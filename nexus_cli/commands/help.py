@@ -12,6 +12,9 @@ from nexus_cli.commands.command import GROUPS, Command, CommandContext
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 
+FIRST_KEYS = ("Enter", "Shift+Enter, \\ Enter", "Esc", "Shift+Tab", "Tab", "Ctrl+C", "!COMMAND", "@FILE")
+"""Those of `KEYS` that a first day needs."""
+ALL = "all"
 KEYS = (
     ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
     ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
@@ -20,7 +23,7 @@ KEYS = (
     ("Up", "what was typed before; in a turn: what is queued"),
     ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
     ("Ctrl+D", "on an empty line leaves; so do exit and quit"),
-    ("Shift+Tab", "permission level: read, edit, run, plan"),
+    ("Shift+Tab", "permission level: ask, edit, auto, plan"),
     ("Tab", "completes /commands, @files and ! lines"),
     ("Ctrl+R", "searches what was typed before"),
     ("Ctrl+G", "edits the text in your editor"),
@@ -32,18 +35,22 @@ KEYS = (
 
 
 async def show_help(context: CommandContext, rest: str) -> None:
-    """List the commands, or explain one.
+    """List the commands and keys, or explain a command.
 
-    For an unknown name it suggests the nearest one.
+    Without an argument it lists those of a first day, with `all` every one.
     """
-    if rest:
+    commands = [one for one in context.commands.values() if not one.is_former]
+    if rest.casefold() == ALL:
+        by_group = [(group, [one for one in commands if one.group == group]) for group in GROUPS]
+        groups = [{"name": group, "commands": list(map(_value, found))} for group, found in by_group if found]
+        context.show("help", {"version": 1, "groups": groups, "keys": KEYS})
+    elif rest:
         context.show("help", {"version": 1, "command": _value(find(rest.removeprefix("/"), context.commands))})
-        return
-    groups = [
-        {"name": group, "commands": [_value(one) for one in context.commands.values() if one.group == group]}
-        for group in GROUPS
-    ]
-    context.show("help", {"version": 1, "groups": [group for group in groups if group["commands"]], "keys": KEYS})
+    else:
+        first = [one for one in commands if one.is_first]
+        groups = [{"name": "commands", "commands": [_value(one) | {"usage": ""} for one in first]}]
+        keys = [row for row in KEYS if row[0] in FIRST_KEYS]
+        context.show("help", {"version": 1, "groups": groups, "keys": keys, "more": len(commands) - len(first)})
 
 
 def _value(command: Command) -> dict[str, Any]:
@@ -58,7 +65,7 @@ def _value(command: Command) -> dict[str, Any]:
 
 
 def _complete_help(context: CommandContext) -> Sequence[str]:
-    return list(context.commands)
+    return [ALL, *(name for name, command in context.commands.items() if not command.is_former)]
 
 
 async def reload(context: CommandContext, rest: str) -> None:
@@ -77,7 +84,7 @@ async def reload(context: CommandContext, rest: str) -> None:
         context.session.reload()
         context.say(f"Instructions reloaded. {await describe_cache_miss(context)}".rstrip())
     else:
-        context.say("Instructions are read with the first message.")
+        context.say("Instructions will be loaded with your first message.")
 
 
 async def leave(context: CommandContext, rest: str) -> None:
@@ -89,7 +96,7 @@ async def leave(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("help", "nexus", show_help, "[COMMAND]", complete=_complete_help),
+    Command("help", "nexus", show_help, "[all | COMMAND]", complete=_complete_help, is_first=True),
     Command("reload", "nexus", reload, idle=True),
-    Command("exit", "nexus", leave, aliases=("quit", "q")),
+    Command("exit", "nexus", leave, aliases=("quit", "q"), is_first=True),
 )

@@ -20,7 +20,7 @@ from nexus_cli.session.reports import models as reports
 
 
 async def set_model(context: CommandContext, rest: str) -> None:
-    """Continue with another model, or choose one.
+    """Switch to another model, or choose one from a list.
 
     NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
     stays. A provider caches per model, so it prints how much of the next request misses the cache.
@@ -95,6 +95,8 @@ async def set_effort(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("model", "model", set_model, "[NAME]", idle=True, complete=_complete_model, aliases=("models",)),
+    Command(
+        "model", "model", set_model, "[NAME]", idle=True, complete=_complete_model, aliases=("models",), is_first=True
+    ),
     Command("effort", "model", set_effort, "[LEVEL]", idle=True, complete=lambda context: _CHOICES),
 )

@@ -1,4 +1,4 @@
-"""`/permissions`, `/tools` and `/why`: what the model can do, what runs without asking, who set which limit."""
+"""`/permissions` and `/why`: what the model can do, what runs without asking, who set which limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 from nexus_cli.commands.arguments import parse_choice, require_record
 from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.core.limits import LEVELS, PLAN
+from nexus_cli.core.limits import LEVEL_NAMES, PLAN, name_level, parse_level
 from nexus_cli.session.approvals import remove_allowance
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.reports.decisions import decision_report, decisions_report
@@ -15,7 +15,6 @@ from nexus_cli.session.reports.live import (
     describe_level,
     limits_report,
     permissions_report,
-    tools_report,
 )
 
 EDITS = ("allow", "ask", "deny", "remove")
@@ -25,9 +24,9 @@ EDITS = ("allow", "ask", "deny", "remove")
 async def set_permissions(context: CommandContext, rest: str) -> None:
     """Show or set what runs without asking.
 
-    Also lists the rules, and what you allowed for the session. read: reading inside the project, and commands that only
-    read. edit: also editing inside it. run: also commands confined to the project, without network. all: everything,
-    unconfined. plan: only reading, nothing asks, and the answer is a plan.
+    Also lists the rules, and what you allowed for the session. ask: reading inside the project, and commands that only
+    read. edit: also editing inside it. auto: also commands confined to the project, without network. all: everything,
+    unconfined. plan: read-only; the model proposes a plan (see /plan).
 
     allow RULE, ask RULE and deny RULE add a rule to your settings, remove RULE takes it out, at once: allow
     bash(npm test *). remove also takes back what you allowed for the session, by the name that it is listed with.
@@ -42,11 +41,12 @@ async def set_permissions(context: CommandContext, rest: str) -> None:
         context.say(await asyncio.to_thread(_edit_rules, session.state.dispatcher, verb, _unquote(rule.strip())))
         session.state.dispatcher.withdraw_questions()
     else:
-        level = parse_choice("permissions", rest, (PLAN, *LEVELS))
+        level = parse_level(parse_choice("permissions", name_level(parse_level(rest)), (PLAN, *LEVEL_NAMES)))
         session.set_level(level)
         now = session.status().allow
-        held = "" if now == level else f" {level} is more than the recipe or the settings allow."
-        context.say(f"permissions {now}: {await asyncio.to_thread(describe_level, session.state, now)}.{held}")
+        held = "" if now == level else f" {name_level(level)} is more than your settings allow."
+        runs = await asyncio.to_thread(describe_level, session.state, now)
+        context.say(f"permissions {name_level(now)}: {runs}.{held}")
 
 
 def _edit_rules(dispatcher: Dispatcher, verb: str, rule: str) -> str:
@@ -65,19 +65,11 @@ def _unquote(rule: str) -> str:
     return rule[1:-1] if len(rule) > 1 and rule[0] == rule[-1] and rule[0] in "'\"" else rule
 
 
-async def list_tools(context: CommandContext, rest: str) -> None:
-    """List the tools of the model.
-
-    What each does, what its schema costs in every request, and whether it asks first.
-    """
-    context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
-
-
 async def explain_decision(context: CommandContext, rest: str) -> None:
     """Explain a decision, or where a limit comes from.
 
-    With the ID of a call: what was decided on it, by which rule, level or limit, where that comes from, and the profile
-    that it ran in. With a NAME: the layer that bound this limit; each layer can only tighten. Without either: the
+    With the ID of a call: what was decided on it, by which rule, level or limit, where that comes from, and how it was
+    confined. With a NAME: the layer that bound this limit; each layer can only tighten. Without either: the
     newest decisions, and every limit in force.
     """
     if rest.casefold() in NAMES:
@@ -109,9 +101,9 @@ COMMANDS = (
         "model",
         set_permissions,
         "[LEVEL | allow|ask|deny|remove RULE]",
-        complete=lambda context: (PLAN, *LEVELS, *EDITS),
+        complete=lambda context: (PLAN, *LEVEL_NAMES, *EDITS),
         aliases=("approvals",),
+        is_first=True,
     ),
-    Command("tools", "work", list_tools),
     Command("why", "context", explain_decision, "[ID|NAME]", complete=complete_why),
 )

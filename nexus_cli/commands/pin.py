@@ -1,4 +1,4 @@
-"""`/pin` and `/unpin`: keep words through every compaction."""
+"""`/pin`: keep words through every compaction."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from nexus_cli.commands.command import Command, CommandContext, run_act, usage_error
 from nexus_cli.session.acts.compaction import pin, unpin
-from nexus_cli.session.compaction.pins import list_pins
+from nexus_cli.session.compaction.pins import has_pin, list_pins
 from nexus_cli.session.reports.live import pins_report
 from nexus_cli.session.user_messages import newest_messages
 
+REMOVE = "remove"
 MESSAGES = 10
 """Messages of the person that are listed with their numbers."""
 
@@ -20,8 +21,14 @@ async def pin_text(context: CommandContext, rest: str) -> None:
 
     A number is that of a message, anything else is the text itself. Pins are kept word for word below the summary,
     together in at most 5 % of the budget. Without an argument the pins are listed, and your newest messages with
-    their numbers; /unpin removes a pin.
+    their numbers. remove ID removes a pin, which is also named by the number of its message or a part of its text.
     """
+    word, _, named = rest.partition(" ")
+    if word.casefold() == REMOVE and (
+        " " not in named.strip() or has_pin(context.session.context.lane.timeline, named)
+    ):
+        await unpin_text(context, named.strip())
+        return
     if not rest:
         context.show("pins", {**pins_report(context.session.state), "messages": _list_messages(context)})
         return
@@ -33,8 +40,9 @@ def _list_messages(context: CommandContext) -> list[dict[str, Any]]:
 
 
 def _complete_pin(context: CommandContext) -> Sequence[str]:
-    """Return the numbers of the person's newest messages, newest first."""
-    return [str(one["entry"]) for one in reversed(_list_messages(context))]
+    """Return the numbers of the person's newest messages, newest first, then what removes each pin."""
+    numbers = [str(one["entry"]) for one in reversed(_list_messages(context))]
+    return [*numbers, *(f"{REMOVE} {name}" for name in _complete_unpin(context))]
 
 
 async def unpin_text(context: CommandContext, rest: str) -> None:
@@ -44,7 +52,7 @@ async def unpin_text(context: CommandContext, rest: str) -> None:
     in the window until the next compaction; what was sent is never rewritten. /pin lists the pins.
     """
     if not rest:
-        raise usage_error("unpin", rest, "which one: an id, a message number, or text", "/pin lists them")
+        raise usage_error("pin", REMOVE, "the ID is missing", "/pin lists them")
     await run_act(context, "unpinning", unpin(rest))
 
 
@@ -54,6 +62,6 @@ def _complete_unpin(context: CommandContext) -> Sequence[str]:
 
 
 COMMANDS = (
-    Command("pin", "context", pin_text, "[TEXT | MESSAGE]", idle=True, complete=_complete_pin),
-    Command("unpin", "context", unpin_text, "ID | MESSAGE | TEXT", idle=True, complete=_complete_unpin),
+    Command("pin", "context", pin_text, "[TEXT | MESSAGE | remove ID]", idle=True, complete=_complete_pin),
+    Command("unpin", "context", unpin_text, "ID | MESSAGE | TEXT", idle=True, complete=_complete_unpin, is_former=True),
 )

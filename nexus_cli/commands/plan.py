@@ -1,86 +1,32 @@
-"""`/plan`: work at a time, or again and again."""
+"""`/plan`: plan mode, in which the model only reads and answers with a plan."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from nexus_cli.commands.arguments import require_ledger
-from nexus_cli.commands.command import Command, CommandContext, usage_error
-from nexus_cli.core.errors import NexusError
-
-if TYPE_CHECKING:
-    from nexus_cli.runs.plan_service import NewPlan
-
-ACTS = ("add", "remove", "pause", "resume", "run")
-DONE = {"remove": "removed", "pause": "paused", "resume": "resumed", "run": "queued"}
-_WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
-OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
-OF_RUNS = ("allow",)
+from nexus_cli.commands.command import Command, CommandContext
+from nexus_cli.commands.schedule import edit_schedule, is_schedule
+from nexus_cli.core.limits import PLAN, name_level
 
 
-async def edit_plans(context: CommandContext, rest: str) -> None:
-    """Show, add, pause or remove plans.
+async def plan_mode(context: CommandContext, rest: str) -> None:
+    """Turn plan mode on or off.
 
-    Alone it lists them. `add PROMPT --at TIME`, `--in '2 hours'` or `--cron '0 9 * * *'` (with `--zone`, `--missed`,
-    `--name`, `--allow`) plans a run in this folder with this model; `remove`, `pause`, `resume` and `run` take an id or
-    a name. nexus serve runs what is due, or nexus serve --once from cron.
+    In plan mode the model only reads, and answers with a plan, which you can approve then. TEXT is the first message.
+    Shift+Tab reaches plan mode too. /schedule runs work at a time.
     """
-    from nexus_cli.runs import plan_service  # noqa: PLC0415  (few sessions plan anything)
-
-    ledger = require_ledger(context)
-    word, _, text = rest.partition(" ")
-    act, text = word.casefold(), text.strip()
-    if act in ("", "list") and not text:
-        context.show("plans", plan_service.plans_report(ledger))
+    if is_schedule(context, rest):
+        await edit_schedule(context, rest)
         return
-    if act not in ACTS:
-        raise usage_error("plan", rest, f"expected one of {', '.join(ACTS)}")
-    if not text:
-        raise usage_error("plan", rest, "the argument is missing", "/help plan for details")
-    if not ledger.is_kept or not ledger.writes:
-        raise NexusError("usage", f"/plan {act}", "this session is not saved", "Use nexus plan in a shell")
-    if act == "add":
-        plan, done = plan_service.add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs), "added"
-    else:
-        plan, done = ledger.plans.find(text), DONE[act]
-    run = ""
-    match act:
-        case "remove":
-            ledger.plans.remove(plan.key)
-        case "pause":
-            plan = ledger.plans.change(plan.key, paused=True)
-        case "resume":
-            plan = plan_service.resume_plan(ledger, plan)
-        case "run":
-            run = f"run-{plan_service.fire_now(ledger, plan)}"
-    context.show("plan", plan_service.plan_report(ledger, plan, done, run))
+    session = context.session
+    is_on = session.status().allow == PLAN
+    if is_on and not rest:
+        level = session.leave_plan()
+        context.say(f"Plan mode is off. Permission level: {name_level(level)}.")
+        return
+    if not is_on:
+        session.set_level(PLAN)
+        context.say("Plan mode is on: read-only; the model proposes a plan. /plan turns it off.")
+    if rest:
+        context.start(rest, typed=True)
 
 
-def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
-    """Return the plan of `PROMPT --OPTION VALUE...`; `NexusError("usage", ...)` for options that there are not."""
-    from nexus_cli.runs.plan_service import NewPlan  # noqa: PLC0415
-
-    given = {name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] else value
-             for name, value in _WORD.findall(text)}  # fmt: skip
-    unknown = [name for name in given if name not in (*OPTIONS, *OF_RUNS)]
-    if unknown:
-        why = f"there is no option --{unknown[0]}"
-        raise usage_error("plan", rest, why, f"Options: {', '.join(f'--{name}' for name in (*OPTIONS, *OF_RUNS))}")
-    prompt = " ".join(_WORD.sub(" ", text).split()).strip("\"'")
-    times = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
-    options = {"folder": str(context.session.folder), "model": context.session.model, "allow": given.get("allow", "")}
-    return NewPlan(prompt, options=options, **times)
-
-
-def _complete_plans(context: CommandContext) -> Sequence[str]:
-    """Return the verbs, then each with the plans."""
-    try:
-        plans = require_ledger(context).plans.list_plans()
-    except NexusError:
-        plans = []
-    return [*ACTS, *(f"{act} {plan.name or plan.id}" for act in ACTS[1:] for plan in plans)]
-
-
-COMMANDS = (Command("plan", "work", edit_plans, "[add|remove|pause|resume|run ...]", complete=_complete_plans),)
+COMMANDS = (Command("plan", "model", plan_mode, "[TEXT]", idle=True, is_first=True),)

@@ -35,6 +35,6 @@ async def review_change(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("init", "work", write_instructions, "[WORDS]", idle=True),
+    Command("init", "work", write_instructions, "[WORDS]", idle=True, is_first=True),
     Command("review", "work", review_change, "[RANGE [WORDS]]", idle=True),
 )

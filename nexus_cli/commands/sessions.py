@@ -1,4 +1,4 @@
-"""`/sessions`, `/resume`, `/clear`, `/fork`, `/edit` and `/rename`: list, change, copy and name sessions."""
+"""`/resume`, `/clear`, `/fork`, `/edit` and `/rename`: list, change, copy and name sessions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,6 @@ from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.conversation import shown_text
 from nexus_cli.session.user_messages import read_backwards
-
-
-async def list_sessions(context: CommandContext, rest: str) -> None:
-    """List the sessions of this folder, or all.
-
-    Newest first. --all lists those of other folders too, and runs of `nexus ask`. /resume ID resumes one of them;
-    `nexus sessions search` searches them.
-    """
-    if rest not in ("", "--all"):
-        raise usage_error("sessions", rest, "the only option is --all")
-    folder = None if rest else str(context.session.folder)
-    context.show("sessions", reports.list_sessions(require_ledger(context), folder))
-
 
 MOST = 200
 """Sessions that are at hand; a search reaches the others."""
@@ -126,7 +113,7 @@ async def clear_session(context: CommandContext, rest: str) -> None:
     said = require_ledger(context).session(before.id).entries > 0
     await context.reopen(resume_options(context, resume="", effort=before.status().effort))
     if said:
-        context.say(f"Previous session: /resume {before.id}")
+        context.say(f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}")
 
 
 async def fork_session(context: CommandContext, rest: str) -> None:
@@ -137,11 +124,11 @@ async def fork_session(context: CommandContext, rest: str) -> None:
     """
     ledger, before = require_ledger(context), context.session.id
     if not ledger.session(before).entries:
-        raise usage_error("fork", rest, "nothing has been said in this session yet", "Say something first")
+        raise usage_error("fork", rest, "this session has no messages yet", "Send one first")
     context.session.refuse_to_leave()
     made = ledger.fork_session(before, name=parse_session_name("fork", rest), at=format_utc(local_now()))
     await _reopen_fork(context, made)
-    context.say(f"This is a copy. Previous session: /resume {before}")
+    context.say(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}")
 
 
 async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
@@ -165,12 +152,13 @@ async def edit_message(context: CommandContext, rest: str) -> None:
     entries = read_backwards(require_record(context).read, require_record(context).last_id())
     last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
     if last is None:
-        raise usage_error("edit", rest, "nothing has been said in this session yet", "Type your first message")
+        raise usage_error("edit", rest, "this session has no messages yet", "Type your first one")
     words = shown_text(require_record(context), last)
     context.session.refuse_to_leave()
     await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
     context.fill(words)
-    context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {before}")
+    named = reports.short_id(ledger, before)
+    context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {named}")
 
 
 async def rename_session(context: CommandContext, rest: str) -> None:
@@ -186,9 +174,17 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 
 
 COMMANDS = (
-    Command("sessions", "session", list_sessions, "[--all]", complete=lambda context: ("--all",)),
-    Command("resume", "session", resume_session, "[ID|--all]", idle=True, complete=_complete_resume),
-    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset")),
+    Command(
+        "resume",
+        "session",
+        resume_session,
+        "[ID|--all]",
+        idle=True,
+        complete=_complete_resume,
+        aliases=("sessions",),
+        is_first=True,
+    ),
+    Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
     Command("edit", "session", edit_message, idle=True),
     Command("rename", "session", rename_session, "NAME"),

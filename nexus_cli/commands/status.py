@@ -6,25 +6,42 @@ import asyncio
 import os
 from collections.abc import Sequence
 
+from nexus_cli.commands.arguments import parse_choice
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.setting_rules import RULES
-from nexus_cli.config.settings import LoadedSettings, quote_part, split_key
+from nexus_cli.config.settings import LoadedSettings, quote_part, shown_value, split_key
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.session import capability_snapshot as reports
+from nexus_cli.session.reports.live import tools_report
+
+TOOLS = "tools"
 
 
 async def show_status(context: CommandContext, rest: str) -> None:
     """Show what this session works with.
 
-    Model, tools, skills, credentials by name, trust of the project, memory. `nexus doctor` checks what is wrong.
+    Model, tools, skills, credentials by name, trust of the project, memory. With `tools`: what each tool does, what its
+    schema costs in every request, and whether it asks first. `nexus doctor` checks what is wrong.
     """
+    if rest:
+        parse_choice("status", rest, (TOOLS,))
+        await list_tools(context, "")
+        return
     session, tools = context.session, [tool.name for tool in context.session.tools()]
     value = await asyncio.to_thread(reports.status, session.folder, context.settings, os.environ, tools)
     probe = await asyncio.to_thread(session.state.dispatcher.permission.find_walls)
     walls = {"sandbox": probe.to_json(), "allow": session.status().allow} if probe is not None else {}
     context.show("status", value | walls | {"model": session.model})
+
+
+async def list_tools(context: CommandContext, rest: str) -> None:
+    """List the tools of the model.
+
+    What each does, what its schema costs in every request, and whether it asks first.
+    """
+    context.show("tools", await asyncio.to_thread(tools_report, context.session.state))
 
 
 async def show_config(context: CommandContext, rest: str) -> None:
@@ -40,7 +57,7 @@ async def show_config(context: CommandContext, rest: str) -> None:
         return
     loaded = await asyncio.to_thread(_load, context)
     found = [
-        {"key": key, "value": value, "origin": _with_tilde(loaded.origins[key])}
+        {"key": key, "value": shown_value(key, value), "origin": _with_tilde(loaded.origins[key])}
         for key, value in loaded.values.items()
         if rest.casefold() in key
     ]
@@ -62,7 +79,7 @@ async def _change_setting(context: CommandContext, key: str, value: str) -> None
     loaded = await asyncio.to_thread(_load, context)
     name = ".".join(map(quote_part, split_key(key)))
     if (origin := loaded.origins.get(name, path)) != path:
-        context.say(f"Here {origin} overrides it: {loaded.values[name]}")
+        context.say(f"Here {origin} overrides it: {shown_value(name, loaded.values[name])}")
 
 
 def _value_of(text: str) -> str:
@@ -82,6 +99,7 @@ def _complete_key(context: CommandContext) -> Sequence[str]:
 
 
 COMMANDS = (
-    Command("status", "nexus", show_status),
+    Command("status", "nexus", show_status, f"[{TOOLS}]", complete=lambda context: (TOOLS,), is_first=True),
+    Command(TOOLS, "nexus", list_tools, is_former=True),
     Command("config", "nexus", show_config, "[NAME | KEY VALUE]", complete=_complete_key, aliases=("settings",)),
 )

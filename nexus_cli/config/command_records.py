@@ -22,7 +22,7 @@ RECORD = ".state"
 
 
 class UncheckedError(OSError):
-    """What a command did to a project could not be compared: `strerror` says it to the person."""
+    """The state of a project could not be kept or compared: `strerror` says it to the person."""
 
     def __init__(self, why: str) -> None:
         super().__init__(errno.EIO, why)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.limits import LEVELS, MODES
+from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, MODES, name_level, parse_level
 from nexus_cli.core.request import DEFAULT_EFFORT, EFFORTS
 
 SettingValue = str | int | float | bool | tuple[str, ...]
@@ -25,6 +25,10 @@ class Rule:
     expected: str
     """Completes `expected ...`."""
     test: Callable[[Any], bool] = lambda value: True
+    stored: Callable[[str], str] = str
+    """Takes a text as it was typed; returns the value that it names."""
+    shown: Callable[[str], str] = str
+    """Takes a value; returns the text that a person reads and the file has."""
 
     def read(self, value: Any) -> SettingValue | None:
         """Return `value` as this rule wants it, or None if it is wrong.
@@ -33,11 +37,17 @@ class Rule:
         """
         if self.kind is float and type(value) is int:
             value = float(value)
+        if self.kind is str and isinstance(value, str):
+            value = self.stored(value)
         if self.kind is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = tuple(map(str, value))
         fits = type(value) is self.kind and self.test(value)
         fit: SettingValue | None = value if fits else None
         return fit
+
+    def write(self, value: SettingValue) -> SettingValue:
+        """Return `value` as a person reads it, and as it stands in the file."""
+        return self.shown(value) if isinstance(value, str) else value
 
 
 def _share(least: float, most: float) -> Rule:
@@ -48,6 +58,7 @@ def _one_of(words: tuple[str, ...]) -> Rule:
     return Rule(str, "one of " + ", ".join(f'"{word}"' for word in words), lambda value: value in words)
 
 
+LEVEL = Rule(str, _one_of(LEVEL_NAMES).expected, lambda value: value in LEVELS, parse_level, name_level)
 TEXT = Rule(str, "a text in quotes")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 COUNT = Rule(int, f"a whole number from 1 to {MOST}", lambda value: 1 <= value <= MOST)
@@ -77,7 +88,7 @@ def is_database_url(value: str) -> bool:
 RULES: Mapping[str, Rule] = {
     "model": TEXT,
     "effort": _one_of(("", DEFAULT_EFFORT, *EFFORTS)),
-    "allow": _one_of(LEVELS),
+    "allow": LEVEL,
     "limits.max_steps": COUNT,
     "limits.max_total_tokens": COUNT,
     "limits.max_cost": DOLLARS,
@@ -113,7 +124,7 @@ RULES: Mapping[str, Rule] = {
     LEDGER_URL: Rule(str, 'an address such as "postgresql://USER@HOST/NAME", or ""', is_database_url),
     "spaces.name": TEXT,
     "spaces.router": TEXT,
-    "runs.allow": _one_of(LEVELS),
+    "runs.allow": LEVEL,
     "runs.max_cost": DOLLARS,
     "runs.max_cost_day": DOLLARS,
     "rules.allow": TEXTS,
@@ -136,7 +147,7 @@ MODEL_RULES: Mapping[str, Rule] = {
 AGENT_RULES: Mapping[str, Rule] = {
     "model": TEXT,
     "recipe": TEXT,
-    "allow": _one_of(LEVELS),
+    "allow": LEVEL,
     "max_cost": DOLLARS,
     "folder": FOLDER,
     "topics": TEXTS,
@@ -148,7 +159,7 @@ SERVICE_RULES: Mapping[str, Rule] = {
     "folder": FOLDER,
     "model": TEXT,
     "recipe": TEXT,
-    "allow": _one_of(LEVELS),
+    "allow": LEVEL,
     "max_cost": DOLLARS,
     "max_cost_day": DOLLARS,
 }

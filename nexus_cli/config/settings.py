@@ -213,6 +213,12 @@ def rule_for(parts: list[str]) -> Rule | None:
     return RULES.get(".".join(parts))
 
 
+def shown_value(key: str, value: SettingValue) -> SettingValue:
+    """Return the value of setting `key` as a person reads and types it."""
+    rule = rule_for(split_key(key))
+    return rule.write(value) if rule else value
+
+
 def is_rule_folder(parts: Sequence[str]) -> bool:
     """True for the table `[rules."/FOLDER"]` or `[rules."~/FOLDER"]`: rules for projects there."""
     return len(parts) == 2 and parts[0] == "rules" and parts[1].startswith(("/", "~/"))

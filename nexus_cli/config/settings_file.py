@@ -25,6 +25,7 @@ from nexus_cli.config.settings import (
     parse_values,
     read_values,
     rule_for,
+    shown_value,
     split_key,
     unknown_key_error,
 )
@@ -74,7 +75,7 @@ def write_setting(places: Places, defaults_dir: Path, key: str, text: str | None
     file is broken, and of kind `internal` if it cannot be written; the file is unchanged then.
     """
     path = Path(os.path.realpath(places.settings))
-    value = None if text is None else parse_value(key, text)
+    value = None if text is None else shown_value(key, parse_value(key, text))
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
     if text is not None and any(map(looks_like_key, split_key(key))):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.repository_owner import is_of_somebody_else
 from nexus_cli.context.prompt_loader import (
     FilePromptSource,
@@ -27,7 +27,7 @@ from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.context.text_file import read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVELS, parse_level
 
 Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
@@ -58,8 +58,9 @@ class ContextLayer:
 
     @property
     def header(self) -> str:
-        """The headline of its section; names the folder."""
-        return f"# {TITLES[self.name]} Configuration ({one_line(str(self.folder))})"
+        """The headline of its section; names the folder, which of the packaged instructions says nothing."""
+        place = "built in" if self.folder == defaults_dir() else one_line(str(self.folder))
+        return f"# {TITLES[self.name]} Configuration ({place})"
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -162,8 +163,10 @@ def tighten_settings(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict
     """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
     allow = base.get("allow", LEVELS[0])
-    if allow in LEVELS and result.get("allow", allow) in LEVELS:
-        result["allow"] = min(allow, result.get("allow", allow), key=LEVELS.index)
+    both = [allow, result.get("allow", allow)]
+    levels = [parse_level(one) if isinstance(one, str) else one for one in both]
+    if all(level in LEVELS for level in levels):
+        result["allow"] = min(zip(levels, both, strict=True), key=lambda one: LEVELS.index(one[0]))[1]
         if "allow" not in base and "allow" not in merged:
             del result["allow"]
     old, new = base.get("limits"), result.get("limits")

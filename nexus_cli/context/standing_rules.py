@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from nexus_cli.context.own_words import OwnWords, Quote
-from nexus_cli.core.typed_text import enclosing_words
+from nexus_cli.core.typed_text import QuotedText
 
 HEADING = "Rules"
 """The heading of the summary that they stand under."""
@@ -51,7 +51,8 @@ def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Q
     for entry, text in said:
         if not left:
             break
-        there = [(quote, enclosing_words(text, quote)) for quote in left]
+        looked = QuotedText(text)
+        there = [(quote, looked.find(quote)) for quote in left]
         found |= {(entry, words): None for _, words in there if words}
         left = [quote for quote, words in there if not words]
     return [Quote(entry, words) for entry, words in sorted(found, key=lambda one: one[0])]

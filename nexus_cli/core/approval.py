@@ -26,8 +26,8 @@ class Question:
     always: str = ""
     """What an answer for the rest of the session covers, and one that is stored: "npm test *", "this exact command"."""
     kind: str = ""
-    """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, `network`, `later`, or `confirm`: the level
-    would allow it."""
+    """Why it is asked, as one word: `run`, `edit`, `outside`, `protected`, `network`, `later`, `send`, or `confirm`:
+    the level would allow it."""
     stores: tuple[str, ...] = ()
     """The rules of `always`, which can be added to the personal settings; none: it can hold for the session only."""
     profile: str = ""

@@ -1,4 +1,4 @@
-"""Inputs of a run besides its text: images, and the trigger that starts it.
+"""Inputs of a run besides its text: images, records of attached files, and the trigger that starts it.
 
 Apart from `message`: a command that sends none needs no more than this.
 """
@@ -28,6 +28,37 @@ class Part:
     name: str = ""
 
 
+FOLDER, TEXT = "folder", "text"
+"""Types of what is attached; an image has its media type."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """The record of a file or folder that a message takes along (seed B's `attachments` of a user message)."""
+
+    path: str
+    """As it was named, without the range of lines."""
+    type: str
+    """`TEXT`, `FOLDER`, or the media type of an image."""
+    size: int
+    """Bytes of what was attached."""
+    first: int = 1
+    """Number of the first line that was attached."""
+    last: int = 0
+    """Number of the last one; of a folder the number of its names."""
+    total: int = 0
+    """Lines of the file where only some were attached, else 0."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is recorded: `path`, `type`, `bytes`, and `names` or `lines` (`of` how many)."""
+        found: dict[str, Any] = {"path": self.path, "type": self.type, "bytes": self.size}
+        if self.type == FOLDER:
+            return found | {"names": self.last}
+        if self.type != TEXT or not self.last:
+            return found
+        return found | {"lines": [self.first, self.last]} | ({"of": self.total} if self.total else {})
+
+
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -53,6 +84,8 @@ class Trigger:
     source: str = "person"
     """`person`, `stdin`, `client`, `agent`, `space`, `plan`, `service`, `resume`."""
     parts: tuple[Part, ...] = ()
+    files: tuple[AttachedFile, ...] = ()
+    """Records of the files in text and parts."""
     uncounted: int = 0
     """Bytes of input beyond the hard limit: counted, not kept."""
     pasted: tuple[str, ...] = ()

@@ -10,8 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from nexus_cli.core.errors import NexusError
+
 LEVELS = ("read", "edit", "run", "all")
 """What runs without asking, from the least to everything: reading, also edits, also confined commands, everything."""
+LEVEL_NAMES = ("ask", "edit", "auto", "all")
+"""The words that people read and type for `LEVELS`, in the same order. What programs read has `LEVELS`."""
+LEVELS_TEXT = f"{', '.join(LEVEL_NAMES[:-1])} or {LEVEL_NAMES[-1]}"
 UNASKED = ("run", "all")
 """Those of `LEVELS` at which any command runs without asking, where it can be confined."""
 PLAN = "plan"
@@ -21,6 +26,25 @@ MODES = ("single_action", "react_loop", "plan_execute")
 along a plan of its own. The upper two differ for workers: only a plan hands over work and goes on meanwhile."""
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
+
+
+def parse_level(word: str) -> str:
+    """Return the level that `word` names, new or former, in any case; `word` itself if it names none."""
+    folded = word.casefold()
+    return dict(zip(LEVEL_NAMES, LEVELS, strict=True)).get(folded, folded if folded in (PLAN, *LEVELS) else word)
+
+
+def require_level(word: str, named: str) -> str:
+    """Return the one of `LEVELS` that `word` names; `NexusError("usage", ...)` that names the option for another."""
+    level = parse_level(word)
+    if level not in LEVELS:
+        raise NexusError("usage", f"{named} {word[:40]!r}", f"must be {LEVELS_TEXT}")
+    return level
+
+
+def name_level(level: str) -> str:
+    """Return the word of a level for people; what is no level is returned as it is."""
+    return dict(zip(LEVELS, LEVEL_NAMES, strict=True)).get(level, level)
 
 
 @dataclass(frozen=True, slots=True)

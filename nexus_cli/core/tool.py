@@ -124,6 +124,9 @@ class Tool:
     that is unknown."""
     later: Mapping[str, Any] = field(default_factory=dict)
     """Arguments, with their values, of calls that start work which costs money when this turn no longer watches it."""
+    sends: bool = False
+    """Its text is read by other people at once: a person is asked first, unless answering them is what the run is
+    for."""
     reaches: str = ""
     """Name of the argument with an address on the network that a call requests: a person is asked for that."""
     ordered: bool = False

@@ -57,28 +57,42 @@ def split_attachments(message: str) -> tuple[str, str]:
 
 
 def enclosing_words(text: str, quote: str) -> str:
-    """Return the whole sentences of `text` that hold `quote`, white space and case apart; "" where it is not there.
+    """Return the whole sentences of `text` that hold `quote`, see `QuotedText.find`."""
+    return QuotedText(text).find(quote)
 
-    A part of a sentence may say the contrary of the whole ("push to main" of "never push to main"), on whichever line
-    it stands, and so may what follows a line that ends in a colon without that line.
-    """
-    paragraphs = _paragraphs(text)
-    units = [(number, one) for number, each in enumerate(paragraphs) for one in _SENTENCE.split(each) if one.strip()]
-    starts, joined = list[int](), ""
-    for _, one in units:
-        starts.append(len(joined))
-        joined += f"{_fold(one)} "
-    wanted = _fold(quote)
-    if not any(map(str.isalnum, wanted)):
-        return ""
-    at = _find_words(joined, wanted)
-    if at < 0:
-        return ""
-    first, last = bisect_right(starts, at) - 1, bisect_right(starts, at + len(wanted) - 1) - 1
-    return _introduction(paragraphs, units[first][0]) + "\n".join(
-        " ".join(one.strip() for number, one in units[first : last + 1] if number == each)
-        for each in dict.fromkeys(number for number, _ in units[first : last + 1])
-    )
+
+class QuotedText:
+    """A text in which quotations are looked up: it is split and folded once."""
+
+    def __init__(self, text: str) -> None:
+        self._paragraphs = _paragraphs(text)
+        each = enumerate(self._paragraphs)
+        self._units = [(number, one) for number, part in each for one in _SENTENCE.split(part) if one.strip()]
+        self._starts, pieces, end = list[int](), list[str](), 0
+        for _, one in self._units:
+            self._starts.append(end)
+            pieces.append(f"{_fold(one)} ")
+            end += len(pieces[-1])
+        self._joined = "".join(pieces)
+
+    def find(self, quote: str) -> str:
+        """Return the whole sentences that hold `quote`, white space and case apart; "" where it is not there.
+
+        A part of a sentence may say the contrary of the whole ("push to main" of "never push to main"), on whichever
+        line it stands, and so may what follows a line that ends in a colon without that line.
+        """
+        wanted = _fold(quote)
+        if not any(map(str.isalnum, wanted)):
+            return ""
+        at = _find_words(self._joined, wanted)
+        if at < 0:
+            return ""
+        units = self._units
+        first, last = bisect_right(self._starts, at) - 1, bisect_right(self._starts, at + len(wanted) - 1) - 1
+        return _introduction(self._paragraphs, units[first][0]) + "\n".join(
+            " ".join(one.strip() for number, one in units[first : last + 1] if number == each)
+            for each in dict.fromkeys(number for number, _ in units[first : last + 1])
+        )
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -104,6 +118,8 @@ def _introduction(paragraphs: Sequence[str], number: int) -> str:
 
 def _find_words(joined: str, wanted: str) -> int:
     """Return the place of `wanted` where no word is cut by its ends, -1 where there is none."""
+    if wanted not in joined:  # an expression takes ten times as long to say so
+        return -1
     before = f"(?<!{_LETTER})" if wanted[0].isalnum() else ""
     after = f"(?!{_LETTER})" if wanted[-1].isalnum() else ""
     found = re.search(f"{before}{re.escape(wanted)}{after}", joined)

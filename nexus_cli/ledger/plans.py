@@ -42,7 +42,7 @@ class PlanTable:
         """Return a plan; `NexusError("usage", ...)` if there is none."""
         found = self._select("key = ?", key)
         if not found:
-            raise NexusError("usage", f"plan-{key}", "there is no such plan", "nexus plan list shows them")
+            raise NexusError("usage", f"plan-{key}", "there is no such plan", "nexus schedule list shows them")
         return found[0]
 
     def find(self, text: str) -> Plan:
@@ -52,7 +52,7 @@ class PlanTable:
         if key is not None or len(named) == 1:
             return self.get(key) if key is not None else named[0]
         why = "several have this name" if named else "there is no such plan"
-        raise NexusError("usage", f"plan {text[:80]!r}", why, "nexus plan list shows them")
+        raise NexusError("usage", f"plan {text[:80]!r}", why, "nexus schedule list shows them")
 
     def list_plans(self) -> list[Plan]:
         """Return all plans, those whose time comes first at the beginning."""

@@ -74,6 +74,14 @@ class EnvValue:
     """It stands so in the environment, where litellm finds it."""
 
 
+def describe_bad_key(text: str) -> str:
+    """Return why `text`, which is set as a key, cannot be sent, to stand behind its name; "" if it can."""
+    key = text.strip()
+    if not key:
+        return "is blank"
+    return "" if key.isascii() and key.isprintable() else "contains characters that no key contains"
+
+
 def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     """Return the key that litellm would find for `provider`, else the stored one; None without any. `ProviderError` of
     kind `auth` where it cannot be sent."""
@@ -81,16 +89,14 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
     name = next((name for name in names if environ.get(name)), "")
     if not name:
         stored = stored_key(key_variable(provider)) if provider in KEY_VARIABLES else ""
-        if not (stored.isascii() and stored.isprintable()):
-            why = f"the stored key of {key_variable(provider)} holds characters that no key has"
-            raise ProviderError("auth", why, set_key_hint(provider))
+        if stored and (bad := describe_bad_key(stored)):
+            raise ProviderError("auth", f"the stored key of {key_variable(provider)} {bad}", set_key_hint(provider))
         return EnvValue(stored, exact=False) if stored else None
     text = environ[name].strip()
     exact = text == environ[name]
-    if not text:
-        raise ProviderError("auth", f"{name} is blank", set_key_hint(provider))
-    if not (text.isascii() and text.isprintable()) or (name in BEARERS and not exact):
-        raise ProviderError("auth", f"{name} holds characters that no key has", set_key_hint(provider))
+    bad = describe_bad_key(text) or ("contains characters that no key contains" if name in BEARERS and not exact else "")
+    if bad:
+        raise ProviderError("auth", f"{name} {bad}", set_key_hint(provider))
     return EnvValue(text, exact)
 
 

@@ -49,8 +49,8 @@ def find_provider(text: str) -> str:
         names = (provider, shape.title, *KEY_VARIABLES[provider])
         if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
             return provider
-    hint = f"It stores those of {', '.join(SHAPES)}; other keys go into the environment, as litellm names them"
-    raise NexusError("usage", text.strip(), "nexus stores no keys of this provider", hint)
+    hint = f"Known are {', '.join(SHAPES)}; set the key of another one in the environment, as litellm names it"
+    raise NexusError("usage", f'unknown provider "{text.strip()}"', "nexus cannot store its key", hint)
 
 
 def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
@@ -69,7 +69,7 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
     if not key:
         raise NexusError("usage", what, "it is empty", again)
     if not (key.isascii() and key.isprintable()) or any(char.isspace() for char in key):
-        raise NexusError("usage", what, "it has blanks or characters that no key has", again)
+        raise NexusError("usage", what, "it contains spaces or characters that no key contains", again)
     if len(key) < SHORTEST:
         raise NexusError("usage", what, f"it has {len(key)} characters, too few for a key", again)
     if any(environ.get(name, "").strip() for name in BASE_VARIABLES.get(provider, ())):

@@ -63,7 +63,8 @@ class RetryingProvider:
     ) -> None:
         """Allow at most `tries` requests, and none later than `seconds` after the first.
 
-        A rate limit may take more tries within `RATE_WINDOW`, unless `tries` allows no second one.
+        A rate limit may take more tries within `RATE_WINDOW`, unless `tries` allows no second one; the last wait ends
+        with the window.
         """
         self.inner = inner
         self._tries = tries
@@ -105,6 +106,8 @@ class RetryingProvider:
                 if begun or error.started or not error.transient or not self._may_retry(error, attempt, began):
                     raise
                 wait = max(error.retry_after or 0.0, backoff_seconds(attempt, self._rng.random()))
+                if attempt >= self._tries:
+                    wait = min(wait, began + RATE_WINDOW - self._now())
                 if self._now() - began + wait > self._seconds:
                     raise
                 failed = error

@@ -43,7 +43,9 @@ def bind_address(host: str, port: int) -> socket.socket:
 def bind_file(path: Path) -> socket.socket:
     """Return a listening socket at `path` with mode 0600; one that nobody listens to any more is replaced."""
     if len(os.fsencode(path)) > LONGEST_PATH:
-        raise NexusError("usage", f"socket {path}", "its path is too long", f"{LONGEST_PATH} bytes are the most")
+        raise NexusError(
+            "usage", f"socket path too long (at most {LONGEST_PATH} bytes)", str(path), "Choose a shorter one"
+        )
     file = places().data / "serve" / "lock"
     try:
         # One server at a time: between `bind` and `listen` a socket looks dead to another one.

@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli import __version__
 from nexus_cli.core.attachment import replace_surrogates
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVEL_NAMES, LEVELS
 from nexus_cli.rpc.client_approver import ANSWERS
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING
 from nexus_cli.rpc.jsonrpc import (
@@ -118,7 +118,7 @@ METHODS: Mapping[str, Method] = {
                 Param(
                     "allow",
                     "What runs without asking: never more than the server allows.",
-                    {"type": "string", "enum": list(LEVELS)},
+                    {"type": "string", "enum": [*LEVELS, *(name for name in LEVEL_NAMES if name not in LEVELS)]},
                 ),
                 Param("cwd", "Its working folder; the server's without one."),
                 Param("recipe", "The recipe of the session."),

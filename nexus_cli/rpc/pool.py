@@ -20,7 +20,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import Limits, parse_level, require_level
 from nexus_cli.core.request import Provider
 from nexus_cli.ledger import RUN, Ledger
 from nexus_cli.rpc.client_approver import ClientApprover
@@ -208,13 +208,12 @@ class AgentPool:
     def _level(self, config: AgentConfig, settings: Settings) -> str | None:
         """Return the level of an agent: what it asks for, and never more than the pool allows, else the settings and a
         trusted project. None if neither the agent nor the pool names one: the settings apply."""
-        if config.allow is not None and config.allow not in LEVELS:
-            raise NexusError("usage", f"level {config.allow[:80]!r}", f"it is one of {', '.join(LEVELS)}")
-        if config.allow is None and self.shared.allow is None:
+        wanted = None if config.allow is None else require_level(config.allow, "level")
+        if wanted is None and self.shared.allow is None:
             return None
         own = Limits(allow=settings.allow or "read") & Limits(allow=settings.project.allow)
-        ceiling = own if self.shared.allow is None else Limits(allow=self.shared.allow)
-        return (ceiling & Limits(allow=config.allow)).allow
+        ceiling = own if self.shared.allow is None else Limits(allow=parse_level(self.shared.allow))
+        return (ceiling & Limits(allow=wanted)).allow
 
     def _shared_ledger(self, options: Options) -> Ledger:
         if self._ledger is None:

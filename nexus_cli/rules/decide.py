@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
-from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path, keeps_form
+from nexus_cli.rules.bash_syntax import FREE_DOUBTS, find_hidden_sign, read_command_line
+from nexus_cli.rules.check_free import check_free, keeps_form
+from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word
+from nexus_cli.rules.folders import Folders, check_path
 from nexus_cli.rules.foreign_code import sets_program
+from nexus_cli.rules.free_commands import FREE
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -92,7 +95,7 @@ def decide_command(
     """
     line = read_command_line(command)
     search = _Search(rules, level, command)
-    folders = Folders.of(cwd, project)
+    folders = Folders.of(cwd, project, line)
     parts: list[CommandPart] = []
     is_free = True
     for one in line.commands:
@@ -110,7 +113,7 @@ def decide_command(
         parts += [part for part in found if part.decision == "deny" or level != "all"]
     if line.is_unclear and level == "all":
         parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
-    doubts = [*line.doubts, *_check_redirects(line, folders)]
+    doubts = [one for one in line.doubts if not is_free or one not in FREE_DOUBTS] + _check_redirects(line, folders)
     doubts += ["an empty command"] * (not parts and not doubts)
     denied = next((part for part in parts if part.decision == "deny"), None)
     asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
@@ -140,10 +143,10 @@ def _decide_part(
     found = search.find(command, line.inputs)
     if found is not None and (found[0] == "deny" or level != "all"):
         return CommandPart(shown, *found), False
-    closed = None if level == "all" else _find_closed_file(command, search.rules, folders)
-    if closed is not None:
+    closed = _find_closed_file(command, search.rules, folders)
+    if closed is not None and (level != "all" or (closed.decision == "deny" and _reads_plainly(command))):
         why = f"it names a file of {closed.decision} {closed.text} ({closed.origin})"
-        return CommandPart(shown, "ask", closed.text, closed.origin, why), False
+        return CommandPart(shown, "deny" if level == "all" else "ask", closed.text, closed.origin, why), False
     if not reason:
         return CommandPart(shown, "allow", None, "built in", "it only reads"), True
     if level == "all":
@@ -170,6 +173,12 @@ def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) 
     if rule is not None and rule.decision != "allow":
         return rule
     return strict[0] if any(word.has_glob or not word.is_known for word in words) else None
+
+
+def _reads_plainly(command: SimpleCommand) -> bool:
+    """Return True for a command that only reads, and whose words are as they stand."""
+    is_plain = all(word.is_plain for word in command.words)
+    return is_plain and bool(command.words) and system_name(command.words[0]) in FREE
 
 
 def find_allow(command: SimpleCommand, rules: RuleSet) -> PermissionRule | None:
@@ -350,4 +359,4 @@ def _say_allowed(level: Level, profile: Profile, parts: list[CommandPart]) -> st
     rule = next((part for part in parts if part.rule), None)
     if rule is not None:
         return f"allow {rule.rule} ({rule.source})"
-    return "level run: confined to the project, without network"
+    return "level auto: confined to the project, without network"

@@ -45,7 +45,8 @@ _KEYS = frozenset({
 })  # fmt: skip
 """Further keys, without their subsection. Those that name a program are switched off by the environment of free
 commands, or are for the network, which such a command has not."""
-_LINKED_ENTRY = b"\0\0\xe0\0"
+_LINKED_MODE = 0o160000
+_LINKED_ENTRY = _LINKED_MODE.to_bytes(4)
 """The mode of a link to another repository as the index holds it."""
 
 
@@ -184,7 +185,12 @@ def _linked_folders(git: str) -> Iterator[bytes]:
 
 
 def _read_links(data: bytes) -> Iterator[bytes]:
-    """Yield the links of an index that may have some; `NotPlain` for a form that is not read here."""
+    """Yield the links of an index that may have some."""
+    return (name for mode, name in read_entries(data) if mode == _LINKED_MODE)
+
+
+def read_entries(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield mode and name of the entries of an index; `NotPlain` for a form that is not read here."""
     version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
     if data[:4] != b"DIRC" or version not in (2, 3) or count > len(data) // 62:
         raise NotPlain("the index may link to other repositories")
@@ -194,8 +200,7 @@ def _read_links(data: bytes) -> Iterator[bytes]:
         end = data.find(b"\0", head)
         if end < 0 or min(end - head, 0xFFF) != int.from_bytes(data[place + 60 : place + 62]) & 0xFFF:
             raise NotPlain("the index may link to other repositories")
-        if data[place + 24 : place + 28] == _LINKED_ENTRY:
-            yield data[head:end]
+        yield int.from_bytes(data[place + 24 : place + 28]), data[head:end]
         place += (end - place + 8) // 8 * 8
 
 

@@ -60,6 +60,8 @@ RENEWED = 20.0
 """Seconds after which it is extended, however long a request takes."""
 UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
 ANSWERS = ("yes", "no")
+PLAIN = ("ask", "repl")
+"""Types of runs that are a person's own session."""
 
 
 def now() -> str:
@@ -205,7 +207,7 @@ class RunDriver:
         return replace(trigger, notes={**trigger.notes, TAKEN: taken})
 
     def _has_begun(self, session: Session) -> bool:
-        if self.run.waits is not None or self.run.resumes or self.run.type in ("ask", "repl"):
+        if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:
             return True
         assert session.record is not None
         return any(memo.value["run"] == self.run.key for memo in session.record.memos(TAKEN))
@@ -229,7 +231,7 @@ class RunDriver:
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=partial(run_facts, self.ledger, self.run),
+            run_facts=partial(run_facts, self.ledger, self.run), answers=self.run.type not in PLAIN,
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger,

@@ -14,7 +14,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, Limits
+from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, Plan, check_name, parse_key
 from nexus_cli.ledger import Ledger
@@ -60,7 +60,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         why = f"it has {len(prompt):,} characters, at most {LONGEST_PROMPT:,}" if prompt else "it has no prompt"
         raise NexusError("usage", "the plan", why, "Say what is to be done")
     if new.missed not in MISSED:
-        raise NexusError("usage", f"--missed {new.missed[:40]!r}", "it is once or skip", "See nexus plan add --help")
+        raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)
     options = {**new.options, "recipe": new.options.get("recipe") or RECIPE, "by": new.by, "run_after": new.within}
     options["allow"] = check_level(str(options.get("allow") or "read"), settings)
@@ -78,11 +78,11 @@ def _plain(value: Any) -> Any:
 
 def check_level(level: str, settings: RunSettings) -> str:
     """Return a level of unattended runs; `NexusError("usage", ...)` for one beyond the person's settings."""
-    if level not in LEVELS:
-        raise NexusError("usage", f"--allow {level[:40]!r}", f"it is one of {', '.join(LEVELS)}", "Give one of them")
+    level = require_level(level, "--allow")
     if LEVELS.index(level) > LEVELS.index(settings.allow):
-        why = f"where nobody watches your settings allow {settings.allow} at most"
-        raise NexusError("usage", f"--allow {level}", why, f"nexus config set runs.allow {level}")
+        why = f"where nobody watches your settings allow {name_level(settings.allow)} at most"
+        named = name_level(level)
+        raise NexusError("usage", f"--allow {named}", why, f"nexus config set runs.allow {named}")
     return level
 
 
@@ -221,7 +221,7 @@ class PlanService:
         day = f"${settings.max_cost_day:g} a day for all plans"
         rows = [
             f"when: {often} at {first}",
-            f"level: {new.options['allow']}, where nobody watches (`nexus serve`)",
+            f"level: {name_level(new.options['allow'])}, where nobody watches (`nexus serve`)",
             f"cost: at most ${cost:g} a run, {day}, model {new.options['model']}",
             *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
         ]

@@ -78,7 +78,7 @@ class ProtectedSnapshot:
     links: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """By git folder, the repositories that its index links to; None if it cannot be read."""
     indexes: dict[str, tuple[int, ...]] = field(default_factory=dict, compare=False)
-    """By git folder, the stamp of that index."""
+    """By git folder, the stamps of that index and of those that it may be split from."""
     has_more: bool = False
     """True if only a part of the project's folders is guarded."""
 
@@ -205,14 +205,14 @@ def _find_repositories(
 def read_links(
     tree: RealTree, git: str, known: ProtectedSnapshot | None
 ) -> tuple[tuple[int, ...], tuple[str, ...] | None]:
-    """Return the stamp of a repository's index, and its links, with those of an index that it is split from."""
-    about = tree.stat(f"{git}/index")
-    mark = _stamp(about) if about is not None else ()
+    """Return the stamp of a repository's index and of those that it may be split from, and the links of all."""
+    names = ["index", *sorted(name for name, _ in tree.scan(git) if name.startswith("sharedindex."))]
+    found = {name: about for name in names if (about := tree.stat(f"{git}/{name}")) is not None}
+    mark = tuple(one for about in found.values() for one in _stamp(about))
     if known is not None and git in known.links and known.indexes.get(git) == mark:
         return mark, known.links[git]
-    names = [name for name, _ in tree.scan(git) if name.startswith("sharedindex.")] + (["index"] if about else [])
     try:
-        read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"") for name in names]
+        read = [linked_repositories(tree.read(f"{git}/{name}", MOST_INDEX) or b"") for name in found]
     except ValueError:
         return mark, None
     return mark, tuple(sorted(set().union(*read)))

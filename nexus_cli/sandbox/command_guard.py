@@ -10,14 +10,15 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nexus_cli.config.command_records import RECORD, UncheckedError, find_records, records_folder
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.sandbox.carve_outs import ProtectedSnapshot, take_snapshot
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.profile import Profile, find_worktree_folder
@@ -40,19 +41,19 @@ class CommandGuard:
     def __init__(self, profile: Profile) -> None:
         """Compare what earlier commands left unchecked, then look at the project as it is now.
 
-        Raises `OSError` if either fails: then the command must not run.
+        Raises `OSError` if either fails: then the command must not run. `UncheckedError` says it to the person.
         """
         assert profile.records is not None
-        self._folder = private_dir(records_folder(profile.records))
+        self._folder = records_folder(profile.records)
         self._kept = profile.records / "put_back"
         self.told: list[str] = []
         roots = [str(profile.project)] + ([str(profile.git_folder.parent.parent)] if profile.git_folder else [])
-        with FileLock.wait_for(self._folder / "lock", _PATIENCE):
+        with _writes(self._folder), FileLock.wait_for(private_dir(self._folder) / "lock", _PATIENCE):
             running, self.told = _settle(self._folder, self._kept, roots)
             name = hashlib.sha256(roots[0].encode(errors="replace")).hexdigest()[:24]
             self._known = self._folder / (name + _KNOWN)
             known, is_there = _read_known(roots[0], self._known)
-            self.snapshot = take_snapshot(profile, known, running)
+            self.snapshot = _look(profile, known, running)
             if self.snapshot != known or not is_there:
                 replace_private_file(self._known, self.snapshot.dumps())
                 _prune(self._folder)
@@ -103,6 +104,28 @@ def settle_project(project: Path, own: Places) -> list[str]:
     git = find_worktree_folder(real)
     with FileLock.wait_for(folder / "lock", _PATIENCE):
         return _settle(folder, own.data / "put_back", [str(real), *([str(git.parent.parent)] if git else [])])[1]
+
+
+@contextmanager
+def _writes(folder: Path) -> Iterator[None]:
+    """Say in one line what keeps the state of a project from being written to `folder`."""
+    try:
+        yield
+    except UncheckedError:
+        raise
+    except OSError as error:
+        otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
+        why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
+        raise UncheckedError(f"{why}: without it no command that may write is started") from error
+
+
+def _look(
+    profile: Profile, known: ProtectedSnapshot | None, running: Sequence[ProtectedSnapshot]
+) -> ProtectedSnapshot:
+    try:
+        return take_snapshot(profile, known, running)
+    except OSError as error:
+        raise UncheckedError(f"protected places of {profile.project} cannot be read: {error.strerror}") from error
 
 
 def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[ProtectedSnapshot], list[str]]:

@@ -12,8 +12,8 @@ from nexus_cli.config.protected_places import GIT_FOLDER, protected_name
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.profile import Profile, is_below
 
-ASK_NETWORK = "`network: true` asks the person for it"
-ASK_OUTSIDE = "`outside` asks the person to run it without walls"
+ASK_NETWORK = "ask for network access with network=true"
+ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
 _NETWORK = re.compile(
     r"could not resolve|temporary failure in name resolution|name or service not known|network is unreachable"
     r"|nodename nor servname|no such host|failed to lookup address|EAI_AGAIN|ENOTFOUND|ENETUNREACH|getaddrinfo"

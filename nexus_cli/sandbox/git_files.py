@@ -6,6 +6,7 @@ Each is one pass over the bytes, whatever they are: a command may have written t
 from __future__ import annotations
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 
@@ -16,6 +17,9 @@ _KEYS = frozenset({
     b"merge", b"rebase",
 })  # fmt: skip
 """What a new repository's configuration may set: it names no program and no other file."""
+_CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
+_PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 _LINK_MODE = 0o160000
 
 
@@ -37,16 +41,28 @@ def _is_plain_line(line: bytes, keys: frozenset[bytes]) -> bool:
 
 def named_files(configuration: bytes) -> Iterator[str]:
     """Yield what a configuration names as the folder of its hooks (`core.hooksPath`), or includes (`path`)."""
-    for line in configuration.split(b"\n"):
+    for line in _CONTINUED.sub(rb"\1", configuration).split(b"\n"):
         line = line.strip()
         if line.startswith(b"["):
             line = line.rpartition(b'"]')[2] if b'"]' in line else line.partition(b"]")[2]
         key, _, value = line.partition(b"=")
         if key.strip().lower() in (b"hookspath", b"path"):
-            value = value.strip()
-            named = value[1:].split(b'"')[0] if value.startswith(b'"') else value.split(b"#")[0].split(b";")[0].strip()
+            named = _read_value(value.strip())
             if named and b"\0" not in named:
                 yield os.fsdecode(named)
+
+
+def _read_value(written: bytes) -> bytes:
+    """Return a value without its quotes, escapes and comment."""
+    value, is_quoted = bytearray(), False
+    for piece in _PIECE.findall(written):
+        if piece == b'"':
+            is_quoted = not is_quoted
+        elif piece in (b"#", b";") and not is_quoted:
+            return bytes(value).rstrip()
+        else:
+            value += _ESCAPES.get(piece[1:], piece[1:]) if piece.startswith(b"\\") else piece
+    return bytes(value)
 
 
 def named_folder(git_file: bytes) -> str:

@@ -33,6 +33,8 @@ RACY = 2_000_000_000
 MOST_CONFIGURATION = 1 << 20
 _BARE = ("HEAD", "objects", "refs")
 """Entries that make a folder a repository for git, with a configuration of its own."""
+_MOST_LINKS = 8
+"""Links that are followed, one after the other, to what a configuration names."""
 _DATA = ("objects", "refs", "logs", "lfs")
 _CONTROLS = tuple(control.split("/") for control in GIT_CONTROLS)
 
@@ -137,10 +139,18 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
         # A path of an inclusion counts from the configuration, one of hooks from the work tree.
         for base in (folder, git):
             path = os.path.normpath(os.path.join(base, name))
-            if path.startswith(f"{folder}/") and not path.startswith(f"{git}/"):
+            for _ in range(_MOST_LINKS):
+                if not path.startswith(f"{folder}/") or path.startswith(f"{git}/"):
+                    break
                 parts = path[len(folder) + 1 :].split("/")
-                yield from ((f"{folder}/{'/'.join(parts[:end])}", True) for end in range(1, len(parts)))
+                way = [f"{folder}/{'/'.join(parts[:end])}" for end in range(1, len(parts))]
+                yield from ((one, True) for one in way)
                 yield path, False
+                link = next((one for one in (*way, path) if tree.read_link(one) is not None), "")
+                if not link:
+                    break
+                to = os.fsdecode(tree.read_link(link) or b"")
+                path = os.path.normpath(os.path.join(link, "..", to, f".{path.removeprefix(link)}"))
 
 
 def protected_roots(

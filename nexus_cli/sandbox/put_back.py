@@ -231,7 +231,9 @@ class _Comparison:
         if node.passage:
             if now is None and self._gits.get(folder) == path and tree.is_folder(folder):
                 self._tell(path, GONE)
-            elif now is not None and now.kind != stat.S_IFDIR and name == GIT_FOLDER:
+                return
+            replaced = now is not None and now.kind != stat.S_IFDIR and name == GIT_FOLDER
+            if replaced and not self._is_of_git(self._target(path)):  # `git submodule absorbgitdirs` leaves such a file
                 self._take_away(path)
             return
         same = now is not None and (now.mode, now.content) == (node.mode, node.content)

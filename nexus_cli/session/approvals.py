@@ -17,7 +17,7 @@ from nexus_cli.core.approval import SAY_INSTEAD, Allow, Answer, Deny, Question
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import LEVELS, Limits, name_level
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.session.call_permission import CallPermission, Permission
@@ -111,7 +111,7 @@ def approval_scope(
         return (name, kind, *map(str, targets.values()))
     if kind == "network":
         return (name, kind, str(arguments.get(tool.reaches, "")))
-    if kind == "later":
+    if kind in ("later", "send"):
         return (name, kind)
     if tool.effect is Effect.EDIT:
         return (name, "edit")
@@ -133,6 +133,8 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
         return objects[0].partition("(")[2].removesuffix(")") or objects[0]
     if kind == "later":
         return f"every `{name}` that starts work for later"
+    if kind == "send":
+        return f"every `{name}`"
     if kind == "network":
         return f"{name} of {objects[0]}"
     paths = (project_relative(Path(path), project) for path in objects)
@@ -144,7 +146,7 @@ def scope_name(scope: tuple[str, ...], project: Path) -> str:
     name, kind, *objects = scope
     if kind == RULE:
         return objects[0]
-    if kind in ("edit", "later"):
+    if kind in ("edit", "later", "send"):
         return name
     if kind == "run":
         return one_line(f"{name}: {objects[0]}")
@@ -164,7 +166,8 @@ def call_detail(
     lines = [f"{key}: {_value_text(value)}" for key, value in arguments.items()]
     if tool.works_later(arguments):
         rest = {name: value for name, value in limits.to_json().items() if name != "allow"}
-        lines += [f"level: {limits.allow or 'read'}", f"your limits: {_value_text(rest) if rest else 'none'}"]
+        lines += [f"level: {name_level(limits.allow or LEVELS[0])}"]
+        lines += [f"your limits: {_value_text(rest) if rest else 'none'}"]
     return "\n".join(lines), made.before
 
 
@@ -234,8 +237,7 @@ def _describe_answer(answer: Answer | ToolResult | None) -> dict[str, str]:
         case Allow():
             return {"answer": "always" if answer.stored else "session" if answer.always else "yes"}
         case Deny(why, said, by):
-            who = {"by": by} if by != "person" else {}
-            return {"answer": "no" if said else "none", **({"said": why, **who} if why else {})}
+            return {"answer": "no" if said else "none", **({"said": why, "by": by} if why else {})}
     return {}
 
 

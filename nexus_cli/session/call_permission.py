@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nexus_cli.sandbox.confinement import Confinement
     from nexus_cli.sandbox.profile import ProfileName, TempFolder
 
-PLANS = "plan mode only reads; answer with the plan"
+PLANS = "plan mode is read-only; answer with the plan"
 """Why a call is refused under `PLAN`."""
 ALLOWED = "allowed for this session"
 """The origin of a decision that an answer of the person for the session made before."""
@@ -113,11 +113,14 @@ class CallPermission:
         project: Path,
         config_dirs: Sequence[Path] = (),
         sandbox: SandboxSettings | None = None,
+        *,
+        answers: bool = False,
     ) -> None:
-        """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session."""
+        """Without `sandbox` there are neither rules nor walls, and every command asks: a bare session. `answers`: what
+        the session is for is to answer people in their spaces."""
         # Rules name real paths.
         self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
-        self._settings = sandbox
+        self._settings, self._answers = sandbox, answers
         self._rules: RuleSet | None = None
         self._names_rules: bool | None = None
         self._stamp: tuple[int, ...] = ()
@@ -133,6 +136,13 @@ class CallPermission:
     def probe(self) -> BackendProbe | None:
         """Return the backend that was found, or None if no command needed one yet."""
         return self._probe
+
+    @property
+    def may_have_walls(self) -> bool:
+        """False if commands cannot be confined here, as far as that is known without a look at the system."""
+        if self._settings is None or self._settings.backend == "off":
+            return False
+        return self._probe is None or self._probe.backend != "none"
 
     def is_loaded(self, level: str, *, runs: bool) -> bool:
         """True if `decide` need not load anything at `level`, for a call that `runs` a command or one that does not."""
@@ -267,6 +277,7 @@ class CallPermission:
         verdict = decide(
             tool, arguments, allow=level, cwd=self._cwd, project=self._project, config_dirs=self._config_dirs,
             targets=targets, lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
+            answers=self._answers,
         )  # fmt: skip
         is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and tool.name in READERS
         offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
@@ -274,7 +285,7 @@ class CallPermission:
             return Permission(verdict, offers=offers)
         if rule.decision == "ask" and isinstance(verdict, Grant):
             return Permission(ApprovalNeed("{} ({})".format(*named), "protected"), None, *named)
-        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind in ("edit", "later")):
+        if opened and isinstance(verdict, ApprovalNeed) and (rule.pattern or verdict.kind in ("edit", "later", "send")):
             return Permission(Grant(), None, *named)
         return Permission(verdict, None, *named) if isinstance(verdict, Grant) else Permission(verdict, offers=offers)
 

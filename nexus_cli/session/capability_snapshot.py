@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import FOLDER, trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader, parse_servers
+from nexus_cli.context.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
 from nexus_cli.context.sections.recipe import recipe_names
 from nexus_cli.context.sections.skills import count_untrusted, find_skills
 from nexus_cli.context.text_file import decode
@@ -22,27 +23,59 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
+from nexus_cli.provider.endpoint import describe_bad_key
 from nexus_cli.session.available_models import keys_present, keys_to_choose_from, unnamed_model
 from nexus_cli.session.recipes import FRONTS, project_recipes
 
 
 def snapshot(
-    cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str]
+    cwd: Path, settings: Settings, environ: Mapping[str, str], model: str, tools: Sequence[str], *, skills: bool = True
 ) -> dict[str, Any]:
     """Return the part that every request carries, see `sections/contributors/capabilities.py` of `context`. A broken
-    file costs only its own part."""
+    file costs only its own part. Without `skills` nothing can print their guides, and they are left out."""
+    found = [skill for skill in find_skills(cwd) if not skill.shadowed] if skills else []
+    servers, problem = _servers(cwd)
+    # Those that a command of the model has: a stored key is given to requests alone.
+    keys = {name: environ[name] for name in settings.default_models if environ.get(name)}
     return {
         "model": model,
         "tools": list(tools),
         "skills": [
             {"name": skill.name, "description": skill.description, "origin": skill.origin}
-            for skill in find_skills(cwd)
-            if not skill.shadowed and not skill.problem
+            for skill in found
+            if not skill.problem
         ],
-        "servers": _servers(cwd)[0],
-        # Those that a command of the model has: a stored key is given to requests alone.
+        "servers": servers,
         "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
+        "capabilities": [
+            _category("tools", [(name, READY, "") for name in tools]),
+            _category(
+                "skills",
+                [
+                    *((skill.name, BROKEN if skill.problem else READY, skill.problem) for skill in found),
+                    # Only a trusted project's names are shown to the model.
+                    *[("", SETUP, "`nexus trust`")] * (count_untrusted(cwd) if skills else 0),
+                ],
+            ),
+            _category(
+                "servers",
+                [*((name, SETUP, "not started") for name in servers), *([("mcp.json", BROKEN, "")] if problem else [])],
+            ),
+            _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
+        ],
     }
+
+
+def _category(name: str, items: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Return the items of one kind, each with its name, state and the reason, and how many are in each state."""
+    listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
+    counts = Counter(one["state"] for one in listed)
+    return {"category": name, "counts": {state: counts[state] for state in STATES}, "items": listed}
+
+
+def _credential(name: str, text: str) -> tuple[str, str, str]:
+    bad = describe_bad_key(text)
+    return name, BROKEN if bad else READY, bad
 
 
 def status(

@@ -1,4 +1,4 @@
-"""Find the files of a project that a command created, changed or deleted, where the project is a git repository.
+"""Find the files of a project that changed, appeared or went while a command ran, in a git repository.
 
 Git lists the names, as for `glob`: those that it tracks or would track. What lies in folders that tools fill does not
 count. What changed is read from the times at which the files changed, which no command can set. Git compares no
@@ -27,6 +27,8 @@ from nexus_cli.tools.listing import list_files
 
 SECONDS = 3.0
 """Time limit of one listing. After one that took longer the project's commands are not followed any more."""
+SECONDS_STOPPED = 0.3
+"""The same where the person has stopped the command: then what it changed may stay unknown."""
 MOST = 20_000
 """Files of a project whose commands are followed."""
 _SECOND = 1_000_000_000
@@ -71,22 +73,24 @@ class CommandChanges:
         try:
             result = await work()
         except asyncio.CancelledError:
-            self._cut.update(await run_shielded(self._find(before, began)))
+            self._cut.update(await run_shielded(self._find(before, began, is_stopped=True)))
             raise
         return replace(result, changed=(*result.changed, *sorted(await self._find(before, began))))
 
-    async def _find(self, before: dict[str, int], began: int) -> set[str]:
-        """Return the names of what changed since `before`; a name that is new counts if its file changed meanwhile."""
-        listed = await self._list()
-        if self._off:
+    async def _find(self, before: dict[str, int], began: int, *, is_stopped: bool = False) -> set[str]:
+        """Return the names of what changed since `before`; a name that is new counts if its file changed meanwhile.
+
+        Of a command that `is_stopped` only the files that were known are looked at where the listing takes long."""
+        listed = await self._list(SECONDS_STOPPED if is_stopped else SECONDS)
+        if self._off and not is_stopped:
             return set()
         now = await asyncio.to_thread(self._times, listed | before.keys())
         self._names = set(now)
         changed = {name for name, at in now.items() if at != before.get(name, at if at < began else None)}
         return changed | (before.keys() - now.keys())
 
-    async def _list(self) -> set[str]:
-        """Return the names that git lists; none where commands are not followed."""
+    async def _list(self, seconds: float = SECONDS) -> set[str]:
+        """Return the names that git lists within so many seconds; none where commands are not followed."""
         if self._off:
             return set()
 
@@ -95,11 +99,11 @@ class CommandChanges:
             return {name for name in names if MADE_BY_TOOLS.isdisjoint(name.lower().split("/"))}
 
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(seconds):
                 names = await run_in_thread(work)
         except TimeoutError:
             names = set()
-            self._off = True
+            self._off = seconds == SECONDS
         self._off = self._off or len(names) > MOST
         return set() if self._off else names
 

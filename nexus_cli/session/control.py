@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice
@@ -20,6 +21,8 @@ class SteeringWords:
     text: str
     pasted: tuple[str, ...] = ()
     """The parts of it that were pasted."""
+    files: tuple[AttachedFile, ...] = ()
+    """Records of the files in it."""
     source: str = "person"
     """Whose words they are: `person` only where they typed them, else `client` or `agent`."""
 

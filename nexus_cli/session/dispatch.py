@@ -17,7 +17,7 @@ from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Cause, Kind
-from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits
+from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
 from nexus_cli.core.services import StartLog, Waits
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -312,7 +312,8 @@ class Dispatcher:
         if isinstance(need, Denial):
             return await self._refuse_denied(call, tool, found, checked, targets)
         if self.approver is None:
-            why = f"not permitted: {need.why}, and nobody can be asked here (--allow {self.limits.allow or 'read'})"
+            level = name_level(self.limits.allow or LEVELS[0])
+            why = f"not permitted: {need.why}, and nobody can be asked here (--allow {level})"
             if need.kind == CONFIRM:
                 return self._refuse(call, tool, why, "confirm")
             return self._refuse(call, tool, why, "allow", await self._level_needed(tool, checked, targets))

@@ -42,7 +42,7 @@ from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model
-from nexus_cli.session.limits_record import SessionLimits
+from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.open_session import (
     find_session,
@@ -159,7 +159,7 @@ def _open(
         check_model(name)
     info = load_model_info(ledger, name, settings, ledger.log(found.id) if found else None)
     if not (info.known or info.window_refused):
-        notices.append(f"the window of {info.name} is unknown: {info.window} tokens are assumed")
+        notices.append(f"unknown context window for {info.name}; assuming {info.window:,} tokens")
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):
@@ -265,7 +265,7 @@ class _Factory:
         project = project_root(options.cwd)
         # Nexus's own data are no file of a project, but a worktree lies there.
         own = (places().config,) if find_worktree(project) else (places().config, places().data)
-        permission = CallPermission(options.cwd, project, own, self.settings.sandbox)
+        permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
         if self.settings.sandbox.backend == "required":
             permission.require_walls()
         permission.check_rules(limits.allow or "read")
@@ -280,6 +280,7 @@ class _Factory:
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
             runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
+            permission=partial(permission_facts, dispatcher),
             **SessionSources(context, log.seen_files, waiting, options.front, options.run_facts).source_fields(),
         )  # fmt: skip
         lane_state = LaneState(

@@ -16,7 +16,7 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import PLAN, SETS, Bound, Limits, compose_limits
+from nexus_cli.core.limits import LEVELS, PLAN, SETS, Bound, Limits, compose_limits, name_level
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState
@@ -29,11 +29,7 @@ from nexus_cli.session.session_state import SessionState
 T = TypeVar("T")
 CHANGED = "the limits have changed"
 """How the line for the model begins."""
-PLAN_BEGINS = (
-    "Plan mode: only reading runs, every other call is refused. Look at what the task needs, then answer with a plan:"
-    " the steps, the files, how each step is checked."
-)
-PLAN_ENDS = "Plan mode is over (allow {}). The plan above holds, as far as the next message does not change it."
+PLAN_ENDS = "Plan mode is over. The plan above holds, as far as the next message does not change it."
 LIMITS = "limits"
 """Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
 model in tokens, as then known. It holds for the requests that were sent from then on."""
@@ -87,7 +83,7 @@ def at_level(state: SessionState, level: str) -> SessionState:
     dispatcher.limits, bounds = compose_limits(layers)
     lane_state.limits = SessionLimits(dispatcher, bounds, state.recipe)
     lane_state.made = lane_state.foreseen = None
-    lane_state.notices[:] = [line for line in lane_state.notices if not line.startswith(CHANGED)]
+    lane_state.notices[:] = [line for line in lane_state.notices if not line.startswith((CHANGED, PLAN_ENDS))]
     if changed := describe_changed_limits(lane_state.lane.timeline.memos(LIMITS), bounds):
         lane_state.notices.append(changed)
     return replace(state, limits=dispatcher.limits, bounds=bounds, options=options)
@@ -96,17 +92,28 @@ def at_level(state: SessionState, level: str) -> SessionState:
 def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], known: Collection[str] = ()) -> str:
     """Return one line for the model on limits that differ from those of the last request; "" if none do.
 
-    `bounds` are the present ones. Limits bound by the state of a run are ignored, and those whose names are `known`.
+    `bounds` are the present ones. Limits bound by the state of a run are ignored, and those whose names are `known`;
+    the permission level has a section of its own.
     """
     now = Limits(**{one.name: one.value for one in bounds})
     if not memos:
-        return f"{CHANGED}. {PLAN_BEGINS}" if now.allow == PLAN else ""
+        return ""
     before = _set_by_layers(memos[-1].value["limits"])
-    names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name) and f.name not in known]
-    if before.allow != now.allow and PLAN in (before.allow, now.allow):
-        return f"{CHANGED}. {PLAN_BEGINS if now.allow == PLAN else PLAN_ENDS.format(now.allow or 'read')}"
-    told = (f"{name} {_value_text(getattr(now, name))} (was {_value_text(getattr(before, name))})" for name in names)
-    return f"{CHANGED}: {'; '.join(told)}" if names else ""
+    ends = [PLAN_ENDS] if before.allow == PLAN != now.allow else []
+    names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
+    names = [name for name in names if name not in {"allow", *known}]
+    told = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
+    return " ".join([*ends, *([f"{CHANGED}: {'; '.join(told)}"] if names else [])])
+
+
+def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
+    """Return what the section `permission` of the context says: whether commands are confined is assumed until the
+    sandbox was looked for."""
+    return {
+        "level": dispatcher.limits.allow or LEVELS[0],
+        "asked": dispatcher.approver is not None,
+        "confined": dispatcher.permission.may_have_walls,
+    }
 
 
 def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
@@ -120,7 +127,10 @@ def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
     return made
 
 
-def _value_text(value: Any) -> str:
+def _value_text(name: str, limits: Limits) -> str:
+    value = getattr(limits, name)
+    if name == "allow" and value is not None:
+        return name_level(value)
     if value is None:
         return "without limit"
     if isinstance(value, frozenset):

@@ -74,11 +74,12 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
 def lock_session(ledger: Ledger, session: SessionInfo) -> None:
     """Take the session for this process; `NexusError("usage", ...)` while another one works in it."""
     if not ledger.hold(session.id):
+        named = ledger.short_ids([session.id])[0]
         raise NexusError(
             "usage",
-            f"session {session.id} is open elsewhere",
+            f"session {named} is open elsewhere",
             "another process is working in it",
-            f"Wait for it, or make a copy: nexus sessions fork {session.id}",
+            f"Wait for it, or make a copy: nexus sessions fork {named}",
         )
 
 

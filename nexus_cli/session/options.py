@@ -55,6 +55,8 @@ class Options:
     run_facts: Callable[[], Mapping[str, Any]] | None = None
     """Returns the facts of the structured run that the session is opened for, see `contributors/run_blocks.py`; None:
     a plain session."""
+    answers: bool = False
+    """A run that somebody started to have people answered in their spaces: it sends without asking."""
 
 
 def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:

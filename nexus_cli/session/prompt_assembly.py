@@ -82,9 +82,9 @@ class PromptAssembly:
             line = f"{late}; the next request includes it and will miss the prompt cache"
             lane_state.emit(Notice(line, warning=False))
         lane_state.event = lane_state.facts = ()
-        if not everything and not self.collector.has_notices:  # most steps: nothing is read
+        if not everything and not self.collector.has_prompt_sections:  # most steps
             return Preamble("", lambda: None)
-        changed = await self.collector.changed_sections(only="" if everything else NOTICES)
+        changed = await self.collector.changed_sections(prompt=not everything)
         self._due = self._due and bool(changed.text)
 
         def settle() -> None:

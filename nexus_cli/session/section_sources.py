@@ -263,14 +263,13 @@ def make_collector(
     """
     # The guide of a skill is printed by a command, which is free inside walls.
     can_use = "bash" in tools and (runs or settings.sandbox.backend != "off")
-    hidden: Mapping[str, Any] = {} if can_use else {"skills": []}
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "persona": lambda names: read_identity_files(names, options.cwd),
         "outline": lambda: project_outline(options.cwd),
         "tools": lambda: tools,
         "trigger": lambda: plain_trigger(options.front),
-        "capabilities": lambda: {**snapshot(options.cwd, settings, os.environ, info.name, tools), **hidden},
+        "capabilities": lambda: snapshot(options.cwd, settings, os.environ, info.name, tools, skills=can_use),
     }
     without = BLOCKS_INSTEAD if options.run_facts else {BLOCK_RULES}
     admitted = (name for name in discover() if name not in without and recipe.admits(name))

@@ -20,7 +20,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Done
 from nexus_cli.context.work_record import read_run
 from nexus_cli.core import event
-from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
@@ -71,6 +71,8 @@ class Session:
         self.state = state or bare_state(provider, context, logger, registry)
         self._control = self.state.lane_state.control
         self._opened = False
+        self._before_plan = CYCLE[0]
+        """The level that was in force before plan mode."""
         self._work_tasks: list[asyncio.Task[None]] = []
         """Turns and acts that run or wait, in order."""
         self._ends: deque[tuple[Outcome, Sequence[Drop]]] = deque(maxlen=ENDS)
@@ -147,10 +149,17 @@ class Session:
         Raises `NexusError("config", ...)` for `all` if a deny rule cannot be read.
         """
         self.state.dispatcher.permission.refuse_unguarded(level)
+        if (now := self.status().allow) != PLAN:
+            self._before_plan = now
         self.state = at_level(self.state, level)
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)
+
+    def leave_plan(self) -> str:
+        """Go back from plan mode to the level before it; return the level in force."""
+        self.set_level(self._before_plan)
+        return self.status().allow
 
     def cycle_level(self) -> str:
         """Go to the next of `CYCLE` and return it; `all` is only reached by its name."""
@@ -261,11 +270,13 @@ class Session:
         else:
             task.cancel()
 
-    def steer(self, text: str, pasted: Sequence[str] = (), *, source: str = "person") -> None:
-        """Say something to the running turn: delivered after the current batch of tool calls. `source` is whose words
-        they are: `person` only where they typed them."""
+    def steer(
+        self, text: str, pasted: Sequence[str] = (), *, files: Sequence[AttachedFile] = (), source: str = "person"
+    ) -> None:
+        """Say something to the running turn: delivered after the current batch of tool calls. `files` are records of
+        those in the text, `source` is whose words they are: `person` only where they typed them."""
         if text.strip():
-            self._control.steering.append(SteeringWords(text, tuple(pasted), source))
+            self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
 
     def take_back(self) -> list[str]:
         """Take the words back that were not delivered to the running turn yet, oldest first."""

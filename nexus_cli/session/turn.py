@@ -109,9 +109,9 @@ async def deliver_steering(lane_state: LaneState) -> bool:
     return True
 
 
-async def _steer(lane_state: LaneState, words: SteeringWords) -> None:
-    await record_user_message(lane_state, Kind.STEER, words.text, pasted=words.pasted, source=words.source)
-    lane_state.emit(event.SteeringMessage(words.text))
+async def _steer(state: LaneState, said: SteeringWords) -> None:
+    await record_user_message(state, Kind.STEER, said.text, pasted=said.pasted, files=said.files, source=said.source)
+    state.emit(event.SteeringMessage(said.text))
 
 
 def _stop_asking(lane_state: LaneState, dispatcher: Dispatcher) -> None:

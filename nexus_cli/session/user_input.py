@@ -8,6 +8,7 @@ from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
+from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
 from nexus_cli.core.message import Message, Part, Role
@@ -26,6 +27,8 @@ COMMAND = "command"
 ATTACHED = "attached"
 """Memo: `texts` that wait for the person's next message in `session`: `text`, `what` it is, `command` as in `COMMAND`
 or None."""
+ATTACHMENTS = "attachments"
+"""Memo: `files` that the message of its entry holds, each as `AttachedFile.to_json`."""
 HISTORY = "history"
 """Memo of an entry with messages of a space: `space` (key), its `name`, `messages` (keys; none: the header alone)."""
 REQUEST_SHARE = 0.6
@@ -98,6 +101,7 @@ async def record_user_message(
     text: str,
     *,
     parts: tuple[Part, ...] = (),
+    files: Sequence[AttachedFile] = (),
     uncounted: int = 0,
     actor: str = "person",
     source: str = "person",
@@ -106,7 +110,8 @@ async def record_user_message(
     notes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Entry:
     """Record a user message; what is beyond its cap is a drop of cause `input_cap`. People read `shown` in its place
-    where that is given. `source` is whose words came during a turn. `notes` are memos of the same commit, by kind."""
+    where that is given; `files` are records of those in text and parts. `source` is whose words came during a turn.
+    `notes` are memos of the same commit, by kind."""
     lane, epoch = lane_state.lane, lane_state.lane.epoch
     most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
@@ -130,6 +135,8 @@ async def record_user_message(
     if ranges:  # before its entry, so that a kill between the two proves no fact
         timeline.log.record_memo(Memo(PASTED, timeline.now(), timeline.last + 1, {"ranges": ranges}))
     noted = {**(notes or {}), **({SHOWN: {"text": shown}} if shown else {})}
+    if files:
+        noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
     return lane.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
 
 

@@ -19,7 +19,7 @@ from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.session.approvals import DECISION
 from nexus_cli.session.user_input import PASTED, SOURCE, TRIGGER
 
-PERSON = "person"
+PERSON, UNKNOWN = "person", "unknown"
 AT_ONCE = 200
 """Entries that are read together."""
 FURTHEST = 4000
@@ -35,7 +35,7 @@ class RefusalWords:
     entry: int
     text: str
     source: str
-    """Whose they are: `person`, or `client`."""
+    """Whose they are: `person`, `client`, or `unknown` of an older version: that is not the person."""
 
 
 def read_sources(memos: Callable[[str], Sequence[Memo]]) -> dict[int, str]:
@@ -47,7 +47,7 @@ def read_sources(memos: Callable[[str], Sequence[Memo]]) -> dict[int, str]:
 def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
     """Return the words with which calls were refused, newest first."""
     found = [memo for memo in memos(DECISION) if memo.value.get("answer") == "no" and memo.value.get("said")]
-    made = (RefusalWords(m.entry, str(m.value["said"]), str(m.value.get("by", PERSON))) for m in found)
+    made = (RefusalWords(m.entry, str(m.value["said"]), str(m.value.get("by", UNKNOWN))) for m in found)
     return sorted(made, key=lambda one: -one.entry)
 
 

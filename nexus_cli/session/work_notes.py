@@ -32,6 +32,11 @@ def command_values(run: CommandRun) -> dict[str, Any]:
     return {name: getattr(run, name) for name in ("command", "status", "error", "pipe", "output")}
 
 
+def describe_changer(by: str) -> str:
+    """Return how a file of a memo changed. What changed while a command ran may be the person's work, or another's."""
+    return "changed while a command ran" if by == COMMAND_DID else f"changed by {by}"
+
+
 def work_note(
     project: Path, changed: Sequence[str], by: str, run: CommandRun | None = None, worktree: str = ""
 ) -> dict[str, Any]:

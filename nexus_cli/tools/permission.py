@@ -38,9 +38,9 @@ class ApprovalNeed:
     why: str
     """One line, fit for `Question.why`."""
     kind: str
-    """`run`, `edit`, `outside`, `protected`, `network` or `later`: what an answer for the rest of the session may
-    cover. For `outside` and `protected` it should cover no more than the same paths or what the person is shown, for
-    `network` than the same address."""
+    """`run`, `edit`, `outside`, `protected`, `network`, `later` or `send`: what an answer for the rest of the session
+    may cover. For `outside` and `protected` it should cover no more than the same paths or what the person is shown,
+    for `network` than the same address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,20 @@ def decide(
     config_dirs: Iterable[Path] = (),
     targets: Mapping[str, Path] | None = None,
     lifts: Callable[[str, Path], bool] = _nothing_lifted,
+    answers: bool = False,
 ) -> Verdict:
     """Decide whether this call runs at level `allow` (one of `LEVELS`; `ValueError` for another).
 
     Paths are judged by where they lead, links and `..` resolved (`targets`: as they were resolved before), names
     compared without regard to case. `lifts(tool, path)` is True where a personal rule opens the real path of a
-    credential. Raising the level never turns a granted call into one that asks.
+    credential. `answers`: the run is there to answer people in their spaces. Raising the level never turns a granted
+    call into one that asks.
     """
     LEVELS.index(allow)
     if allow == "read" and tool.works_later(arguments):
         return ApprovalNeed("it starts work that costs money later", "later")
+    if allow == "read" and tool.sends and not answers:
+        return ApprovalNeed("other people get this message", "send")
     if allow == "all" or tool.effect is Effect.NONE:
         return Grant()
     if tool.effect is Effect.RUN:

@@ -128,17 +128,18 @@ def test_one_key_leaves_one_question_and_enter_answers_it() -> None:
     assert str(places().settings) in "".join(person.text.split())
 
 
-def test_the_level_run_is_offered_only_where_commands_can_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_level_auto_is_offered_only_where_commands_can_be_confined(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [BackendProbe(Backend.BWRAP), BackendProbe(Backend.NONE, "the kernel has no Landlock")]
     monkeypatch.setattr(probe, "find_backend", lambda *given, **more: found.pop(0))
-    person = Person(["1", "run"])
+    person = Person(["1", "auto"])
     person.start(TWO)
+    assert 'allow = "auto"' in places().settings.read_text()
     assert written()["allow"] == "run" and "writes only in the project, no network" in " ".join(person.text.split())
     places().settings.unlink()
     person = Person(["1", "run", "3"])
     person.start(TWO)
     said = " ".join(person.text.split())
-    assert "it is one of read, edit, all" in said and "no network" not in said
+    assert "must be one of ask, edit, all" in said and "no network" not in said
     assert "not available here: the kernel has no Landlock. `nexus doctor`" in said
     assert written()["allow"] == "all"
 

@@ -38,7 +38,7 @@ def test_a_test_ends_with_the_status_of_its_decision(
     assert found["why"] and found["parts"] and set(found["parts"][0]) == {"command", "decision", "rule", "from"}
     assert not done.stderr
     text = nexus("rules", "test", *words)
-    assert text.returncode == status and text.stdout.decode().startswith(f"{decision} in profile {profile}: ")
+    assert text.returncode == status and text.stdout.decode().startswith(f"{decision}: ")
 
 
 def test_a_test_runs_nothing_and_shows_nothing_hidden(nexus: Run, tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ BROKEN = [
     (f"[limits]\nmax_total_tokens = {10**20}\n", "line 2", "from 1 to 9007199254740992"),
     (f"[models.m]\nwindow = {10**20}\n", "line 2", "from 1000 to 9007199254740992"),
     ("[limits]\nmax_cost = nan\n", "line 2", "dollars"),
-    ('allow = "some"\n', "line 1", '"read", "edit", "run", "all"'),
+    ('allow = "some"\n', "line 1", '"ask", "edit", "auto", "all"'),
     ("limits = 3\n", "line 1", "a table [limits]"),
     ("[compact]\nat = 3\n", "line 2", "0.3 to 0.95"),
     ("[compact]\nat = 0.3\n", "", "compact.at (0.3) must be above"),
@@ -232,6 +232,12 @@ def test_every_kind_of_key_can_be_set_and_unset(here: Places, key: str, value: s
     assert stat.S_IMODE(here.config.stat().st_mode) == 0o700
     write_setting(here, defaults_dir(), key, None)
     assert read_values(here.settings) == {}
+
+
+@pytest.mark.parametrize("typed", ["run", "auto", "AUTO"])
+def test_a_level_is_stored_by_its_present_name(here: Places, typed: str) -> None:
+    write_setting(here, defaults_dir(), "allow", typed)
+    assert 'allow = "auto"' in here.settings.read_text() and read_values(here.settings) == {"allow": "run"}
 
 
 @pytest.mark.parametrize(("key", "value"), [("compact.at", "0.31"), ("nope", "1"), ("allow", "x"), ("limits", "3")])

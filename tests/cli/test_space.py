@@ -122,7 +122,7 @@ BAD = [
     (["create", "a space", "--member", "a@b"], "printable"),
     (["create", "A"], "one of this name"),
     (["create", "B", "--allow", "edit"], "option of agents"),
-    (["create", "B", "--agent", "Ana", "--allow", "more"], "read, edit, run or all"),
+    (["create", "B", "--agent", "Ana", "--allow", "more"], "ask, edit, auto or all"),
     (["create", "B", "--agent", "Ana", "--max-cost", "-1"], "above 0"),
     (["create", "B", "--agent", "Ana", "--recipe", "nope"], "nope"),
     (["create", "B", "--agent", "Husam"], "that of a person"),

@@ -24,6 +24,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_services import SessionServices
 from nexus_cli.tools.registry import discover_tools
+from nexus_cli.ui.reports.status import status_text
 
 SECRET = "sk-very-secret-value-0123456789"
 KEYS = Settings(default_models={"OPENAI_API_KEY": "openai/gpt-5.6", "ANTHROPIC_API_KEY": "anthropic/claude"})
@@ -91,7 +92,39 @@ def test_brief_is_what_a_request_carries(nexus: Any, tmp_path: Path) -> None:
     printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
     value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", TOOLS)
     assert printed == capability_forms(value)[0] + "\n"
-    assert len(printed.splitlines()) <= 3
+    assert printed.splitlines() == ["Model: openai/gpt-5.6.", "Credentials: 1 ready (OPENAI_API_KEY)."]
+
+
+def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp_path: Path) -> None:
+    for name in ("deploy", "review"):
+        skill(places().config, name, f"---\ndescription: {name} it\n---\nGuide.")
+    skill(places().config, "notes", " \n")
+    for name in ("build", "other"):
+        skill(tmp_path / ".nexus", name, "Guide.")
+    (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {}}}')
+    environ = {"OPENAI_API_KEY": SECRET, "ANTHROPIC_API_KEY": "sk-\u2013not ascii"}
+    value = snapshot(tmp_path, KEYS, environ, "openai/m", ["grep"])
+    counts = {one["category"]: tuple(one["counts"].values()) for one in value["capabilities"]}
+    assert counts == {"tools": (1, 0, 0), "skills": (2, 2, 1), "servers": (0, 1, 0), "credentials": (1, 0, 1)}
+    for one in value["capabilities"]:
+        states = [item["state"] for item in one["items"]]
+        assert {state: states.count(state) for state in one["counts"]} == one["counts"]
+    assert capability_forms(value)[0].splitlines() == [
+        "Model: openai/m.",
+        "MCP servers: 1 needs setup (mine: not started).",
+        "Credentials: 1 ready (OPENAI_API_KEY) | 1 broken (ANTHROPIC_API_KEY: contains characters that no key contains).",
+        "Skills: 2 ready | 2 need setup (`nexus trust`) | 1 broken (notes: is empty)."
+        " `nexus skill use NAME` prints a guide:",
+        "- deploy: deploy it",
+        "- review: review it",
+    ]
+    assert "build" not in str(value), "an untrusted project's names reach no request"
+    assert "not ascii" not in str(value) and SECRET not in str(value)
+    text = " ".join(status_text({**reported(tmp_path, environ), "host": "h"}, 80).split())
+    assert "broken notes (is empty); ANTHROPIC_API_KEY (contains characters that no key contains)" in text
+    (places().config / "mcp.json").write_text("{")
+    assert "MCP servers: 1 broken (mcp.json)." in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    assert "Skills" not in capability_forms(snapshot(tmp_path, KEYS, {}, "m", [], skills=False))[0]
 
 
 def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
@@ -116,7 +149,8 @@ def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_no
     assert reported(tmp_path)["servers"] == [{"name": "mine", "state": "not started"}]
     trust(tmp_path)
     assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]
-    assert "MCP servers, not started: mine, theirs." in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    told = capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    assert "MCP servers: 2 need setup (mine, theirs: not started)." in told
     (places().config / "mcp.json").write_text('{"servers": {"code": {}}}')
     found = reported(tmp_path)
     assert [one["name"] for one in found["servers"]] == ["theirs"]

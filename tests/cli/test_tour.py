@@ -150,14 +150,14 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
     seen = two[0]
     assert seen.status == 0, seen.err
     for evidence in (
-        "SCRIPTED",
+        "model is scripted",
         r"bash python3 -m unittest .{0,40}exit 1",
         r"Allow edit_file shop/shipping\.py\? allowed, nobody is asked here",
         r"-? {5}if cents > FREE_FROM: .{0,9}\+ {5}if cents >= FREE_FROM:".replace(" {5}", " "),
         r"all 3 tests pass\. .*they pass\.",
-        r"left out as d1: .*output_cap",
+        r"left out as d1: .*too long",
         r"recalled d1, \d+ tokens .*ERROR order 8206",
-        r"left out as d2: .*compaction.* [\d,]+ tokens became [\d,]+\. .*\(\"d2\"\).*"
+        r"left out as d2: .*summarized.* [\d,]+ tokens became [\d,]+\. .*\(\"d2\"\).*"
         r"One test fails\. Find out why and fix it\. .*1\. Goal: .*shop/shipping\.py",
         r"▌ /compact --preview [\d,]+ tokens would become at most [\d,]+ of a budget of 12,000\. Nothing was sent",
         r"next 10 with it",

@@ -34,14 +34,14 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     text = done.stdout.decode()
     assert done.returncode == 0 and not done.stderr
     for line in (
-        "limits.max_steps = 7: instead of 200", "allow = all: has no effect, yours is read",
+        "limits.max_steps = 7: instead of 200", "allow = all: has no effect, yours is ask",
         "model: a project cannot set this", ".nexus/recipes/careful.toml", ".nexus/mcp.json", "It is in effect.",
     ):  # fmt: skip
         assert line in text
     assert nexus("config", "get", "limits.max_steps").stdout == b"7\n"
     shown = nexus("config", "show", "--origin").stdout.decode()
     assert f"# {project / '.nexus' / 'config.toml'}" in next(row for row in shown.splitlines() if "max_steps" in row)
-    assert nexus("config", "get", "allow").stdout == b"read\n"
+    assert nexus("config", "get", "allow").stdout == b"ask\n"
 
 
 @pytest.mark.parametrize(("answer", "state"), [("y", "trusted"), ("", "untrusted"), ("no", "untrusted")])

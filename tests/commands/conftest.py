@@ -100,7 +100,7 @@ class FakeContext:
         )
         self._options, self.settings = options, settings
 
-    def start(self, text: str = "") -> None:
+    def start(self, text: str = "", *, typed: bool = False) -> None:
         """See `CommandContext`."""
         self.started.append(text)
 

@@ -59,7 +59,7 @@ def states(context: FakeContext) -> dict[str, str]:
 def test_without_workers_it_says_so(context: FakeContext) -> None:
     context.run("agents")
     assert "No worker" in FORMS["workers"](context.shown[-1][1], 80)
-    with pytest.raises(NexusError, match="no such worker; there are: none"):
+    with pytest.raises(NexusError, match="no such worker, none was started"):
         context.run("agents w1")
 
 
@@ -93,7 +93,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         await typed(context, "")
         assert states(context) == {"w1": "stopped"}
         assert any("told with its next step" in said for said in context.said) and "w1 is stopped" in context.said[-1]
-        for rest, why in (("stop w1", "works no more"), ("steer w1", "no words"), ("steer w7 x", "are: w1")):
+        for rest, why in (("stop w1", "works no more"), ("steer w1", "no words"), ("steer w7 x", "there are w1")):
             with pytest.raises(NexusError, match=why):
                 await typed(context, rest)
 

@@ -120,5 +120,15 @@ def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: Fak
     context.turn("the only message")
     assert "/pin 1 your newest message" in FORMS["pins"](context.run("pin").shown[-1][1], 80)
     context.run("pin 1")
-    with pytest.raises(NexusError, match="which one: an id"):
-        context.run("unpin")
+    for line in ("unpin", "pin remove"):
+        with pytest.raises(NexusError, match="/pin remove: the ID is missing"):
+            context.run(line)
+
+
+def test_pin_remove_takes_a_pin_back_and_other_words_are_pinned(context: FakeContext) -> None:
+    context.run("pin keep the old names").run("pin remove p1")
+    assert not context.run("pin").shown[-1][1]["pins"]
+    context.run("pin remove old logs before the release").run("pin remove logs before")
+    with pytest.raises(NexusError, match="no such pin"):
+        context.run("pin remove p7")
+    assert [pin["text"] for pin in context.run("pin").shown[-1][1]["pins"]] == []

@@ -38,8 +38,8 @@ def test_every_file_exports_the_commands_that_are_found() -> None:
 
 def test_the_commands_of_the_issue_are_there() -> None:
     wanted = (
-        "help clear compact context drops recall model effort permissions resume sessions fork rename export diff cost "
-        "tools reload editor copy exit"
+        "help clear compact context drops recall model effort permissions resume fork rename export diff cost tools "
+        "reload editor copy exit"
     )
     assert set(wanted.split()) <= set(NAMES) and list(dict.fromkeys(discover()[n].group for n in NAMES)) == list(GROUPS)
 
@@ -52,13 +52,29 @@ def test_a_command_explains_itself(command: Command) -> None:
     assert command.group in GROUPS and command.name.isidentifier() and command.usage == command.usage.strip()
 
 
+def test_help_lists_what_a_first_day_needs_and_help_all_the_rest(context: FakeContext) -> None:
+    context.run("help").run("help all")
+    first, everything = (value for _, value in context.shown)
+    names, all_names = (
+        [one["name"] for group in value["groups"] for one in group["commands"]] for value in (first, everything)
+    )
+    assert 10 <= len(names) <= 14 and {"plan", "resume", "permissions", "help"} <= set(names) <= set(all_names)
+    assert len(first["keys"]) == 8 and set(first["keys"]) < set(everything["keys"])
+    assert f"/help all lists {len(all_names) - len(names)} more commands" in FORMS["help"](first, 200)
+    assert len(FORMS["help"](first, 80).splitlines()) < 32, "one screen"
+    assert not {"recall", "unpin", "tools", "sessions"} & set(all_names), "other commands do these"
+    assert find("sessions", discover()).name == "resume"
+
+
 def test_help_lists_every_command_and_tells_all_of_each(context: FakeContext) -> None:
-    context.run("help")
+    context.run("help all")
     listed = context.shown[-1][1]
     for command in discover().values():
         context.run(f"help {command.name}").run(f"help /{command.name}")
         one, same = context.shown[-2:]
         assert one == same and command.help.split()[0] in FORMS["help"](one[1], 80)
+        if command.is_former:
+            continue
         for width in (20, 80, 200):
             assert f"/{command.name}" in FORMS["help"](listed, width)
         call = f"/{command.name} {command.usage}".strip()

@@ -112,7 +112,7 @@ def test_after_a_reload_every_figure_is_that_of_what_is_sent_then(caching: FakeC
         form, value = caching.shown[-1]
         used = caching.session.status().used
         assert form == "context_summary" and value["budget"]["used"]["total"] == used
-        assert any("a reload begins a new epoch" in line for line in value["notices"])
+        assert any("a reload rewrites the window" in line for line in value["notices"])
         end = caching.turn("more")
         assert end.outcome.usage is not None and abs(end.outcome.usage.input - used) < 0.15 * used
         assert abs(caching.session.status().used - end.outcome.usage.input) < 0.15 * used

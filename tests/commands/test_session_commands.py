@@ -17,7 +17,7 @@ def test_clear_begins_a_new_session_and_tells_how_to_get_back(context: FakeConte
     context.turn("words")
     before = context.session.id
     context.run("clear")
-    assert context.session.id != before and before in context.said[-1]
+    assert context.session.id != before and before[-6:] in context.said[-1]
     assert context.session.model == MODEL and context.turn("new").outcome.ok
     assert len(context.provider.seen[-1]) == 2, "the new session begins empty"
     context.run(f"resume {before[:20]}")
@@ -99,22 +99,22 @@ def test_a_session_that_another_process_works_in_is_not_taken(context: FakeConte
     assert context.session.id == before and context.turn("still here").outcome.ok
 
 
-def test_sessions_lists_this_folder_or_all(context: FakeContext, tmp_path: Path) -> None:
+def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context: FakeContext, tmp_path: Path) -> None:
     context.turn("here")
     other = FakeContext(tmp_path.parent, context.provider)
     other.turn("there")
-    context.run("sessions").run("sessions --all")
-    here, everywhere = ([s["id"] for s in value["sessions"]] for _, value in context.shown)
-    assert here == [context.session.id] and set(everywhere) == {context.session.id, other.session.id}
+    assert "no other session in this folder" in context.run("sessions").said[-1]
+    context.run("sessions --all")
+    assert [choice.key for choice in context.offered] == [other.session.id]
 
 
 def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="nothing has been said"):
+    with pytest.raises(NexusError, match="has no messages yet"):
         context.run("fork")
     context.turn("shared words")
     source = context.session.id
     context.run("fork a copy")
-    assert context.session.id != source and source in context.said[-1]
+    assert context.session.id != source and source[-6:] in context.said[-1]
     context.turn("only in the copy")
     assert context.provider.seen[-1][: len(context.provider.seen[0])] == context.provider.seen[0], (
         "the prefix is shared"
@@ -125,13 +125,13 @@ def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
 
 
 def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="nothing has been said"):
+    with pytest.raises(NexusError, match="has no messages yet"):
         context.run("edit")
     context.turn("first words")
     context.turn('second words\n\n<file path="a.py">\nx\n</file>')
     source = context.session.id
     context.run("edit")
-    assert context.filled == "second words" and source in context.said[-1] and "Files" in context.said[-1]
+    assert context.filled == "second words" and source[-6:] in context.said[-1] and "Files" in context.said[-1]
     context.turn("other words")
     sent = json.dumps(context.provider.seen[-1])
     assert "first words" in sent and "other words" in sent and "second words" not in sent

@@ -43,7 +43,7 @@ def husam(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         return open_session(*given, **{**named, "services": SessionServices(spaces=open_spaces)})
 
     monkeypatch.setattr("commands.conftest.open_session", opened)
-    made = FakeContext(tmp_path, Played(answering))
+    made = FakeContext(tmp_path, Played(answering), allow="edit")
     made.settings = Settings(models=made.settings.models, spaces=SpaceSettings("Husam"))
     yield made
     asyncio.run(made.session.aclose())

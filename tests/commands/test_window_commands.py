@@ -171,7 +171,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     assert "bash: make" in FORMS["permissions"](value, 80)
     context.run("permissions remove edits").run("permissions remove read_file of /etc/hosts")
     assert always == {("bash", "run", "make")} and "not allowed for this session any more" in context.said[-1]
-    with pytest.raises(NexusError, match="one of plan, read, edit, run, all"):
+    with pytest.raises(NexusError, match="one of plan, ask, edit, auto, all"):
         context.run("permissions everything")
 
 
@@ -274,10 +274,11 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
 
 
 def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="which drop"):
-        context.run("recall")
+    for line in ("recall", "drops recall"):
+        with pytest.raises(NexusError, match="/drops recall: the ID is missing"):
+            context.run(line)
     whole = dropped(context)
-    context.run("recall d1 100:300")
+    context.run("drops recall d1 100:300")
     block, what = context.attached[-1]
     assert block == f'<recalled id="d1" characters="100:300 of {len(whole)}">\n{whole[100:300]}\n</recalled>'
     assert "d1" in what and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"

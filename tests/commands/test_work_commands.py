@@ -86,7 +86,7 @@ def test_a_goal_may_begin_with_what_would_be_a_verb_elsewhere(context: FakeConte
 
 
 def test_a_reflection_shows_what_was_learned(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="nothing was asked"):
+    with pytest.raises(NexusError, match="has no turn yet"):
         context.run("reflect")
     context.turn("begin")
     context.provider.script = lambda request: "Look before you leap."
@@ -233,3 +233,30 @@ def test_status_names_the_model_of_the_session_and_config_the_settings(context: 
     assert len(shown(context, "config")["settings"]) > 5
     with pytest.raises(NexusError, match="no setting"):
         context.run("config nosuch")
+
+
+def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: FakeContext) -> None:
+    context.run("permissions auto").run("plan")
+    assert context.session.status().allow == "plan" and "read-only" in context.said[-1]
+    context.run("plan")
+    assert context.session.status().allow == "run" and "Permission level: auto." in context.said[-1]
+    for words in ("look at shop.py", "add tests for the parser", "remove the dead code"):
+        context.run(f"plan {words}")
+        assert context.started[-1] == words and context.session.status().allow == "plan"
+
+
+def test_what_was_scheduled_by_the_name_of_plan_still_is(context: FakeContext) -> None:
+    context.run("plan add look at the build --in 2h --name build").run("plan pause build").run("plan resume plan-1")
+    assert [value["done"] for _, value in context.shown] == ["added", "paused", "resumed"]
+    context.run("plan list").run("schedule")
+    assert [form for form, _ in context.shown[-2:]] == ["plans", "plans"]
+    context.run("plan remove build")
+    with pytest.raises(NexusError, match="no such plan"):
+        context.run("plan remove build")
+    assert not context.started and context.session.status().allow == "read"
+
+
+def test_status_tools_lists_the_tools_as_tools_does(context: FakeContext) -> None:
+    context.run("status tools").run("tools")
+    (form, value), same = context.shown
+    assert form == "tools" and (form, value) == same and any(tool["name"] == "bash" for tool in value["tools"])

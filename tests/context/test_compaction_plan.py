@@ -441,7 +441,7 @@ def test_a_request_that_stays_in_the_midst_of_what_goes_is_named() -> None:
     chosen = planned(said([50, 10], [100, *[300] * 60]))
     assert chosen.staying == (5,) and chosen.named == f"1 to {chosen.entries[1]} without 5"
     text = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
-    assert f"[Messages {chosen.named} are summed up here" in text
+    assert f"[Messages {chosen.named} are summarized here" in text
     more = Additions("", [("p1", "d2")], False)
     bare = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure, more=more)[0].message.content
     assert "recall" not in bare and "left out here for room: p1]" in bare

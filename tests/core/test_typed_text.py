@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from time import thread_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.core.typed_text import LONGEST_TYPED, enclosing_words, split_attachments, typed_text
+from nexus_cli.core.typed_text import LONGEST_TYPED, QuotedText, enclosing_words, split_attachments, typed_text
 
 
 def test_what_was_attached_to_a_message_is_not_typed() -> None:
@@ -61,3 +63,11 @@ def test_a_tag_that_the_person_typed_takes_nothing_away_from_their_words(tag: st
 )
 def test_what_says_the_contrary_on_the_line_before_belongs_to_a_quotation(text: str, quote: str, whole: str) -> None:
     assert enclosing_words(text, quote) == whole
+
+
+def test_many_quotations_are_looked_up_in_a_long_text_that_is_folded_once() -> None:
+    looked = QuotedText("\n".join(f"Sentence number {number} stands here." for number in range(5_000)))
+    began = thread_time()
+    assert not any(looked.find(f"quotation number {number}") for number in range(500))
+    assert looked.find("NUMBER  4711 stands") == "Sentence number 4711 stands here."
+    assert thread_time() - began < 1, "to fold it for each takes a minute"

@@ -29,7 +29,7 @@ def test_the_plan_of_every_request_is_told_on_stderr_and_nowhere_else(seen: Seen
     lines = done.told
     assert b"\x1b" not in done.stderr and all(line.startswith("context: ") for line in lines)
     heads = [line for line in lines if line.startswith("context: request ")]
-    assert [head.split()[2] for head in heads] == ["1,", "2,"] and " tokens (" in heads[0]
+    assert [head.split()[2] for head in heads] == ["1:", "2:"] and " tokens (" in heads[0]
     assert any(line.startswith("context: system contract: full (score ") for line in lines)
     assert any(line.startswith("context: system instructions.project: full (score 92, ") for line in lines)
     assert any(line.startswith("context: event clock.date: full (score 95, ") for line in lines)
@@ -39,7 +39,7 @@ def test_the_plan_of_every_request_is_told_on_stderr_and_nowhere_else(seen: Seen
 
 def test_the_difference_to_the_request_before_is_shown(seen: Seen) -> None:
     text = seen["diff"].text
-    assert text.startswith("request 2 against request 1: ") and "epoch 0, the same" in text
+    assert text.startswith("request 2 against request 1: ") and "The window continues the one before." in text
     assert "result of glob *" in text and "+" in text
     value = seen["first"].result
     assert (value["step"], value["before"]) == (1, None) and value["epoch"]["cause"] == "start"

@@ -27,8 +27,15 @@ def files(root: Path) -> tuple[Done, Any]:
         place.settings(PRICED + "images = true\n")
         (place.folder / "notes.txt").write_text("to be read\n")
         (place.folder / "dot.png").write_bytes(PNG)
-        done = place.ask("--json", "-f", "notes.txt", "--file", "dot.png", "look at these")
-        return done, place.server.requests[0].body["messages"][-1]["content"]
+        done = place.ask("--json", "-f", "notes.txt", "--file", "dot.png", "-f", "notes.txt:1-1", "look at these")
+        content = place.server.requests[0].body["messages"][-1]["content"]
+        for lines in ("3-5", "5-3", "0-2"):
+            wrong = place.ask("-f", f"notes.txt:{lines}", "look")
+            assert (wrong.status, len(wrong.told)) == (2, 1) and f"notes.txt:{lines}" in wrong.told[0]
+        assert len(place.server.requests) == 1
+        shown = place.run("context", "--json").result["attachments"]
+        assert [one["path"] for one in shown] == ["notes.txt", "dot.png", "notes.txt"] and shown[2]["lines"] == [1, 1]
+        return done, content
 
 
 def unsaved(root: Path) -> dict[str, Any]:
@@ -135,12 +142,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return play(tmp_path_factory.mktemp, *scenes)
 
 
-def test_attached_text_and_images_reach_the_model(seen: Seen) -> None:
+def test_describe_attached_and_images_reach_the_model(seen: Seen) -> None:
     done, content = seen["files"]
     text = "".join(part["text"] for part in content if part["type"] == "text")
     (image,) = (part["image_url"] for part in content if part["type"] == "image_url")
     url = image["url"] if isinstance(image, dict) else image
     assert done.status == 0 and '<file path="notes.txt">\nto be read\n</file>' in text and "look at these" in text
+    assert '<file path="notes.txt" lines="1-1">\nto be read\n</file>' in text
     assert url == "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 

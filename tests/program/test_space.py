@@ -107,7 +107,7 @@ def test_a_plain_session_of_a_member_speaks_as_nexus(tmp_path: Path) -> None:
 
     with stage(tmp_path, script) as place:
         begun(place, "nexus")
-        assert place.ask("tell them that the build is green").text == "posted\n"
+        assert place.ask("tell them that the build is green", "--allow", "edit").text == "posted\n"
         assert said(place) == ["nexus: the build is green"]
         assert place.run("space", "leave", SPACE, "--as", "nexus").status == 0
         place.script([{"text": "nobody to tell"}])
@@ -124,7 +124,7 @@ def test_a_plain_session_that_waits_for_an_answer_goes_on_when_it_came(tmp_path:
 
     with stage(tmp_path, script) as place:
         begun(place, "nexus")
-        asked = place.ask("ask Sarah whether we ship", "--json")
+        asked = place.ask("ask Sarah whether we ship", "--json", "--allow", "edit")
         assert (asked.status, asked.kind) == (3, "waiting")
         assert place.run("serve", "--once").status == 0 and len(place.server.requests) == 1
         done = place.run("space", "post", SPACE, "--as", "Sarah", "@nexus yes", "--json").result

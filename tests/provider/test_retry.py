@@ -16,7 +16,7 @@ from server.play import ScriptedServer
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request, RetryDelta, TextDelta
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.provider.retry import LONGEST_WAIT, RetryingProvider, backoff_seconds
+from nexus_cli.provider.retry import LONGEST_WAIT, RATE_WINDOW, RetryingProvider, backoff_seconds
 
 
 class Clock:
@@ -92,6 +92,13 @@ def test_a_limit_of_requests_by_the_minute_is_outlived(tries: int) -> None:
     _, error, clock = run(inner, tries=tries)
     assert error is not None and error.kind == "rate_limit"
     assert 60 < sum(clock.waits) <= 120
+
+
+@pytest.mark.parametrize("asked", [None, 20.0, 50.0])
+def test_tries_beyond_the_number_end_with_the_minute(asked: float | None) -> None:
+    inner = Failing(*[limited(asked) for _ in range(40)])
+    _, error, clock = run(inner, tries=2)
+    assert error is not None and clock.now == pytest.approx(RATE_WINDOW)
 
 
 def test_who_wants_no_retry_gets_none_of_a_rate_limit_either() -> None:

@@ -205,4 +205,7 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
     for command in ("cat .env", "cat ./.env", "cd src && cat ../.env", "cat link", "head -5 src/.env", "cat .e*"):
         assert (decided(command), decided(command, "run")) == ("ask", "ask"), command
     assert decided("cat README.md") == decided("ls src") == decided("make", "run") == "allow"
-    assert decided("cat .env", "all") == "allow"
+    for command in ("cat .env", "cat ./.env", "cat link", "head -5 src/.env", "true; grep KEY .env | wc -l"):
+        assert decided(command, "all") == "deny", "what reads it in plain sight"
+    for command in ("cat $x", "cat .e*", "cp a .env", "git add .env", "make", "cat README.md"):
+        assert decided(command, "all") == "allow", command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -12,9 +13,11 @@ import pytest
 from programs import why_no_bwrap
 from session.played import MODEL, Played, say
 
+from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.core.event import Notice, ToolResultEvent
+from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.walled_thread import WalledThread
 from nexus_cli.session.crash_report import report_bug
@@ -130,3 +133,30 @@ def test_where_no_thread_can_be_started_no_command_is(
 def test_having_no_process_left_is_no_bug_of_ours() -> None:
     told = report_bug(RuntimeError("can't start new thread"))
     assert "ulimit -u" in told.hint and "bug" not in str(told) and not (places().log / "nexus.log").exists()
+
+
+@pytest.mark.parametrize("problem", ["a file is in its place", "the disk is full", "another holds it"])
+def test_where_nothing_can_be_noted_a_command_says_which_folder_and_what_to_do(
+    tmp_path: Path, backend: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = places().data / "guarded"
+    hint = "Check the permissions"
+    if problem == "a file is in its place":
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.write_text("")
+    elif problem == "the disk is full":
+
+        def fill(path: Path, data: bytes) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(command_guard, "replace_private_file", fill)
+        hint = "Free some space"
+    else:
+        monkeypatch.setattr(command_guard, "_PATIENCE", 0.0)
+        held = FileLock.take(folder / "lock")
+        hint = "Try again later"
+        assert held is not None
+    (result,), notices = run(tmp_path, backend, "touch made")
+    for text in (result, notices):
+        assert f"nexus cannot write {folder}: " in text and hint in text
+    assert not (tmp_path / "made").exists()

@@ -20,6 +20,7 @@ from sandbox.scene import IDENTITY, ONE_EACH, Ground, Scene, in_user, open_scene
 
 from nexus_cli.config.command_records import UncheckedError, is_unchecked
 from nexus_cli.sandbox import command_guard
+from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.command_guard import CommandGuard, settle_project
 from nexus_cli.sandbox.confinement import Confinement
 from nexus_cli.sandbox.git_files import is_plain, linked_repositories, named_files
@@ -444,13 +445,16 @@ def test_a_submodule_of_the_person_stays_after_a_kill_whatever_the_record_knew_b
 
 
 @once_each
-def test_a_command_that_changes_which_hooks_git_runs_leaves_neither_as_it_wants(ground: Ground) -> None:
+@pytest.mark.parametrize("named", ["own/hooks", "way/hooks"])
+def test_a_command_that_changes_which_hooks_git_runs_leaves_neither_as_it_wants(ground: Ground, named: str) -> None:
     def act() -> tuple[str, bool]:
         with open_scene(ground) as scene:
             hook = scene.project / "own/hooks/pre-commit"
             hook.parent.mkdir(parents=True)
             hook.write_text("#!/bin/sh\ntrue\n")
-            scene.git("config", "core.hooksPath", "own/hooks")
+            (scene.project / "sub/way").symlink_to("../own")
+            (scene.project / "way").symlink_to("sub/way")
+            scene.git("config", "core.hooksPath", named)
             scene.run(
                 "git config core.hooksPath other; rm -rf own; mkdir -p own/hooks other; "
                 "for f in own/hooks/pre-commit own/hooks/post-commit other/pre-commit; do echo evil > $f; done"
@@ -458,7 +462,47 @@ def test_a_command_that_changes_which_hooks_git_runs_leaves_neither_as_it_wants(
             names = scene.git("config", "core.hooksPath").strip()
             return names, hook.exists() and "evil" not in hook.read_text() and len(os.listdir(hook.parent)) == 1
 
-    assert in_user(ground.user, act) == ("own/hooks", True)
+    assert in_user(ground.user, act) == (named, True)
+
+
+@once_each
+def test_a_split_index_that_is_written_in_place_is_seen(ground: Ground) -> None:
+    def act() -> tuple[bool, bool]:
+        with open_scene(ground) as scene:
+            scene.git("update-index", "--split-index")
+            (shared,) = (scene.project / ".git").glob("sharedindex.*")
+            profile = make_profile("write", project=scene.project, cwd=scene.project, own=scene.own, temp=None)
+            CommandGuard(profile).end()  # the next one knows the index
+            guard = CommandGuard(profile)
+            scene.git("init", "-q", "vendor/lib")
+            scene.git(*IDENTITY, "-C", "vendor/lib", "commit", "-q", "--allow-empty", "-m", "x")
+            (scene.project / "vendor/lib/.git/hooks/post-checkout").write_text("evil")
+            other = scene.base / "other"
+            environ = {**scene.environ, "GIT_INDEX_FILE": str(other)}
+            subprocess.run(["git", "add", "-f", "vendor/lib"], cwd=scene.project, env=environ, check=True)
+            shared.write_bytes(other.read_bytes())
+            guard.end()
+            git = scene.project / "vendor/lib/.git"
+            return git.exists(), (git / "hooks/post-checkout").exists()
+
+    assert in_user(ground.user, act) == (True, False)
+
+
+@once_each
+def test_a_submodule_that_gives_its_git_folder_to_the_repository_keeps_it(ground: Ground) -> None:
+    def act() -> tuple[int, str]:
+        with open_scene(ground) as scene:
+            scene.git("init", "-q", "lib")
+            scene.git(*IDENTITY, "-C", "lib", "commit", "-q", "--allow-empty", "-m", "x")
+            scene.git("add", "lib")
+            (scene.project / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = ./lib\n')
+            done = scene.run("git submodule absorbgitdirs")
+            file = scene.project / "lib/.git"
+            return done.status, file.read_text() if file.is_file() else str(done.put_back)
+
+    status, told = in_user(ground.user, act)
+    if ground.backend is Backend.LANDLOCK:  # bwrap mounts the folder: it stays where it is
+        assert (status, told) == (0, "gitdir: ../.git/modules/lib\n")
 
 
 @once_each
@@ -509,6 +553,8 @@ def test_what_a_configuration_of_git_says_is_read_in_one_pass() -> None:
         assert not is_plain(line, of_submodule=False), line
     named = b'[includeIf "gitdir:=x"] path = a # b\n[core]\n hooksPath = "b c" \n[include]path=d;e\n[x "]"] PATH = f\n'
     assert list(named_files(named)) == ["a", "b c", "d", "f"]
+    escaped = b'[core]\n hooksPath = ho\\\\o"k\\"s #"x\\\n y ; z\n[include]\n path = g\n'
+    assert list(named_files(escaped)) == ['ho\\ok"s #x y', "g"]
 
 
 def test_an_index_that_is_none_or_names_what_is_elsewhere_is_refused(tmp_path: Path) -> None:

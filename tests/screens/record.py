@@ -74,7 +74,7 @@ EDIT = {
     "edits": [{"old": "for book in books) * discount", "new": "for book in books) * (1 - discount)"}],
 }
 JOINED = "\0"
-INSTALLED = re.compile(r"/\S*/NEXUS\.md|(?<=sticky, )/\S*…")
+INSTALLED = re.compile(r"/\S*/NEXUS\.md|(?<=always sent, )/\S*…")
 PROMPT = "the cart is free of charge without a discount, find out why"
 
 

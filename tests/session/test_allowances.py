@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.limits import PLAN
+from nexus_cli.core.message import ToolResult
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_service import PlanService, plans_report
 from nexus_cli.session.approvals import remove_allowance, scope_name
@@ -220,3 +222,32 @@ def test_work_in_the_background_asks_and_work_that_is_waited_for_does_not(projec
     shown = person.asked[0].detail
     assert "look\nat it" in shown and "max_steps: 3" in shown and "level: read" in shown
     assert not tool.works_later({"task": "x"}) and not tool.works_later({"task": "x", "wait": True})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [("send_message", {"text": "@Ana look\nat it"}), ("send_reply", {"message_id": "msg-1", "text": "yes"})],
+)
+def test_a_message_to_people_asks_at_the_lowest_level_and_is_shown_whole(project: Path, call: Call) -> None:
+    sent: list[str] = []
+
+    def note(text: str) -> ToolResult:
+        sent.append(text)
+        return ToolResult("posted")
+
+    spaces = SimpleNamespace(
+        send=lambda call_id, text, space, wait: note(text), reply=lambda call_id, message, text: note(text)
+    )
+    services = SessionServices(spaces=lambda *made: spaces)
+    person = Person(Deny("not yet"))
+    events, _ = say(planning(project, call, person=person, services=services), "go")
+    assert [one.kind for one in person.asked] == ["send"] and not sent and results(events)[0].denied
+    assert all(line in question_text(person.asked[0], 80, Theme(colour=False)) for line in call[1]["text"].split("\n"))
+    session = planning(project, call, call, person=(person := Person(SESSION)), services=services)
+    say(session, "go")
+    assert (len(person.asked), len(sent), names(session)) == (1, 2, [call[0]])
+    for level, options in (("read", {"answers": True}), ("edit", {}), ("read", {})):
+        nobody = planning(project, call, person=None, services=services, allow=level, **options)
+        told = results(say(nobody, "go")[0])[0]
+        assert told.denied == (level == "read" and not options), "a run in a space answers without asking"
+    assert say(planning(project, call, person=Person(), services=services, allow=PLAN), "go")[1].denied

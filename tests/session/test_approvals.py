@@ -203,8 +203,7 @@ def test_the_model_is_told_once_of_a_level_that_was_changed_to_and_fro(tmp_path:
 
     asyncio.run(turns())
     first, second, third = (str(messages[-1]["content"]) for messages in provider.seen)
-    assert "limits have changed" not in first + third and second.count("limits have changed") == 1
-    assert "allow edit (was read)" in second
+    assert "level edit" not in first + third and second.count("level edit") == 1 and "level all" not in second
 
 
 def test_a_turn_that_is_stopped_takes_every_question_along(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from nexus_cli.config import trust
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
+from nexus_cli.context.sections.contributors.permission import ONLY_READING
 from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ApprovalRequest, Event, Notice, ToolResultEvent
@@ -33,7 +34,7 @@ from nexus_cli.session.approvals import DECISION
 from nexus_cli.session.call_permission import CallPermission
 from nexus_cli.session.event_json import to_json_value
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.limits_record import PLAN_BEGINS, PLAN_ENDS
+from nexus_cli.session.limits_record import PLAN_ENDS
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.decisions import decision_report
 from nexus_cli.session.session import Session
@@ -522,8 +523,8 @@ def test_in_plan_mode_nothing_asks_and_the_model_is_told_at_its_beginning_and_en
     assert not person.asked and [result.ran for result in results(events)] == [False, False, True]
     assert all("plan mode" in result.text for result in results(events)[:2])
     told = [str(messages[-1]["content"]) for messages in provider.seen]
-    assert [PLAN_BEGINS in text for text in told] == [True, False, False, False]
-    assert [PLAN_ENDS.format("edit") in text for text in told] == [False, False, True, False]
+    assert [ONLY_READING in text for text in told] == [True, False, False, False]
+    assert [PLAN_ENDS in text for text in told] == [False, False, True, False]
     for one, following in pairwise(provider.seen):
         assert following[: len(one)] == one, "what was sent stays as it was"
     assert len(set(tools)) == 1

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+import time
+from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from session.played import Played, opened, say, the_ledger
 
+from nexus_cli.core.message import ToolResult
 from nexus_cli.session import command_changes
+from nexus_cli.session.command_changes import CommandChanges
 from nexus_cli.session.work_notes import MOST_FILES, WORK
+from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.listing import list_files
+from nexus_cli.tools.registry import discover_tools
 
 FILES = {"kept.txt": "a\n", "gone.txt": "b\n", "edited.txt": "old\n", ".gitignore": "*.log\n"}
 
@@ -87,3 +96,37 @@ def test_nothing_of_the_project_runs_for_it(tmp_path: Path) -> None:
     (folder / ".gitattributes").write_text("* filter=x\n")
     assert changed_by(folder, "echo new > edited.txt", "echo newer > edited.txt") == ("edited.txt",)
     assert not ran.exists()
+
+
+def test_a_stop_does_not_wait_for_the_names_of_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing that takes long is given up, and what was known is looked at all the same."""
+    listed = list[int]()
+
+    def slow(root: Path, project: Path, stop: StopFlag) -> Iterable[str]:
+        listed.append(1)
+        while len(listed) > 1 and not stop.is_pressed:
+            time.sleep(0.005)
+        return list_files(root, project, stop)
+
+    monkeypatch.setattr(command_changes, "list_files", slow)
+    monkeypatch.setattr(command_changes, "SECONDS_STOPPED", 0.05)
+    changes, folder = CommandChanges(), repository(tmp_path)
+    context = SimpleNamespace(project=folder)
+    tool = discover_tools()["bash"]
+
+    begun = asyncio.Event()
+
+    async def command() -> ToolResult:
+        (folder / "edited.txt").write_text("new\n")
+        begun.set()
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def go() -> None:
+        task = asyncio.create_task(changes.run(tool, "write", context, command))  # type: ignore[arg-type]
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait([task], timeout=1)
+        assert task.cancelled() and changes.take_cut() == ("edited.txt",)
+
+    asyncio.run(go())

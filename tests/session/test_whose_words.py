@@ -18,12 +18,14 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.summary_head import OTHERS, RULED, SAID
 from nexus_cli.core.approval import Deny, Question
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.session.approvals import DECISION
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.user_messages import read_sources
+from nexus_cli.session.user_messages import read_refusals, read_sources
 
 MEMBER = "Husam (human, ent-1)"
 WAYS: dict[str, bool] = {
@@ -143,3 +145,10 @@ def test_equal_words_of_others_count_as_theirs_each_time_and_taking_back_leaves_
             return [sources.get(entry, "person") for entry in said], newest
 
     assert asyncio.run(live()) == (["agent", "agent", "person"], "the newest")
+
+
+def test_a_refusal_of_which_nobody_knows_who_said_it_is_not_the_persons() -> None:
+    noted: list[dict[str, Any]] = [{"by": "person"}, {"by": "client"}, {}]
+    memos = [Memo(DECISION, "", entry, {"answer": "no", "said": "x", **by}) for entry, by in enumerate(noted, 1)]
+    found = read_refusals(lambda kind: memos if kind == DECISION else [])
+    assert [(one.entry, one.source) for one in found] == [(3, "unknown"), (2, "client"), (1, "person")]

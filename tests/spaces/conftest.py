@@ -58,7 +58,7 @@ class Team:
         """The session of a run."""
         options = Options(
             self.folder, self.model, resume=session, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
-            require_save=True, run_facts=lambda: run_facts(self.ledger, run), **more,
+            require_save=True, run_facts=lambda: run_facts(self.ledger, run), answers=True, **more,
         )  # fmt: skip
         settings = Settings(models={self.model: {"window": self.window}})
         return open_session(options, settings, approver=None, provider=provider or self.provider, ledger=self.ledger)

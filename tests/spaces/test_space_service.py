@@ -53,7 +53,7 @@ def opened(
     model: Played, folder: Path, spaces: OpenSpaces | None = open_spaces, session: str = "",
     ledger: Ledger | None = None,
 ) -> Session:  # fmt: skip
-    options = Options(folder, MODEL, resume=session, limits=Limits(max_steps=9), one_turn=True)
+    options = Options(folder, MODEL, resume=session, limits=Limits(max_steps=9), one_turn=True, allow="edit")
     services = SessionServices(spaces=spaces)
     return open_session(options, SETTINGS, approver=None, provider=model, services=services, ledger=ledger)
 

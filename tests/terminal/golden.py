@@ -17,6 +17,7 @@ from terminal.emulator import Cell
 
 FOLDER = Path(__file__).with_name("expected")
 ULID = re.compile(r"\b0[0-9A-HJKMNP-TV-Z]{25}\b")
+SHORT_ID = re.compile(r"(?:(?<=/resume )|(?<=session )|(?<= -r ))[0-9A-HJKMNP-TV-Z]{6}\b")
 SECONDS = re.compile(r"\b\d+ min(?= \d+ s\b)|\b\d+(\.\d+)?(?= ?m?s\b)")
 VERSION = re.compile(r"(?<=nexus )\d+(\.\d+)+(\.?\w+)?")
 FIGURES = re.compile(r"\$\d+\.\d+|\d[\d.,]*[kM]?(?= of \d[\d.]*[kM]| in\b| out\b| tokens\b)|\d+%")
@@ -31,7 +32,8 @@ WRITE = "SCREENS"
 
 def masked(line: str) -> str:
     """`line` with zeros for ids, times, and what depends on the folder's name."""
-    line = ULID.sub(lambda found: "0" * len(found[0]), line)
+    for ids in (ULID, SHORT_ID):
+        line = ids.sub(lambda found: "0" * len(found[0]), line)
     line = VERSION.sub(lambda found: re.sub(r"\w", "0", found[0]), line)
     for figures in (SECONDS, FIGURES):
         line = figures.sub(lambda found: re.sub(r"\d", "0", found[0]), line)

@@ -39,7 +39,7 @@ COLOURED = ("questions", "running", "turn", "diff", "menu", "picker", "context",
 REPORTS = ("context", "cost", "usage", "agents")
 """Screens that count tokens."""
 MASKS: list[tuple[re.Pattern[str], str]] = [
-    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)"), "......"),
+    (re.compile(r"(?m)\b[0-9A-HJKMNP-TV-Z]{6}(?=\]?$)|(?<=session )[0-9A-HJKMNP-TV-Z]{6}\b"), "......"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b"), "0000-00-00 00:00"),
     (re.compile(r"(?m)(?<= · )/.*$"), "/..."),
     (re.compile(r"\b(just now|\d+ (seconds?|minutes?) ago)"), "just now"),

@@ -37,7 +37,7 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
     first.wait_for("Key (not shown):")
     assert not echoes(first)
     first.send(KEY + ENTER)
-    first.wait_for("Permission level [read]:")
+    first.wait_for("Permission level [ask]:")
     assert echoes(first)
     first.send(ENTER)
     first.ready()

@@ -122,7 +122,7 @@ def test_from_opencode(repl: Opens) -> None:
     habit(made, "/details" + ENTER, "Ctrl+O shows")
     habit(made, "/editor" + ENTER, "from the editor")
     made.send(ctrl("c"))
-    habit(made, "/sessions" + ENTER, "what is @shop.py")
+    habit(made, "/sessions" + ENTER, "no other session in this folder")
     habit(made, "/summarize --preview" + ENTER, "tokens")
     habit(made, "/new" + ENTER, "Previous session: /resume")
     made.send("/q" + ENTER)

@@ -72,8 +72,9 @@ def test_a_question_is_answered_here_and_the_call_runs_there(served: Any, repl: 
     made.asked_about("bash")
     assert "s session: touch *" in made.text and "a always" not in made.text, "no rule is stored from here"
     assert not (here.folder / "made-there").exists()
-    made.send("y")
+    made.send("s\r")
     made.wait_for("done with it")
+    assert "bash(touch *) \N{MIDDLE DOT} until the server ends this agent" in made.text
     assert (here.folder / "made-there").exists()
 
 

@@ -100,7 +100,8 @@ async def _run_tour(tour: TourSession, keep: bool) -> int:
             raise
         with suppress(ReaderClosed, NexusError):
             tour.put("")
-        write_stderr_line(f"nexus: stopped: {signal.Signals(interrupt.signal).name} arrived.")
+        name = signal.Signals(interrupt.signal).name
+        write_stderr_line("Cancelled." if name == "SIGINT" else f"nexus: stopped: {name} arrived.")
         return interrupt.status
     finally:
         interrupt.uninstall()

@@ -36,7 +36,7 @@ LINE_TOKENS = 200
 """Tokens of the line of the system text that names what is left out; in a preamble at most 60, and a quarter of it."""
 PLAIN = Recipe("")
 NOTICES = "notices"
-"""The section that is sent each time it is there, also with a tool result."""
+"""The section that is sent each time it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,23 +175,32 @@ class SectionCollector:
         return not self.sent and not self._preambles
 
     @property
-    def has_notices(self) -> bool:
-        """True if a tool result may carry something: a line waits for the model, or the recipe puts a text there."""
-        return bool(self.reader.sources.notices()) or NOTICES in self.recipe.overrides
+    def has_prompt_sections(self) -> bool:
+        """True if a tool result has something to carry: a section that cannot wait for the person's next message."""
+        return any(
+            one.id in self.recipe.overrides or not all(map(self._is_sent, self._rendered(one)))
+            for one in self.contributors.values()
+            if one.prompt
+        )
+
+    def _rendered(self, contributor: Contributor) -> Iterable[Section]:
+        """Return what a contributor whose reading is cheap says now, as far as the recipe has it."""
+        found = contributor.render(contributor.read(self.reader.sources), self.view)
+        return filter(self._multiplier, found)
 
     @property
     def preamble_cap(self) -> int:
         """Tokens of one preamble."""
         return max(0, min(PREAMBLE_TOKENS, int(self.view.window * PREAMBLE_SHARE)))
 
-    async def changed_sections(self, *, only: str = "") -> ChangedSections:
-        """Return the event sections that differ from what was last sent; `only` names one contributor.
+    async def changed_sections(self, *, prompt: bool = False) -> ChangedSections:
+        """Return the event sections that differ from what was last sent; with `prompt` those that cannot wait.
 
         The caller says with `mark_sent` that they are in a request. What does not fit is sent as soon as it does.
         """
         count, cap = self.view.count, self.preamble_cap
-        found, _ = await self.sections(Layer.EVENT, only)
-        changed = [section for section in found if section.id == NOTICES or not self._is_sent(section)]
+        found, _ = await self.sections(Layer.EVENT, prompt=prompt)
+        changed = [section for section in found if not self._is_sent(section)]
         made = self._preamble_plan(changed, cap)
         line_room = min(60, cap // 4)
         if any(one.is_left_out for one in made.chosen):
@@ -236,6 +245,8 @@ class SectionCollector:
     def _is_sent(self, section: Section) -> bool:
         """True if this epoch last sent exactly this of the section."""
         digest = section.digest
+        if section.id == NOTICES:
+            return False
         if section.id in self.sent:
             return self.sent[section.id] == digest
         if not self._preambles or self._sent_before.get(section.id, digest) != digest:
@@ -249,9 +260,13 @@ class SectionCollector:
 
     # -- both --------------------------------------------------------------------------------------------------
 
-    async def sections(self, layer: Layer, only: str = "") -> tuple[list[Section], dict[str, str]]:
-        """Return what the contributors of a layer say now, in order, and why others were skipped."""
-        asked = [c for c in self.contributors.values() if c.layer is layer and only in ("", c.id)]
+    async def sections(
+        self, layer: Layer, only: str = "", *, prompt: bool = False
+    ) -> tuple[list[Section], dict[str, str]]:
+        """Return what the contributors of a layer say now, in order, and why others were skipped; `only` names one of
+        them, `prompt` means those that cannot wait."""
+        of_layer = (one for one in self.contributors.values() if one.layer is layer and only in ("", one.id))
+        asked = [one for one in of_layer if one.prompt or not prompt]
         found, skipped, lines = await self.reader.sections(asked, self.view, self.recipe, self.budget)
         for line in dict.fromkeys(lines):
             if line not in self._notified:

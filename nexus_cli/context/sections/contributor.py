@@ -78,6 +78,8 @@ class Sources:
     """The project by the names of its files. Blocking, bounded."""
     trigger: Callable[[], Mapping[str, str]] = dict
     """What started the turn: `type` and `source`, see `contributors/trigger.py`; empty if the TRIGGER block says it."""
+    permission: Callable[[], Mapping[str, Any]] = dict
+    """The permission level in force, see `contributors/permission.py`; empty if unknown."""
     run: Callable[[], Mapping[str, Any]] = dict
     """The facts of a structured run, see `contributors/run_blocks.py`; empty in a plain session. Blocking."""
 
@@ -128,6 +130,9 @@ class Contributor:
     other text is made so that it cannot pose as ours (`nexus_cli.context.untrusted_text`)."""
     rest: bool = False
     """Rendered after the others, with what they leave of the section budget as `View.instruction_cap`."""
+    prompt: bool = False
+    """What it says cannot wait for the person's next message: a tool result carries it too. Its `read` is cheap, for
+    it is read before every request."""
     required: bool = False
     """It has a longer time limit, its last value is kept, and requests without it say so."""
 

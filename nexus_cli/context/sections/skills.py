@@ -83,7 +83,7 @@ def read_guide(skill: Skill) -> str:
     found = _read(skill.source, skill.path, LIMIT)
     if found is None:
         raise NexusError("config", skill.path, "is not there any more", "`nexus skill list` shows what is")
-    return _split_front_matter(found.text)[1].strip("\n")
+    return split_front_matter(found.text)[1].strip("\n")
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -122,7 +122,7 @@ def _make_skill(folder: str, source: Path | bytes, where: str, origin: str) -> S
         found = _read(source, where, HEAD)
     except NexusError as error:
         return Skill(name, "", where, source, origin, problem=one_line(error.why))
-    front, body = _split_front_matter(found.text if found else "")
+    front, body = split_front_matter(found.text if found else "")
     problem = "is not a regular file" if found is None else _problem(found.text, front, body, source, where)
     said = front.get("description") or ("" if problem else _paragraph(body))
     return Skill(_name(front.get("name", "")) or name, _one_line(said), where, source, origin, problem=problem)
@@ -134,7 +134,7 @@ def _problem(text: str, front: Mapping[str, str], body: str, source: Path | byte
         return "is empty"
     if not front and body == text and _OPENED.match(text):
         return f"has front matter that no line {FENCE} closes in its first {HEAD // 1024} KiB"
-    if not body.strip().strip("-") and not _split_front_matter(_whole(source, where))[1].strip().strip("-"):
+    if not body.strip().strip("-") and not split_front_matter(_whole(source, where))[1].strip().strip("-"):
         return "has no guide behind its front matter"
     return ""
 
@@ -158,7 +158,7 @@ def _one_line(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3].rstrip() + "..."
 
 
-def _split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
+def split_front_matter(text: str) -> tuple[Mapping[str, str], str]:
     """Return the front matter's plain keys, and what follows it; a fence that is not closed is no front matter."""
     lines = text.splitlines()
     if not lines or lines[0].rstrip() != FENCE:

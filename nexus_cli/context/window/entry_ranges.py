@@ -17,12 +17,14 @@ EntryRange: TypeAlias = tuple[int, int]
 
 HOLE = "[Left out here to fit the window: messages {} to {}."
 """Start of the line in place of omitted messages."""
-SUMMED = "[Messages {} are summed up here"
+SUMMED = "[Messages {} are summarized here"
+_FORMER = "summed up"
+"""What older ledgers have in the place of `summarized`."""
 BUT = "; messages {} are not, they were left out before"
 """Text after `SUMMED` where not all of them are."""
 _HOLE = re.compile(re.escape(HOLE).replace(r"\{\}", r"(\d{1,9})"))
 _BUT = re.compile(
-    re.escape(SUMMED).replace(r"\{\}", r"[\d, andtowihu.]{1,400}")
+    re.escape(SUMMED).replace(r"\{\}", r"[\d, andtowihu.]{1,400}").replace("summarized", f"(?:summarized|{_FORMER})")
     + re.escape(BUT).replace(r"\{\}", r"([\d, andto]{1,4000})")
 )
 _SPAN = re.compile(r"(\d+)(?: to (\d+))?")

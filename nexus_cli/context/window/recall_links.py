@@ -86,5 +86,5 @@ def _all(hole: Hole, went: Sequence[WindowItem], before: Sequence[EntryRange]) -
     summed = len(went) < len(hole.gone)
     what = _what(*now) if now else f"the summary of messages {format_ranges(rest)}"
     if rest and now:
-        what += f"; read with {format_ranges(rest)}, {'summed up or left out' if summed else 'left out'} before"
+        what += f"; read with {format_ranges(rest)}, {'summarized or left out' if summed else 'left out'} before"
     return HolePart(what, hole.tokens, (hole.first, hole.last))

@@ -93,7 +93,7 @@ def _refuse_if_too_large(request: NextRequest) -> None:
     """Raise `NexusError("overflow", ...)` where the request of the former window does not fit."""
     if not request.fits:
         why = f"it would take {request.most:,} of {request.room:,} tokens"
-        hint = "/recall gives single parts to the model again, and so does a model with a larger window"
+        hint = "/drops recall gives single parts to the model again, and so does a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
 
 

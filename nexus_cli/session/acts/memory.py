@@ -129,9 +129,9 @@ def reflection(tell: Callable[[str], None], *, goes_on: bool = False) -> Act:
     async def act(state: SessionState) -> None:
         lane_state = state.lane_state
         if not newest_words(lane_state.lane):
-            raise NexusError("usage", "no reflection", "nothing was asked in this session yet", "Ask something first")
+            raise NexusError("usage", "/reflect", "this session has no turn yet", "Ask something first")
         if not isinstance(lane_state.lane.next_step(), Done):
-            raise NexusError("usage", "no reflection", "the last turn is not finished", "/continue first")
+            raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
         await begin_pending_epoch(lane_state)
         then = own_recipe("reflection_cont") if goes_on else None
         tell(await run_in_fork(lane_state, state.dispatcher, own_recipe("reflection"), then))

@@ -288,10 +288,10 @@ def _drop(lane: Lane, plan: planning.CompactionPlan, drop_id: str, unseen: Seque
     gone, first = plan.leaving, plan.entries[0]
     tokens = sum(item.tokens for item in gone or flatten(plan.gone))
     names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
-    what = f"messages {names} of the conversation, summed up"
+    what = f"messages {names} of the conversation, summarized"
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""
     before = subtract_ranges(first, min(item.entry for item in gone) - 1, unseen) if gone else ()
-    what += f"; read with {format_ranges(before)}, summed up before" if before else ""
+    what += f"; read with {format_ranges(before)}, summarized before" if before else ""
     return Drop(drop_id, what, tokens, Cause.COMPACTION, lane.timeline.now(), plan.entries)
 
 

@@ -80,9 +80,14 @@ def remove_pin(timeline: Timeline, what: str) -> Pin:
         ids = ", ".join(one.id for one in found or now)
         there = f"there are {ids}" if now else "nothing is pinned"
         why = f"{ids} match" if found else f"there is no such pin: {there}"
-        raise NexusError("usage", f"/unpin {_short(what)}".rstrip(), why, "/pin lists them")
+        raise NexusError("usage", f"/pin remove {_short(what)}".rstrip(), why, "/pin lists them")
     timeline.memo(KIND, {"id": found[0].id, "off": True})
     return found[0]
+
+
+def has_pin(timeline: Timeline, what: str) -> bool:
+    """True if `remove_pin` would find a pin."""
+    return len(_find_pins(list_pins(timeline), what.strip())) == 1
 
 
 def _find_pins(now: Sequence[Pin], what: str) -> list[Pin]:

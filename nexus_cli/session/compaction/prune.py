@@ -63,7 +63,7 @@ def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
 
 
 def prune_instead(lane_state: LaneState) -> bool:
-    """Take stale results out where the window would be summed up otherwise; True when that is not needed any more.
+    """Take stale results out where the window would be summarized otherwise; True when that is not needed any more.
 
     Then the window is rewritten in any case, and what it costs is measured by what a summary would: done where the
     window comes down well below the mark, for not more per token that becomes free. Never both.

@@ -32,7 +32,7 @@ from nexus_cli.ledger import LaneLog
 from nexus_cli.session.goals import list_goals
 from nexus_cli.session.read_lines import READ, ReadLines, read_lines
 from nexus_cli.session.user_input import COMMAND
-from nexus_cli.session.work_notes import WORK
+from nexus_cli.session.work_notes import WORK, describe_changer
 
 SECONDS = 2.0
 """Time limit for looking at all files; for the others the state in the ledger is used."""
@@ -130,7 +130,7 @@ def _traces(lane: Lane) -> list[_Trace]:
                 found[path] = made or _Trace(path, "changed", digest, used, at)
                 continue
             name = f"{os.path.basename(path)} in worktree {worktree}" if worktree else ""
-            words = f"changed by {by}"
+            words = describe_changer(by)
             how = known.how if known else ""
             how = how if words in how else f"{how}, {words}" if how else words
             digest = file.digest if file and file.entry > memo.entry else ""  # a file tool has used it since
@@ -151,8 +151,8 @@ def _further_files(lane: Lane) -> list[WorkItem]:
     """Return an item for each call that changed more files than are named."""
     memos = [(place, memo) for place, memo in enumerate(lane.timeline.memos(WORK), 1) if memo.value.get("more")]
     return [
-        WorkItem(memo.entry, f"- {value['more']:,} more files (changed by {value['by']})", at=(memo.entry, place))
-        for place, memo in memos
+        WorkItem(memo.entry, f"- {value['more']:,} more files ({describe_changer(value['by'])})", at=(memo.entry, at))
+        for at, memo in memos
         if (value := memo.value)
     ]
 

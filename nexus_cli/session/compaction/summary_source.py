@@ -61,7 +61,7 @@ def choose_source(
     forks = not lane_state.settings.compact.model and cause != "overflow" and fork_fits(lane_state, plan, "")
     words = lane_state.context.counter.count(fork_instruction(plan, ""))
     if forks:
-        why, tokens = "its own lines are in the cache", window_request(lane_state).tokens
+        why, tokens = "it shares the cached lines", window_request(lane_state).tokens
         said = round(words * lane_state.meter.scale(PLAIN).ratio)
         here = SummarySource("window", why, lane_state.model, fresh=said, cached=tokens, forks=True)
     else:

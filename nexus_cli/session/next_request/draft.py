@@ -4,10 +4,10 @@ of a session that does not exist yet, and the next one after a reload or a switc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -69,6 +69,8 @@ class DraftInputs:
     """Told which contributor was skipped, and what is odd about a file that was read."""
     runs: bool
     """True if a command may run in that session, or the person can be asked."""
+    permission: Mapping[str, Any] = field(default_factory=dict)
+    """What the section `permission` of its first request says."""
 
     def first(self, ledger: Ledger) -> FirstEpoch:
         """Return the first epoch of a new session, which begins in `ledger`, one in memory."""
@@ -115,7 +117,7 @@ class DraftInputs:
             gathers = make_collector(
                 options, info, recipe, budget, count=counter.count, log=log, clock=local_now, started=began,
                 failed=self.failed, settings=self.settings, tools=tool_names(tools), facts=facts,
-                runs=self.runs,
+                runs=self.runs, permission=lambda: self.permission,
             )  # fmt: skip
             made = PromptAssembly(gathers, context, tools, rules_for(info.provider, info.name).dumps(), effort)
             yield made, gathers, context

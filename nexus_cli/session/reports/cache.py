@@ -100,7 +100,7 @@ def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
 def _first_reason(step: int, read: int) -> str:
     """Return why there is no earlier request to compare with; "" if the verdict says it."""
     if step > 1:
-        return "no request before it brought figures"
+        return "no earlier request has figures to compare with"
     return ELSEWHERE if read else ""
 
 

@@ -21,6 +21,7 @@ from nexus_cli.session.drop_list import UNIT, window_drops
 from nexus_cli.session.next_request.next_request import scale_sections
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.request_view import RequestView, first_view, largest_items, recorded_view, sent_view
+from nexus_cli.session.user_input import ATTACHMENTS
 
 
 def context_report(
@@ -64,6 +65,7 @@ def request_value(view: RequestView) -> dict[str, Any]:
         "joins": {"system": used.system - sum(one["tokens"] for one in sections if one["layer"] == "system")},
         "told": scale_sections(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale),
         "history": _history(view),
+        "attachments": _attachments(view),
         "tools": tools,
         "largest": largest_items(sections, tools, [*request.arranged, *request.waiting], scale),
         "waiting": {"texts": len(request.waiting), "tokens": round(waiting * scale), "counted": waiting},
@@ -75,6 +77,13 @@ def request_value(view: RequestView) -> dict[str, Any]:
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
         "request_sha256": view.row.manifest.sha256 if view.row else None,
     }  # fmt: skip
+
+
+def _attachments(view: RequestView) -> list[dict[str, Any]]:
+    """Return the records of attached files whose messages are in the window, with the entry of each."""
+    there = {item.entry for item in view.request.arranged if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
+    return [{"entry": memo.entry, **one} for memo in memos for one in memo.value["files"]]
 
 
 def _left_out(view: RequestView) -> dict[str, Any]:

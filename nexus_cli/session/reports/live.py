@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
-from nexus_cli.core.tool import Effect
+from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.session.approvals import scope_name
 from nexus_cli.session.compaction.backoff import may_compact
 from nexus_cli.session.compaction.compact import pins_room
@@ -23,7 +23,7 @@ from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
 DOES = {
-    Effect.NONE: "nothing outside the session",
+    Effect.NONE: "works in the session only",
     Effect.READ: "reads files",
     Effect.EDIT: "changes files",
     Effect.RUN: "runs commands",
@@ -33,7 +33,7 @@ _RUNS = {
     "edit": "also editing files inside the project, but for .git, .nexus, instruction and shell start-up files",
     "run": "also commands confined to the project, without network",
     "all": "everything, unconfined: nothing asks",
-    PLAN: "only reading; nothing asks, and the answer is a plan",
+    PLAN: "read-only; the model proposes a plan",
 }
 _RUNS_UNCONFINED = {
     **_RUNS,
@@ -93,7 +93,7 @@ def _live_view(state: SessionState, request: NextRequest) -> RequestView:
         drops += draft.drops
         notices = [*draft.notices, change_notice(lane.epoch, request.epoch)]
     elif begins_epoch(lane_state):
-        notices = ["the next request begins a new epoch; this shows the window as it was sent"]
+        notices = ["the next request rewrites the window; this shows it as it was sent"]
     bounds = [bound.to_json() for bound in request.limits[1]]
     return RequestView(
         request, state.session_id, lane_state.model.info.name, state.recipe, lane.cursor, lane.timeline.last, drops,
@@ -160,19 +160,22 @@ def tools_report(state: SessionState) -> dict[str, Any]:
             {
                 "name": tool.name,
                 "effect": str(tool.effect),
-                "does": DOES[tool.effect],
+                "does": "sends messages to people" if tool.sends else DOES[tool.effect],
                 "tokens": tokens.get(tool.name),
                 "asks": "switched off"
                 if only is not None and tool.name not in only
-                else _asks(tool.effect, level, walls),
+                else _asks(tool, level, walls),
             }
             for tool in state.dispatcher.registry.tools()
         ],
     }
 
 
-def _asks(effect: Effect, level: str, has_walls: bool) -> str:
-    """Return when a call with this effect asks first."""
+def _asks(tool: Tool, level: str, has_walls: bool) -> str:
+    """Return when a call of this tool asks first."""
+    effect = tool.effect
+    if tool.sends and level in (PLAN, "read"):
+        return "refused" if level == PLAN else "yes"
     if level == "all" or effect is Effect.NONE:
         return "no"
     if effect is Effect.RUN and has_walls:

@@ -17,7 +17,7 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import UNASKED, compose_limits
+from nexus_cli.core.limits import LEVELS, UNASKED, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
@@ -149,7 +149,11 @@ def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) 
         unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
         assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
         notices = [] if info.known or info.window_refused else assumed
-        inputs = DraftInputs(options, info, recipe, settings, notices.append, _can_run(options, limits.allow))
+        asks = {
+            "level": limits.allow or LEVELS[0], "asked": options.interactive,
+            "confined": settings.sandbox.backend != "off",
+        }  # fmt: skip
+        inputs = DraftInputs(options, info, recipe, settings, notices.append, _can_run(options, limits.allow), asks)
         first = inputs.first(ledger)
         waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
         meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
@@ -176,10 +180,10 @@ def change_notice(before: Epoch, after: Epoch) -> str:
     """Return the notice for a request under another epoch than the one before."""
     if before.model != after.model:
         shown = f"this shows what {after.model} would be sent, after {before.model}"
-        return f"a switch of model begins a new epoch; {shown}"
+        return f"a switch of model rewrites the window; {shown}"
     if before.effort == after.effort:
-        return "a reload begins a new epoch; this shows what would be sent"
-    return f"a switch of effort begins a new epoch; this shows what would be sent with {after.effort!r}"
+        return "a reload rewrites the window; this shows what would be sent"
+    return f"a switch of effort rewrites the window; this shows what would be sent with {after.effort!r}"
 
 
 def _can_run(options: Options, allow: str | None) -> bool:

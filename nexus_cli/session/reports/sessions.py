@@ -23,8 +23,8 @@ from nexus_cli.session.user_messages import read_backwards
 
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
-    "version": 1, "session": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True, "at": "",
-    "entries": 0, "turns": 0,
+    "version": 1, "session": "", "short": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True,
+    "at": "", "entries": 0, "turns": 0,
 }  # fmt: skip
 
 
@@ -46,6 +46,14 @@ def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: 
     short = ledger.short_ids([info.id for info in found])
     values = [{**session_value(info), "short": end} for info, end in zip(found, short, strict=True)]
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
+
+
+def short_id(ledger: Ledger | None, session: str) -> str:
+    """Return the id of a session as people are shown it; the whole where the ledger fails."""
+    try:
+        return ledger.short_ids([session])[0] if ledger is not None else session
+    except NexusError:
+        return session
 
 
 def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
@@ -101,7 +109,8 @@ def last_exchange(session: Session) -> dict[str, Any]:
     if session.ledger is None or session.record is None:
         return dict(NOTHING)
     subjects = {tool.name: tool.subject for tool in session.tools()}
-    return last_exchange_of(session.record, session.ledger.session(session.id), subjects)
+    found = last_exchange_of(session.record, session.ledger.session(session.id), subjects)
+    return {**found, "short": short_id(session.ledger, session.id)}
 
 
 def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ counts the rows before the first one that is listed. Each row has
 | `seconds` | of a call, a request or a worker; else None |
 
 and by kind: `assistant` `calls` (`id`, `name`, `subject`); `tool` `call`, `subject`, `outcome`, `decision`, `answer`;
-entries that recalled something `recalled` (ids of drops); `request` `step`, `model`, `input`, `output`, `cache_read`,
+entries that recalled something `recalled` (ids of drops); messages with files `attached` (`AttachedFile.to_json`); `request` `step`, `model`, `input`, `output`, `cache_read`,
 `finish`; epochs `epoch`, `model`, `before`, `after` (tokens of the last request before and of the first after it);
 `drop` `drop` (its id, for `recall` and `nexus drops show`), `recalls`; `worker` `worker`, `session`, `state`, `steps`;
 `lane` `lane` (its agent), `requests`; `fork` `session`; `waiting` `until` (time
@@ -57,7 +57,7 @@ from nexus_cli.session.dispatch import RESULT
 from nexus_cli.session.goals import KIND as GOAL
 from nexus_cli.session.next_request.cache_expectation import REWRITE
 from nexus_cli.session.reports.workers import recorded_workers
-from nexus_cli.session.user_input import TRIGGER
+from nexus_cli.session.user_input import ATTACHMENTS, TRIGGER
 from nexus_cli.session.worker_slot import WORKER
 
 LAST = 200
@@ -204,6 +204,7 @@ class ReadEntries:
         self._results = _by_entry(log.memos(RESULT, first=first))
         self._decisions = _by_entry(log.memos(DECISION, first=first))
         self._shown = _by_entry(log.memos(SHOWN, first=first))
+        self._attached = _by_entry(log.memos(ATTACHMENTS, first=first))
         self._triggers = _by_entry(log.memos(TRIGGER, first=first))
         self._calls = self._name_calls(log, subjects)
 
@@ -264,7 +265,8 @@ class ReadEntries:
         text = str(shown["text"]) if shown else typed or attached
         text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
         recalled = _RECALLED.findall(attached)
-        more = {"recalled": recalled} if recalled else {}
+        files = self._attached.get(entry.id, {}).get("files", [])
+        more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
         return self._entry_row(entry, actor, text, trigger=trigger, **more)
 
     def _tool_row(self, entry: Entry) -> Row:

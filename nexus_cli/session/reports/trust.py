@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
-from nexus_cli.config.settings import LoadedSettings
+from nexus_cli.config.settings import LoadedSettings, shown_value
 from nexus_cli.config.trust import FOLDER, Configuration, part_text, trust_state, trusted_keys, trusted_texts
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.sections.recipe import NAME, recipe_names
@@ -81,10 +81,11 @@ def _diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None])
 def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> dict[str, Any]:
     mine = loaded.values.get(key)
     met = apply_project(loaded, said, "").values.get(key)
+    yours = shown_value(key, mine) if mine is not None else mine
     if met == mine:
-        effect = "no change" if mine == value else f"has no effect, yours is {mine}"
+        effect = "no change" if mine == value else f"has no effect, yours is {yours}"
     else:
-        effect = f"instead of {mine}" if mine is not None else "not limited until now"
+        effect = f"instead of {yours}" if mine is not None else "not limited until now"
     return {"key": key, "value": value, "effect": effect}
 
 

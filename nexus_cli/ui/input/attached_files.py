@@ -10,13 +10,15 @@ import contextlib
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.core.attachment import Part, image_type
+from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
 from nexus_cli.ui.input.piped import KEPT, Input, Reader
+from nexus_cli.ui.reports.lines import describe_attached, plural
 
 NAMES = 200
 """Names of a mentioned folder that are listed."""
@@ -31,6 +33,8 @@ _BEHIND = ".,;:!?)]}*_"
 """Characters that may follow a path in a sentence and are no part of it."""
 _LONGEST = 200
 """Characters of a word that may look like a path."""
+_RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})-(?P<last>\d{1,9})", re.DOTALL)
+"""Matches `a.py:3-5`: lines of a file, where no file has that name."""
 _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
 """Matches text that looks like a path although no file is there: with a slash, or with the ending of a file."""
 
@@ -47,10 +51,28 @@ class Mentions:
     """Notes for the person on how files were read, or why not."""
     uncounted: int = 0
     """Bytes beyond the hard limit: counted, not kept."""
-    along: tuple[str, ...] = ()
-    """Names of the attachments, for a person: `a.py, 12 lines`."""
+    files: tuple[AttachedFile, ...] = ()
+    """Records of what they add, in order."""
     missing: tuple[str, ...] = ()
     """Words that look like a path and name nothing."""
+
+    @property
+    def along(self) -> tuple[str, ...]:
+        """Names of the attachments, for a person: `a.py, 12 lines`."""
+        return tuple(describe_attached(one.to_json()) for one in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A file that is attached: a block of the message or an image."""
+
+    record: AttachedFile
+    block: str = ""
+    part: Part | None = None
+    notice: str = ""
+    """Note for the person on how it was read."""
+    uncounted: int = 0
+    """Bytes beyond the hard limit: counted, not kept."""
 
 
 def quote_mention(path: str) -> str:
@@ -61,18 +83,17 @@ def quote_mention(path: str) -> str:
     return '@"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def file_block(name: str, text: str) -> str:
-    """Return the content of a file as it stands in a message."""
-    return f'<file path="{_safe(name)}">\n{text.removesuffix(chr(10))}\n</file>'
+def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
+    """Read a file (also a pipe), an image, or `a.py:3-5`: these lines of a file, where none is called like that.
 
-
-def read_attachment(name: str, what: str) -> Part | Input:
-    """Return an image as a part, another file (also a pipe) as text; `what` names it in errors.
-
-    Raises `NexusError("usage", ...)` for what is missing, unreadable, a folder, a device, binary, too large an image.
+    `name` is relative to `folder`, else to the working folder; `what` names it in errors. Raises
+    `NexusError("usage", ...)` for what is missing, unreadable, a folder, a device, binary, too large an image, and for
+    lines that a file does not have.
     """
+    folder = folder or os.getcwd()
     try:
-        path = resolve_spelling(os.getcwd(), name)
+        path, lines = find_attached(name, folder)
+        name = name if lines is None else _RANGE.sub(r"\g<path>", name)
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
             raise NexusError("usage", what, "it is a folder", "Attach files, one --file each")
@@ -81,23 +102,71 @@ def read_attachment(name: str, what: str) -> Part | Input:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "the name is not valid"
-        raise NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error)) from error
+        raise NexusError("usage", what, why[:1].lower() + why[1:], _hint(name, error, folder)) from error
     try:
-        if stat.S_ISREG(kind):
-            kind_of_image = image_type(os.pread(descriptor, 16, 0))
-            if kind_of_image:
-                return _image(descriptor, kind_of_image, os.path.basename(path), what)
-        return Reader(descriptor, name).read()
+        size = os.fstat(descriptor).st_size
+        kind_of_image = image_type(os.pread(descriptor, 16, 0)) if stat.S_ISREG(kind) else ""
+        if not kind_of_image:
+            read = Reader(descriptor, name).read()
+            return _chosen_lines(read, name, what, lines) if lines else _whole_text(read, name, size)
+        if lines is not None:
+            raise NexusError("usage", what, "an image has no lines", "Attach the whole image")
+        part = _image(descriptor, kind_of_image, os.path.basename(path), what)
+        return ReadFile(AttachedFile(name, kind_of_image, size), part=part)
     finally:
         os.close(descriptor)
 
 
-def _hint(name: str, error: OSError | ValueError) -> str:
+def find_attached(
+    name: str, folder: str, resolve: Callable[[str, str], str] = resolve_spelling
+) -> tuple[str, tuple[int, int] | None]:
+    """Return the absolute path that `name` means, and the lines of it that it chooses, None for the whole file."""
+    path, chosen = resolve(folder, name), _RANGE.fullmatch(name)
+    if chosen is None or os.path.lexists(path):
+        return path, None
+    return resolve(folder, chosen["path"]), (int(chosen["first"]), int(chosen["last"]))
+
+
+def _resolve_mention(folder: str, path: str) -> str:
+    """Return the absolute path that `path` means, where an `@` is a part of the name."""
+    return find_spelling(os.path.join(folder, os.path.expanduser(path)))
+
+
+def _whole_text(read: Input, name: str, size: int) -> ReadFile:
+    """Return a text as a block; `size` is that of its file, 0 of a pipe."""
+    size = size or len(read.text.encode(errors="replace")) + read.uncounted
+    record = AttachedFile(name, TEXT, size, 1, _count_lines(read.text))
+    return ReadFile(record, _block(name, read.text), None, read.notice, read.uncounted)
+
+
+def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> ReadFile:
+    """Return these lines of a text as a block."""
+    (first, last), count = lines, _count_lines(read.text)
+    if not 1 <= first <= last:
+        raise NexusError("usage", what, f"{first}-{last} is no range of lines", "Write FIRST-LAST, counted from 1")
+    if last > count:
+        known = f"only its first {count:,} lines were read" if read.uncounted else f"it has {plural(count, 'line')}"
+        raise NexusError("usage", what, known, "Choose lines that it has")
+    chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
+    record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
+    return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)
+
+
+def _count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n") and bool(text))
+
+
+def _block(name: str, text: str, chosen: str = "") -> str:
+    """Return the content of a file as it stands in a message."""
+    return f'<file path="{_safe(name)}"{chosen}>\n{text.removesuffix(chr(10))}\n</file>'
+
+
+def _hint(name: str, error: OSError | ValueError, folder: str) -> str:
     """Return what to do about a file that is not there: the nearest name where there is one."""
     near = ""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         with contextlib.suppress(OSError):
-            near = nearest_path(os.getcwd(), name)
+            near = nearest_path(folder, name)
     return f"Did you mean {near}" if near else "Check the path"
 
 
@@ -116,46 +185,43 @@ class _Gathering:
     parts: list[Part] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     uncounted: int = 0
-    along: list[str] = field(default_factory=list)
+    files: list[AttachedFile] = field(default_factory=list)
     missing: dict[str, None] = field(default_factory=dict)
-    seen: set[tuple[int, int]] = field(default_factory=set)
+    seen: set[tuple[int, int, tuple[int, int] | None]] = field(default_factory=set)
 
     def mention(self, written: str, *, exact: bool) -> None:
         """Add the file or folder that `written` names; nothing when it names none."""
         named = written if exact else written.rstrip(_BEHIND)
         while written:
-            path = find_spelling(os.path.join(self.folder, os.path.expanduser(written)))
+            path, lines = find_attached(written, str(self.folder), _resolve_mention)
             try:
                 status = os.stat(path)
             except (OSError, ValueError):
                 shorter = written[:-1] if not exact and written[-1] in _BEHIND else ""
                 written = shorter if any(char.isalnum() for char in shorter) else ""
                 continue
-            if (status.st_dev, status.st_ino) not in self.seen:
-                self.seen.add((status.st_dev, status.st_ino))
-                self._add(written, path, status.st_mode)
+            if (key := (status.st_dev, status.st_ino, lines)) not in self.seen:
+                self.seen.add(key)
+                self._add(written, path, lists=stat.S_ISDIR(status.st_mode) and lines is None)
             return
+        named = _RANGE.sub(r"\g<path>", named)
         if len(named) <= _LONGEST and _PATH.fullmatch(named):
             near = nearest_path(str(self.folder), named)
             self.missing[f"{named} (did you mean {near}?)" if near else named] = None
 
-    def _add(self, written: str, path: str, mode: int) -> None:
+    def _add(self, written: str, path: str, *, lists: bool) -> None:
         try:
-            if stat.S_ISDIR(mode):
+            if lists:
                 listed, count = _listing(written, path)
                 self.blocks.append(listed)
-                self.along.append(f"{written}, {count:,} {'name' if count == 1 else 'names'}")
-            elif stat.S_ISREG(mode):
-                read = read_attachment(path, f"@{written}")
-                if isinstance(read, Part):
-                    self.parts.append(read)
-                    self.along.append(f"{written}, an image")
-                else:
-                    count = len(read.text.splitlines())
-                    self.along.append(f"{written}, {count:,} {'line' if count == 1 else 'lines'}")
-                    self.blocks.append(file_block(written, read.text))
-                    self.notices += [read.notice] if read.notice else []
-                    self.uncounted += read.uncounted
+                self.files.append(AttachedFile(written, FOLDER, len(listed.encode()), 1, count))
+            elif os.path.isfile(path) or os.path.isdir(path):
+                read = read_attachment(written, f"@{written}", str(self.folder))
+                self.files.append(read.record)
+                self.parts += [read.part] if read.part else []
+                self.blocks += [read.block] if read.block else []
+                self.notices += [read.notice] if read.notice else []
+                self.uncounted += read.uncounted
         except NexusError as error:
             self.notices.append(f"{error.message}; it was not attached")
         except OSError as error:
@@ -178,7 +244,7 @@ def read_mentions(text: str, folder: Path) -> Mentions:
         else:
             found.mention(match["plain"], exact=False)
     return Mentions(
-        tuple(found.blocks), tuple(found.parts), tuple(found.notices), found.uncounted, tuple(found.along),
+        tuple(found.blocks), tuple(found.parts), tuple(found.notices), found.uncounted, tuple(found.files),
         tuple(found.missing),
     )  # fmt: skip
 

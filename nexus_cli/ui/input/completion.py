@@ -31,7 +31,7 @@ _COMMAND = re.compile(r"/(\S*)")
 _ARGUMENT = re.compile(r"/(\S+) +(.*)")
 _SHELL = re.compile(r"!!?\s*(?:(?P<before>.*\s))?(?P<word>\S*)", re.DOTALL)
 _MENTION = re.compile(r"""(?<![\w.@+/\\-])@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>[^\s"'`<>|]*))\Z""")
-COMMONEST = ("help", "clear", "compact", "context", "model", "resume", "diff", "review", "init", "permissions", "exit")
+COMMONEST = ("help", "plan", "clear", "compact", "context", "model", "resume", "diff", "init", "permissions", "exit")
 """Commands that the menu shows first."""
 _FAR = ("/", "~", "./", "../")
 """How a path begins that is looked up in its folder, not in the project's list."""
@@ -147,8 +147,10 @@ class Completions(Completer):
                 yield Completion(choice, -place.length, display=sanitize(choice))
             return
         aliases = {name: command for command in known.values() for name in command.aliases}
-        begun = [name for name in aliases if place.text and name.startswith(place.text.lower())]
-        for name in _fitting(place.text, [*sorted(known, key=_rank), *begun]):
+        listed = [name for name, command in known.items() if not command.is_former]
+        unlisted = [*aliases, *(name for name in known if name not in listed)]
+        begun = [name for name in unlisted if place.text and name.startswith(place.text.lower())]
+        for name in _fitting(place.text, [*sorted(listed, key=_rank), *begun]):
             yield Completion("/" + name, -place.length, display_meta=(aliases | dict(known))[name].summary)
 
     def _choices(self, command: Command | None, text: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Protocol
 from nexus_cli.context.window.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
-from nexus_cli.ui.reports.lines import SHORT_ID
+from nexus_cli.ui.reports.lines import SHORT_ID, name_cause, plural
 
 FEW = 2
 """So many of a kind are told one by one."""
@@ -44,7 +44,9 @@ def shell_drops_command(session: DropOwner | None, drop: str = "") -> str:
 def describe_drop(drop: Drop, how: str) -> str:
     """Return the line about one drop: what was left out, why, and `how` to see it."""
     beyond = f" and {drop.uncounted:,} bytes that were counted, not kept" if drop.uncounted else ""
-    return f"left out as {drop.id}: {drop.what}, {drop.tokens:,} tokens{beyond} ({drop.cause}); {how}"
+    return (
+        f"left out as {drop.id}: {drop.what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)}); {how}"
+    )
 
 
 class DropBatcher:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.session.worker_slot import AT_WORK
 from nexus_cli.ui.cells import cut, one_line, wrap
 from nexus_cli.ui.reports.lines import Value, dollars, plural, short, short_dollars
@@ -74,7 +74,7 @@ def _ways(denied: Sequence[Mapping[str, str]], switch: str) -> list[str]:
     told = []
     if levels:
         which = f"{len(levels)} of them" if others else "it" if len(denied) == 1 else "them"
-        told.append(f"{switch} {max(levels, key=LEVELS.index)} lets {which} run.")
+        told.append(f"{switch} {name_level(max(levels, key=LEVELS.index))} lets {which} run.")
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
         told.append(f"{text[0].upper()}{text[1:]}.")
@@ -164,8 +164,9 @@ HERE = {
     "nexus memory forget": "/memory forget",
     "nexus memory list": "/memory",
     "nexus rules remove": "/permissions remove",
-    "nexus sessions list": "/sessions",
+    "nexus sessions list": "/resume",
     "nexus model list": "/model",
+    "nexus schedule list": "/schedule",
     "nexus cache": "/cache",
     "nexus context": "/context",
     "nexus drops show": "/drops",

@@ -58,9 +58,8 @@ def tail_of_prose(text: str, rows: int, width: int) -> list[str]:
 
 
 def tail_of_code(text: str, rows: int, width: int) -> list[str]:
-    """Return the last `rows` lines of an open fence, set off as it will be when it is finished."""
-    indent = " " * (4 if width >= 40 else 2 if width >= 6 else 0)
-    pieces = (indent + piece for line in text.split("\n") for piece in fold(expand_tabs(line), width - len(indent)))
+    """Return the last `rows` lines of an open fence, as it will be when it is finished."""
+    pieces = (piece for line in text.split("\n") for piece in fold(expand_tabs(line), width))
     return list(deque(pieces, rows))
 
 

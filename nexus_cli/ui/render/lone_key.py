@@ -40,7 +40,7 @@ class LoneKey:
         """Note that the newest key has made the field read `text`; return what it answers if nothing follows."""
         before, self._text = self._text, text
         found = find_key(text, keys)
-        answers = found is not None and found.key in ALONE_ANSWERS
+        answers = found is not None and found.key in ALONE_ANSWERS and not found.lasts
         return found if answers and self._paused and not before else None
 
 

@@ -41,7 +41,8 @@ _NO_LANGUAGE = re.compile(r"[^\w+#-]")
 
 
 class Code:
-    """Lines of code, set off: highlighted where colours are wanted, long lines folded at any place, no blank lost."""
+    """Lines of code: highlighted where colours are wanted, long lines folded at any place, no blank lost or added: what
+    the mouse copies is the code."""
 
     def __init__(self, text: str, language: str, theme: Theme) -> None:
         self._text = text.expandtabs(4)
@@ -49,11 +50,11 @@ class Code:
         self._theme = theme
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        indent = Text(" " * (4 if options.max_width >= 40 else 2), no_wrap=True, overflow="ignore")
+        whole = Text("", no_wrap=True, overflow="ignore")
         for line in self._lines():
             start = 0
-            for piece in fold(line.plain, options.max_width - len(indent)):
-                yield indent + line[start : start + len(piece)]
+            for piece in fold(line.plain, options.max_width):
+                yield whole + line[start : start + len(piece)]
                 start += len(piece)
 
     def _lines(self) -> list[Text]:

@@ -25,6 +25,8 @@ MOST_PARTS = 8
 """Parts that ask that are named."""
 OR_WORDS = "or type what to do instead"
 ESCAPE = "Esc stop"
+WHOLE = ("later", "send")
+"""Kinds of questions whose text is shown to its last line."""
 DRAFT_FIRST = "send or clear your draft to answer"
 """What stands in the place of `ESCAPE` while a draft keeps the question waiting."""
 _HOST = re.compile(r"(?:https?|ssh|git|ftp)://(?:[^/@\s\"']*@)?([\w.-]+)")
@@ -37,6 +39,8 @@ class AnswerKey:
     key: str
     label: str
     """Begins with the letter of the key."""
+    lasts: bool = False
+    """It holds for more than one call, so that the letter takes Enter."""
 
 
 def answer_keys(question: Question, waiting: int) -> list[AnswerKey]:
@@ -57,6 +61,8 @@ def ask_text(question: Question) -> str:
     """Return the question itself."""
     if question.kind == "later":
         return "Start this for later?"
+    if question.kind == "send":
+        return "Send this?"
     if looks_like_diff(question.detail):
         return "Make this change?"
     return "Run this?" if question.kind == "run" else f"Allow {one_line(question.call.name)}?"
@@ -149,7 +155,7 @@ def question_text(question: Question, width: int, theme: Theme, number: int = 0)
 
     `number` counts the calls that are asked about together, 0 for one alone.
     """
-    is_diff = question.kind != "later" and looks_like_diff(question.detail)
+    is_diff = question.kind not in WHOLE and looks_like_diff(question.detail)
     details = [] if is_diff else _details(question, width - 1)
     # What stands below in lines of its own need not stand in the head once more.
     subject = call_subject(question) if is_diff or len(details) < 2 else ""
@@ -206,7 +212,7 @@ def _details(question: Question, width: int) -> list[str]:
     if "\n" not in detail and (detail in question.what or detail.partition(": ")[2] == call_subject(question)):
         return []
     lines = sanitize(question.detail).splitlines()
-    lines = lines if question.kind == "later" else excerpt(lines)
+    lines = lines if question.kind in WHOLE else excerpt(lines)
     return [piece for line in lines for piece in hang(line, "  ", "      ", width)]
 
 

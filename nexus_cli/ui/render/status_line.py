@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.core.limits import LEVELS
+from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.session.status import Status
 from nexus_cli.ui.cells import cells, cut, cut_start, one_line
 from nexus_cli.ui.render.theme import Theme
@@ -60,7 +60,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     named = f" ({cut(one_line(branch), FOLDER, theme.signs.cut)})" if branch and "branch" not in gone else ""
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
-        _Part("level", one_line(status.allow), "warn" if status.allow == LEVELS[-1] else "dim"),
+        _Part("level", one_line(name_level(status.allow)), "warn" if status.allow == LEVELS[-1] else "dim"),
         _Part("sandbox", "" if status.has_walls else "sandbox: none", "warn"),
         _Part("recipe", recipe if recipe not in ("chat", "") else ""),
         _Part("folder", (place + named).strip()),

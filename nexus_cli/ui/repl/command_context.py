@@ -9,8 +9,9 @@ from typing import Any
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
+from nexus_cli.core.limits import name_level
 from nexus_cli.session.options import Options
-from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.session.reports.sessions import last_exchange, short_id
 from nexus_cli.session.session import Session
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
@@ -99,7 +100,9 @@ class ReplCommandContext:
             if options.resume and not copied:
                 self._repl.show_conversation()
             elif not copied:  # who asked for a copy says so
-                self._repl.show_note(f"session {made.id}, model {state.model}, permission level {state.allow}", "")
+                level = name_level(state.allow)
+                named = short_id(made.ledger, made.id)
+                self._repl.show_note(f"session {named}, model {state.model}, permission level {level}", "")
         self._repl.refresh_status()
 
     def _left_behind(self, stored: bool) -> None:
@@ -109,8 +112,8 @@ class ReplCommandContext:
             self._repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
         self._repl.input_queue.attached.clear()
 
-    def start(self, text: str = "") -> None:
-        self._repl.start_next(text)
+    def start(self, text: str = "", *, typed: bool = False) -> None:
+        self._repl.start_next(text, typed=typed)
 
     async def busy(self, what: str, work: Coroutine[Any, Any, Any]) -> None:
         self._repl.view.invalidate()

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.event import Event, TurnStart
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import Event, Outcome, TurnStart
+from nexus_cli.session.reports.sessions import last_exchange
+from nexus_cli.session.session import Session
 from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
@@ -19,6 +22,7 @@ WORDS = 6
 LEAST = 8
 """Rows that are shown in the lowest terminal."""
 REST = "/transcript shows all"
+CUT_SHORT = "This turn was cut short. /continue to resume it."
 OPEN = {True: "outcome unknown, the process ended while it ran", False: "not run yet"}
 
 
@@ -83,8 +87,8 @@ def describe_session(value: Mapping[str, Any], shown: int) -> str:
     """Return which session it is, how long ago it was used, and how many turns are not shown; `value` is that of
     `last_exchange`."""
     if not value.get("entries"):
-        return f"session {value['session']}: nothing was said in it yet"
-    facts = [f"session {value['session']}", one_line(str(value.get("name") or ""))]
+        return f"session {value['short']}: no messages yet"
+    facts = [f"session {value['short']}", one_line(str(value.get("name") or ""))]
     facts += [f"last used {format_age(str(value['at']), local_now())}"]
     earlier = int(value["turns"]) - shown
     facts += [f"{plural(earlier, 'earlier turn')}: {REST}"] if earlier > 0 else []
@@ -97,3 +101,13 @@ def describe_open_calls(value: Mapping[str, Any]) -> list[str]:
         f"{call['name']} {cut_line(call.get('subject'), 60)}".rstrip() + f": {OPEN[bool(call.get('started'))]}"
         for call in value.get("open", ())
     ]
+
+
+def can_continue(session: Session, outcome: Outcome) -> bool:
+    """True if a turn failed so that `/continue` resumes it."""
+    if not outcome.has_failed or outcome.was_declined or outcome.finish == "aborted":
+        return False
+    try:
+        return session.is_open() or not last_exchange(session)["finished"]
+    except NexusError:  # the ledger has failed: that is said where it matters
+        return False

@@ -57,7 +57,7 @@ class InputQueue:
         """Return one line for each thing that waits, the words for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
         then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
-        return [*now, *then, *(f"with the next message: {one.what}" for one in self.attached)]
+        return [*now, *then, *(f"{one.what} will be sent with your next message" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
         """Return what the person typed of the words that the turn was given."""
@@ -120,11 +120,12 @@ class InputQueue:
         if read.missing:
             tell(f"No file {_named(read.missing, ', ')}; sent as text", "dim")
         if read.along:
-            tell(f"with it: {_named(read.along, '; ')}", "dim")
+            tell(f"Attached {_named(read.along, ', ')}", "dim")
         along = tuple(self.attached)
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
-        return QueuedMessage(typed, Trigger(text, "person", tuple(read.parts), read.uncounted, typed.pasted), along)
+        trigger = Trigger(text, "person", tuple(read.parts), read.files, read.uncounted, typed.pasted)
+        return QueuedMessage(typed, trigger, along)
 
 
 def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:

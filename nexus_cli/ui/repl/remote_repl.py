@@ -15,6 +15,7 @@ from nexus_cli.commands import parse
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.rpc.client_approver import question_id
+from nexus_cli.session.approvals import TAKEN_BACK
 from nexus_cli.session.event_json import read_event
 from nexus_cli.ui.cells import cut, one_line
 from nexus_cli.ui.input.paste import TypedMessage
@@ -40,6 +41,8 @@ COMMANDS: Mapping[str, str] = {
     "help": "List these commands.",
 }
 """The commands that work here, with their line of help."""
+ALLOWED_UNTIL = " \N{MIDDLE DOT} until the server ends this agent"
+"""Stands behind what was allowed for the session: the command that takes it back does not work here."""
 ELSEWHERE = "works only where the session is, not over --connect"
 
 
@@ -322,6 +325,8 @@ class RemoteRepl:
         elif isinstance(event, e.TurnEnd):
             self._in_turn = False
             self._steering.clear()
+        if isinstance(event, e.Notice) and TAKEN_BACK in event.text:
+            event = replace(event, text=f"{event.text.partition(TAKEN_BACK)[0]}{ALLOWED_UNTIL}")
         self.renderer.feed(event)
         if isinstance(event, e.TurnEnd) and event.outcome.was_declined:
             self.show_note("Stopped. Type what to do instead, or /continue without it.")
@@ -331,7 +336,7 @@ class RemoteRepl:
     def _show_failure(self, error: Mapping[str, str]) -> None:
         """Show why a turn ended short."""
         if error["kind"] == "aborted":
-            self.show_note("Interrupted. Completed steps are kept; /continue goes on.")
+            self.show_note("Interrupted. Completed steps are kept; /continue resumes.")
         else:
             role = "dim" if error["kind"] == "waiting" else "error"
             self.show_note(f"nexus: {error['message']}. {error['hint']}", role)

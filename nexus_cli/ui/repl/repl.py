@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import name_level
 from nexus_cli.session.acts.title import make_title, wants_title
 from nexus_cli.session.reports.conversation import newest_turns
 from nexus_cli.session.reports.sessions import last_exchange
@@ -28,21 +28,27 @@ from nexus_cli.session.status import Status
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.cells import cells, without_codes
 from nexus_cli.ui.input.paste import TypedMessage
-from nexus_cli.ui.render.folder_diff import folder_diff_lines
+from nexus_cli.ui.render.drawn_report import draw_in_theme
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.status_line import status_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.repl.conversation import describe_open_calls, describe_session, last_screenful
+from nexus_cli.ui.repl.conversation import (
+    CUT_SHORT,
+    can_continue,
+    describe_open_calls,
+    describe_session,
+    last_screenful,
+)
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
 from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.person_calls import PersonCalls
+from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
 from nexus_cli.ui.repl.view import ReplView
-from nexus_cli.ui.reports.forms import draw_report
 from nexus_cli.ui.reports.transcript import transcript_text
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -78,10 +84,11 @@ class Repl:
         self.sleeping = SleepingRun(
             lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note
         )
+        self._hand_over = PlanHandOver(lambda: self.session, view, self.jobs, self.input_queue, self.show_note)
         self.share_attachments()
         self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
         self._steering = asyncio.Lock()
-        self._next: str | None = None
+        self._next: TypedMessage | None = None
         self._command_line = ""
         """The newest command as it was typed."""
         self._status: Status | None = None
@@ -168,7 +175,9 @@ class Repl:
         leaves = typed.text.strip().casefold() in LEAVING
         command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
-        if command is not None:
+        if self._hand_over.withdraw():
+            self.input_queue.later.append(typed)
+        elif command is not None:
             self._command(*command, typed)
         elif self.jobs.current is not None and (shell or self.jobs.kind != "turn" or self.jobs.current.stopped):
             self.input_queue.later.append(typed)
@@ -204,7 +213,7 @@ class Repl:
         """Take back what was attached last; False if nothing is."""
         if not self.input_queue.attached:
             return False
-        self.show_note(f"back in the input box: {self.input_queue.attached.pop().what}")
+        self.show_note(f"not attached any more: {self.input_queue.attached.pop().what}")
         self.store_attachments()
         self.refresh_status()
         return True
@@ -261,8 +270,9 @@ class Repl:
     def cycle_level(self) -> None:
         """Change the permission level, also while a turn runs or asks."""
         level = self.session.cycle_level()
+        self._hand_over.withdraw()
         if self.session.status().allow != level:
-            self.show_note(f"{level} is more than the recipe or the settings allow.")
+            self.show_note(f"{name_level(level)} is more than your settings allow.")
         self.refresh_status()
 
     def toggle_thinking(self) -> None:
@@ -295,9 +305,9 @@ class Repl:
 
     # What it becomes
 
-    def start_next(self, text: str) -> None:
-        """Begin a turn when the present work has ended; "" goes on with what is open."""
-        self._next = text
+    def start_next(self, text: str, *, typed: bool = False) -> None:
+        """Begin a turn when the present work has ended; "" resumes what is open. Only `typed` text mentions files."""
+        self._next = TypedMessage(text, text) if typed else TypedMessage(text, "", (text,))
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""
@@ -309,11 +319,7 @@ class Repl:
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))
             return
-        if form == "diff":
-            text = "\n".join(folder_diff_lines(value, self.view.width, self.theme))
-        else:
-            text = draw_report(form, value, self.view.width, self.theme.look)
-        self.view.put(f"\n{text}\n")
+        self.view.put(f"\n{draw_in_theme(form, value, self.view.width, self.theme)}\n")
 
     def show_conversation(self) -> None:
         """Show the session that was resumed: its last turns as they were, and what of them is still open."""
@@ -331,7 +337,7 @@ class Repl:
             self.show_note(wait)
             self.sleeping.watch()
         elif not value["finished"]:
-            self.show_note("This turn was cut short. /continue to resume it.", "warn")
+            self.show_note(CUT_SHORT, "warn")
 
     def _echo(self, text: str) -> None:
         """Put what was typed, where it does not stand already."""
@@ -364,15 +370,14 @@ class Repl:
                 self.input_queue.hold()
             self._go_on_after_stop()
         elif self._next is not None:
-            words, self._next = self._next, None
-            # Shown as nothing: the command that brought the words stands there, and they mention no files.
-            ours = TypedMessage(words, "", (words,))
-            turn = self._send(ours, command=self._command_line) if words else self.run_turn(Trigger())
+            given, self._next = self._next, None
+            turn = self._send(given, command=self._command_line) if given.text else self.run_turn(Trigger())
             self.jobs.start("turn", "", turn)
         elif self.session.undelivered:  # they came when the turn had already looked for the last time
             self.jobs.start("turn", "", self.run_turn(Trigger()))
         else:
             self._go_on()
+            self._hand_over.offer(work, self.outcome)
         self.sleeping.watch()
 
     def _go_on_after_stop(self) -> None:
@@ -432,11 +437,11 @@ class Repl:
                 self.input_queue.later.append(message)
             else:
                 self.input_queue.given[message.trigger.text] = message
-                self.session.steer(message.trigger.text, message.trigger.pasted)
+                self.session.steer(message.trigger.text, message.trigger.pasted, files=message.trigger.files)
         self.view.invalidate()
 
     async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
-        self._echo(typed.shown)
+        self._echo("" if command else typed.shown)  # the command that brought the words stands there
         self._begun = False
         try:
             message = message or await self._message(typed)
@@ -466,20 +471,12 @@ class Repl:
             self.input_queue.given.pop(event.text, None)
             event = e.SteeringMessage(shown)
         self.renderer.feed(event)
-        if isinstance(event, e.TurnEnd):
-            self._offer_continue(event.outcome)
+        if isinstance(event, e.TurnEnd) and self._begun and can_continue(self.session, event.outcome):
+            self.show_note(CUT_SHORT)
         self._calls.feed(event, self.folder.name, has_more=bool(self.input_queue.later))
         if isinstance(event, e.ContextPlan | e.StepEnd | e.ContextDrop | e.ContextRecall | e.CompactionDone):
             self._status = None
         self.view.invalidate()
-
-    def _offer_continue(self, outcome: e.Outcome) -> None:
-        """Name the command that resumes a turn which failed, if its words are in the session."""
-        if not (outcome.has_failed and self._begun) or outcome.was_declined or outcome.finish == "aborted":
-            return
-        with suppress(NexusError):  # the ledger has failed: that is said where it matters
-            if self.session.is_open() or not last_exchange(self.session)["finished"]:
-                self.show_note("This turn was cut short. /continue to resume it.")
 
     async def _shell(self, line: ShellLine) -> None:
         if not line.command:

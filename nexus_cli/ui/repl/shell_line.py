@@ -79,7 +79,7 @@ class Shell:
             self._view.put(f"The model sees {names} instead of the value.\n")
         line = ShellLine(command, line.private)
         shared = await session.share(output, f"output of ! {command}")
-        attachment = Attachment(block(line, shared), f"! {brief(command)}")
+        attachment = Attachment(block(line, shared), f"output of `{brief(command)}`")
         session.note_command(attachment.text, command, output)
         self._attach(attachment)
 

@@ -62,7 +62,7 @@ class SleepingRun:
         if claimed is None or session.ledger is None:
             return
         run, trigger = claimed
-        self._show_note(f"{run.id} goes on: {trigger.facts['came']}")
+        self._show_note(f"{run.id} resumed: {trigger.facts['came']}")
         try:
             async with stop_if_cancelled(session, run):
                 await self._run_turn(trigger)

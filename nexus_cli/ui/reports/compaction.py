@@ -33,13 +33,14 @@ def compaction_text(value: Value, width: int) -> str:
         f"of a budget of {number(value['budget'])}. Nothing was sent or changed.",
         width,
     )
-    rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "of which")]
-    rows += [_row("goes", goes), _row("stays", value["stays"])]
+    rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "includes")]
+    rows += [_row("summarized", goes), _row("kept", value["stays"])]
     if record := value["record"]["most"]:
         rows.append(("record", number(record), "", "", "files, commands and goals, at most this much"))
     rows.append(("summary", number(summary["most"]), "1", "0", "at most this much"))
-    lines += [*block("what is replaced", rows, width), *filled("tokens by our own count", width, "  ")]
-    how = f"{summary['model']} would summarize {SOURCES.get(summary['source'], summary['source'])}: {summary['why']}."
+    lines += [*block("after a compaction", rows, width), *filled("Tokens are estimated.", width, "  ")]
+    source = SOURCES.get(summary["source"], summary["source"])
+    how = f"The summary will be written by {summary['model']}, from {source}: {summary['why']}."
     lines += ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
     lines += _pin_rows(value["pins"], width)
     return "\n".join([*lines, *_cost(value["cost"], width)])
@@ -113,7 +114,7 @@ def _sum(cost: Value) -> str:
     (one, several), price = cost["next"][:2], cost["now"][at]
     parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]
     if None in parts:
-        return f"The cache is {state} now; a price is unknown, so what it costs is too."
+        return "Cost unknown: the price of a model is not known."
     first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
     more = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
     text = f"The cache is {state} now: the summary costs {dollars(price)}, the next request {more}"

@@ -8,9 +8,12 @@ from nexus_cli.ui.reports.lines import (
     Value,
     block,
     cut_line,
+    describe_attached,
     filled,
     folded,
     limit,
+    name_basis,
+    name_cause,
     number,
     paragraphs,
     plural,
@@ -39,10 +42,9 @@ def context_text(value: Value, width: int) -> str:
     state = "next request" if value.get("pending") else "sent request"
     used, available = int(budget["used"]["total"]), int(budget["available"])
     head = [
-        f"session {value.get('session') or '(new)'}, model {value.get('model') or '(none)'}, "
-        f"recipe {value.get('recipe')}, epoch {value.get('epoch')}, {state}",
+        f"session {value.get('session') or '(new)'}, model {value.get('model') or '(none)'}, {state}",
         f"{number(used)} of {number(available)} tokens used ({share(used, max(1, available))}), "
-        f"pressure {budget.get('pressure')}, counted by {value.get('basis')}",
+        f"{name_basis(value.get('basis'))}",
     ]
     waiting = value.get("waiting") or {}
     if waiting.get("texts"):
@@ -56,17 +58,20 @@ def context_text(value: Value, width: int) -> str:
     largest = value.get("largest", [])
     rows = [(number(item["tokens"]), _place(item), str(item["what"])) for item in largest]
     lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
+    files = value.get("attachments", [])
+    attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
+    lines += block("attached", [("entry", "bytes", "what"), *attached], width)
     lines += section_rows(value, width)
     tools = [(str(tool["name"]), number(tool["tokens"]), "") for tool in value.get("tools", [])]
     lines += block("tools", [("name", "tokens", ""), *tools], width)
     drops = value.get("drops", [])
-    left = [(str(d["id"]), number(d["tokens"]), str(d["cause"]), what(d)) for d in drops]
+    left = [(str(d["id"]), number(d["tokens"]), name_cause(d["cause"]), what(d)) for d in drops]
     lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
         again = asked_again(int(value.get("recalled", 0)), int(value.get("left_out", len(drops))), len(drops))
-        again += "; tokens by our own count"
+        again += "; tokens are estimated"
         lines += filled(again, width, "  ")
-    bounds = [(str(b["name"]), limit(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
+    bounds = [(str(b["name"]), limit(b["value"], str(b["name"])), str(b["bound_by"])) for b in value.get("limits", [])]
     lines += block("limits", [("name", "value", "set by"), *bounds], width)
     notes = (f"note: {notice}" for notice in value.get("notices", []))
     return "\n".join([*lines, *_history(value, width), *paragraphs(notes, width)])
@@ -114,7 +119,7 @@ def _cached(value: Value, width: int) -> list[str]:
     total = int(value["budget"]["used"]["total"])
     tokens = int(cached["tokens"])
     if not tokens:
-        text = "cache: none of it has been sent in this epoch"
+        text = "cache: none of it has been sent before"
     else:
         text = f"cached: {number(tokens)} of {number(total)} tokens ({share(tokens, total)})"
     return ["", *filled(text, width, "  ", "")]
@@ -155,9 +160,9 @@ def section_rows(value: Value, width: int) -> list[str]:
     rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
     lines = block("sections", [_heading(width), *rows], width)
     if rows and (plan := value.get("section_budget")):
-        raised = "; raised for the shortest forms of sticky ones" if plan.get("raised") else ""
+        raised = "; raised for what is always sent" if plan.get("raised") else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
-        text = f"{part} of the section budget by our own count{raised}"
+        text = f"{part} of the section budget (estimated){raised}"
         lines += filled(text, width, "  ")
     last = [_row(one, sum(int(each["tokens"]) for each in told), width) for one in told]
     return lines + block("sent last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
@@ -198,7 +203,7 @@ def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
     cells = min(BAR, round(BAR * tokens / max(1, layer)) or (1 if tokens else 0))
     bar = ("#" * cells + "." * (BAR - cells),) if width >= ROOM else ()
     form = "off" if section.get("off") else str(section["form"])
-    source = ("sticky, " if section.get("sticky") else "") + str(section.get("source") or "")
+    source = ("always sent, " if section.get("sticky") else "") + str(section.get("source") or "")
     letter = LETTERS.get(str(section["layer"]), "")
     return str(section["id"]), letter, size, *bar, form, _score(section), source
 
@@ -219,12 +224,18 @@ def drops_text(value: Value, width: int, session: str | None = None) -> str:
     for d in drops:
         recalls = int(d.get("recalls") or 0)
         rows.append(
-            (str(d["id"]), number(d.get("tokens")), str(d.get("cause")), f"{recalls} x" if recalls else "-", what(d))
+            (
+                str(d["id"]),
+                number(d.get("tokens")),
+                name_cause(d.get("cause")),
+                f"{recalls} x" if recalls else "-",
+                what(d),
+            )
         )
     lines = table(rows, width, right=(1,))
     again = sum(1 for d in out if d.get("recalls"))
     asked = asked_again(again, len(out), len(drops))
-    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are by our own count.", width)]
+    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)]
     beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the hard limits were counted, not kept.", width)
@@ -252,7 +263,7 @@ def drop_text(value: Value, width: int) -> str:
     start, end, total = int(value["start"]), int(value["end"]), int(value["total"])
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:
-        head += f", {number(value['tokens'])} tokens ({value.get('cause')})"
+        head += f", {number(value['tokens'])} tokens ({name_cause(value.get('cause'))})"
     lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     lines += folded(str(value["text"]).removesuffix("\n"), width)
     if end < total:

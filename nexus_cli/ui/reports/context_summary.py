@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nexus_cli.ui.cells import cells
 from nexus_cli.ui.reports.context import describe_rewrite
-from nexus_cli.ui.reports.lines import Value, cut_line, filled, number, plural, short
+from nexus_cli.ui.reports.lines import Value, cut_line, filled, measure_attached, number, plural, short
 from nexus_cli.ui.reports.look import PLAIN, Look
 
 ROLES = ("system", "tools", "history", "dim")
@@ -17,7 +17,7 @@ NARROW = 70
 """Below this width labels have no column of their own."""
 WIDEST = 60
 """Cells of the longest bar."""
-LARGEST = 5
+LARGEST = ATTACHED = 5
 
 
 def context_summary_text(value: Value, width: int, look: Look = PLAIN) -> str:
@@ -105,6 +105,9 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
         goes = "goes" if waiting["texts"] == 1 else "go"
         texts = plural(int(waiting["texts"]), "text")
         yield "Waiting", [f"{texts} of {number(waiting['tokens'])} tokens {goes} with your next message"]
+    if files := [measure_attached(one) for one in value.get("attachments", [])]:
+        more = [f"{len(files) - ATTACHED} more"] if len(files) > ATTACHED else []
+        yield "Attached", ["; ".join([*files[-ATTACHED:], *more])]
     yield "Left out", _left_out([drop for drop in value.get("drops", []) if not drop.get("back")])
     notices, rewrite = list(value.get("notices", [])), value.get("rewrite")
     if rewrite:

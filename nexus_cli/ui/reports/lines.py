@@ -7,6 +7,7 @@ from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import cells, cut, expand_tabs, fold, one_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -37,8 +38,58 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
-def limit(value: Any) -> str:
-    """Return the value of a limit in words: `yes`, `no`, names after each other, a number."""
+def describe_attached(value: Value) -> str:
+    """Return the record of an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
+    path = str(value["path"])
+    if "names" in value:
+        return f"{path}, {plural(value['names'], 'name')}"
+    if "lines" not in value:
+        return f"{path}, {'an image' if value['type'] != 'text' else 'empty'}"
+    first, last = value["lines"]
+    place = f"{path}:{first}-{last}" if value.get("of") else path
+    return f"{place}, {plural(last - first + 1, 'line')}"
+
+
+def measure_attached(value: Value) -> str:
+    """Return the same with its size: `a.py, 12 lines, 340 bytes`."""
+    return f"{describe_attached(value)}, {plural(value['bytes'], 'byte')}"
+
+
+CAUSES = {
+    "section_budget": "no room",
+    "truncation": "window full",
+    "compaction": "summarized",
+    "output_cap": "too long",
+    "instruction_cap": "too long",
+    "input_cap": "too long",
+    "pruned": "old result",
+    "limit": "over a limit",
+}
+"""Why something was left out, in words, by `nexus_cli.core.entry.Cause`."""
+
+
+def name_cause(cause: Any) -> str:
+    """Return a cause in words; one that is not known as it is."""
+    return CAUSES.get(str(cause), str(cause))
+
+
+BASES = {
+    "reported": "as the provider counted them",
+    "estimate": "estimated",
+    "reported+estimate": "as the provider counted them, the newest ones estimated",
+}
+"""Where a count comes from."""
+
+
+def name_basis(basis: Any) -> str:
+    """Return in words where a count of tokens comes from."""
+    return BASES.get(str(basis), str(basis))
+
+
+def limit(value: Any, name: str = "") -> str:
+    """Return the value of the limit `name` in words: `yes`, `no`, names after each other, a number, a level."""
+    if name == "allow":
+        return name_level(str(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):

@@ -106,9 +106,9 @@ def goals_text(value: Value, width: int) -> str:
 
 
 def reflection_text(value: Value, width: int) -> str:
-    """Return what the model said, and which of its lessons wait."""
-    lines = [line for text in value["text"].splitlines() for line in filled(text, width)]
-    lines = lines or ["(no answer)"]
+    """Return what the model said (nothing where that is shown already: None), and which of its lessons wait."""
+    lines = [line for text in (value["text"] or "").splitlines() for line in filled(text, width)]
+    lines = lines if lines or value["text"] is None else ["(no answer)"]
     if new := value.get("waiting"):
         every = "all" if len(new) > 1 and not value.get("older") else "ID" if len(new) > 1 else new[0]
         names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.reports.lines import Value, cut_line, filled, table, when
 
@@ -45,7 +46,7 @@ def decision_text(value: Value, width: int) -> str:
         rows.append(("words", value["said"]))
     rows.append(("by", _source(value)))
     if value["profile"]:
-        rows.append(("profile", f"{value['profile']}, {CONFINED.get(value['profile'], '')}".rstrip(", ")))
+        rows.append(("sandbox", CONFINED.get(value["profile"], str(value["profile"]))))
     rows.append(("at", when(value["at"])))
     for name, text in rows:
         lines += filled(f"{name}: {text}" if name else text, width, "    ", "  ") if text else []
@@ -59,7 +60,8 @@ def decision_text(value: Value, width: int) -> str:
 def _part(part: Value, width: int) -> list[str]:
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
-    return filled(f"{part['decision']:<5} {command} ({rule}{part['from']})", width, "          ", "    ")
+    origin = name_origin(str(part["from"]))
+    return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
 
 
 def describe_verdict(row: Value) -> str:
@@ -76,7 +78,13 @@ def _source(row: Value) -> str:
     if row["rule"]:
         return f"{row['rule']} ({row['from']})"
     layer = row.get("bound_by")
-    return str(row["from"] or "") + (f" (from {layer})" if layer else "")
+    return name_origin(str(row["from"] or "")) + (f" (from {layer})" if layer else "")
+
+
+def name_origin(origin: str) -> str:
+    """Return where a decision comes from, a level by its word: `level ask`."""
+    kind, _, level = origin.partition(" ")
+    return f"level {name_level(level)}" if kind == "level" else origin
 
 
 def permissions_text(value: Value, width: int) -> str:
@@ -84,8 +92,10 @@ def permissions_text(value: Value, width: int) -> str:
     lines = []
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
-        lines += filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
-    lines += ["", *filled(f"Set by: {value['bound_by']}. /permissions LEVEL sets it for this session.", width)]
+        lines += filled(level["runs"], width, " " * 8, f"{mark} {name_level(level['name']):<6}")
+    here = value["bound_by"] == "/permissions"
+    by = "Set for this session" if here else f"Set by: {value['bound_by']}"
+    lines += ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]
     lines += filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width) if value.get("sandbox") else []
     if value.get("rules"):
         lines += ["", *filled("Rules:", width)]

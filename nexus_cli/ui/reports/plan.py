@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from nexus_cli.ui.reports.lines import Value, block, filled, limit, number, paragraphs, plural, share
+from nexus_cli.ui.reports.lines import (
+    Value,
+    block,
+    filled,
+    limit,
+    name_basis,
+    name_cause,
+    number,
+    paragraphs,
+    plural,
+    share,
+)
 
 LAYERS = ("system", "tools", "history", "event")
 
@@ -14,10 +25,10 @@ def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
     sections = plan.get("sections", [])
     lines = [brief(plan)]
     lines += [_section(one) for one in sections]
-    left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({d['cause']})" for d in drops]
+    left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops]
     lines += left or ["left out: nothing"]
     limits = plan.get("limits") or {}
-    named = "; ".join(f"{name} {limit(value)}" for name, value in limits.items())
+    named = "; ".join(f"{name} {limit(value, name)}" for name, value in limits.items())
     return [*lines, f"limits: {named or 'none'}"]
 
 
@@ -28,8 +39,8 @@ def brief(plan: Value) -> str:
     layers = ", ".join(f"{layer} {number(budget['used'][layer])}" for layer in LAYERS)
     entries = plural(int(plan.get("entries", 0)), "entry", "entries")
     return (
-        f"request {plan.get('step', '')}, epoch {plan['epoch']}: {number(used)} of {number(available)} tokens "
-        f"({share(used, available)}: {layers}), {entries}, counted by {plan['basis']}"
+        f"request {plan.get('step', '')}: {number(used)} of {number(available)} tokens "
+        f"({share(used, available)}: {layers}), {entries}, {name_basis(plan['basis'])}"
     )
 
 
@@ -52,7 +63,9 @@ def between_text(value: Value, width: int) -> str:
     against = f"against request {before}" if before else "the first of its session"
     head = [
         f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
-        f"epoch {epoch['after']}" + (f", new: {epoch['cause']}" if epoch.get("cause") else ", the same"),
+        f"The window was rewritten: {epoch['cause']}."
+        if epoch.get("cause")
+        else "The window continues the one before.",
     ]
     if before and model["before"] != model["after"]:
         head.append(f"model {model['after']}, before {model['before']}")

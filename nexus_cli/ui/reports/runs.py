@@ -15,7 +15,9 @@ def runs_text(value: Value, width: int) -> str:
     """Return a line for each run, the newest first."""
     found = value["runs"]
     if not found:
-        return "\n".join(filled("No runs: they begin with plans, services, spaces, or a session that waits.", width))
+        return "\n".join(
+            filled("No runs: they begin with scheduled work, services, spaces, or a waiting session.", width)
+        )
     rows = [("id", "state", "since", "type", "what")]
     rows += [
         (one["id"], one["state"], format_local_minute(str(one["updated"])), one["type"], _what(one)) for one in found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nexus_cli.ui.reports.lines import Value, cut_line, filled, folded, number, plural, table, when
 from nexus_cli.ui.reports.workers import worker_lines
@@ -57,9 +59,15 @@ def session_text(value: Value, width: int) -> str:
         lines += ["", cut_line(f"[{entry.get('id')}] {when(entry.get('at'))} {entry.get('actor', '')}{answers}", width)]
         lines += folded(text, width) if (text := str(entry.get("text") or "").rstrip("\n")) else []
         for call in entry.get("calls", []):
-            given = call.get("raw") or call.get("arguments", "")
+            given = call.get("raw") or _arguments_line(call.get("arguments"))
             lines.append(cut_line(f"-> {call.get('id', '')} {call.get('name')} {given}", width))
     return "\n".join(lines)
+
+
+def _arguments_line(arguments: Any) -> str:
+    """Return the arguments of a call in one line: a single text as it is, else as JSON."""
+    values = list(arguments.values()) if isinstance(arguments, Mapping) else [arguments]
+    return values[0] if len(values) == 1 and isinstance(values[0], str) else json.dumps(arguments, ensure_ascii=False)
 
 
 def search_text(value: Value, width: int) -> str:
@@ -103,7 +111,7 @@ def replay_text(value: Value, width: int = ONE_LINE) -> str:
 def _wire(value: Value) -> list[str]:
     """Return what `--wire` found, in one or a few sentences; what was asked beside the conversation is named by its
     lane."""
-    lanes = [("", value), *((f" of side lane {one['lane']} ({one['agent']})", one) for one in value.get("beside", ()))]
+    lanes = [("", value), *((f" of a side request ({one['agent']})", one) for one in value.get("beside", ()))]
     equal = sum(int(one["equal"]) for _, one in lanes)
     compared = equal + sum(len(one["differ"]) for _, one in lanes)
     if not compared:

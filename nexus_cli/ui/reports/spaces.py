@@ -10,7 +10,7 @@ from nexus_cli.ui.reports.lines import Value, cut_line, filled, plural, table, w
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 NONE = "There are no spaces. nexus space create NAME makes one."
-SILENT = "Nothing was said yet."
+SILENT = "No messages yet."
 NEW = "new"
 """Between what was read and what is new."""
 MOST_NAMED = 20

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nexus_cli.config.settings import shown_value
+from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
 from nexus_cli.ui.reports.permissions import sandbox_line
@@ -25,6 +27,8 @@ STANDS = {
     "untrusted": "It is not in effect.",
     "nothing": "There is no configuration of this project: nothing to trust.",
 }
+FRONTS = ("ask", "chat")
+"""Recipes that everybody has: of `nexus ask`, and of sessions."""
 SINCE = {
     "changed": "Changed since it was trusted", "new": "New since this was trusted",
     "removed": "Removed since it was trusted",
@@ -60,17 +64,31 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     if value["servers"]:
         yield "MCP servers", f"{_names([one['name'] for one in value['servers']])}: not started, they give no tools"
     yield "keys set", _names(value["credentials"])
-    yield "recipes", _names(value["recipes"])
+    if own := [name for name in value["recipes"] if name not in FRONTS]:
+        yield "recipes", _names(own)
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
     if value["memory"] is not None:
-        yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
+        yield (
+            "memory",
+            ", ".join(f"{count} {kind}" for kind, count in value["memory"].items() if count) or "nothing yet",
+        )
     if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
         yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
     if "warm" in value:
         yield "warm start", warm_line(value["warm"])
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
+    if broken := list(_broken(value)):
+        yield "broken", "; ".join(broken)
     yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
+
+
+def _broken(value: Value) -> Iterator[str]:
+    """Yield what is configured and cannot be used, with the reason."""
+    for category in value.get("capabilities", ()):
+        for one in category["items"]:
+            if one["state"] == "broken":
+                yield f"{one['name']} ({one['why'] or category['category']})"
 
 
 def _names(names: list[str]) -> str:
@@ -80,7 +98,7 @@ def _names(names: list[str]) -> str:
 def warm_line(value: Value) -> str:
     """Return whether one-shots start from a warm process, in one line."""
     if not value["running"]:
-        return "none runs" + ("; the next nexus ask starts one" if value["minutes"] else ", warm.minutes is 0")
+        return "not running; the next nexus ask starts it" if value["minutes"] else "off"
     size = f", {number(round(value['memory'] / 1e6))} MB" if value["memory"] else ""
     calls = plural(value["calls"], "call")
     return f"process {value['pid']}{size}, {calls}; ends after {value['minutes']:g} idle minutes"
@@ -110,7 +128,8 @@ def trust_text(value: Value, width: int) -> str:
     state."""
     lines = filled(value["project"], width, "  ")
     for setting in value["settings"]:
-        lines += filled(f"{setting['key']} = {setting['value']}: {setting['effect']}", width, " " * 6, "  ")
+        shown = shown_value(setting["key"], setting["value"])
+        lines += filled(f"{setting['key']} = {shown}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
     for file in value["files"]:
@@ -140,7 +159,8 @@ def tools_text(value: Value, width: int) -> str:
     rows = [("name", "tokens", "does", "asks first")]
     rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
-    foot = f"{number(total)} tokens of schemas in every request. Level: {value['level']}; /permissions changes it."
+    level = name_level(value["level"])
+    foot = f"{number(total)} tokens of schemas in every request. Level: {level}; /permissions changes it."
     return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])
 
 
@@ -218,9 +238,10 @@ def why_text(value: Value, width: int) -> str:
         return "\n".join(filled(f"{value['name'] or 'Nothing'} has no limit.", width))
     lines = []
     for bound in limits:
-        lines += filled(f"{bound['name']} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")
+        name = bound["name"]
+        lines += filled(f"{name} = {limit(bound['value'], name)} (from {bound['bound_by']})", width, "  ")
         for layer, said in bound["said"].items():
-            lines += filled(f"{layer} said {limit(said)}", width, " " * 6, "    ")
+            lines += filled(f"{layer} said {limit(said, name)}", width, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
         return "\n".join(lines)
@@ -256,7 +277,9 @@ def help_text(value: Value, width: int) -> str:
         return _one(value["command"], width)
     lines: list[str] = []
     commands = [command for group in value["groups"] for command in group["commands"]]
-    size = max((len(_call(command)) for command in commands), default=0) + 4
+    size = (
+        max([0, *(len(_call(command)) for command in commands), *(len(keys) for keys, _ in value.get("keys", ()))]) + 4
+    )
     for group in value["groups"]:
         lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
         for command in group["commands"]:
@@ -265,6 +288,11 @@ def help_text(value: Value, width: int) -> str:
         lines += ["", "keys:"]
         for keys, what in value["keys"]:
             lines += _columns(f"  {keys}", what, size, width)
+    if value.get("more"):
+        lines += [
+            "",
+            *filled(f"/help all lists {number(value['more'])} more commands; /help NAME explains one.", width),
+        ]
     return "\n".join(lines)
 
 

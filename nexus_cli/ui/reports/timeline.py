@@ -17,6 +17,7 @@ from nexus_cli.ui.reports.lines import (
     dollars,
     filled,
     known_dollars,
+    measure_attached,
     number,
     plural,
     short,
@@ -119,7 +120,10 @@ def _is_posted(row: Value) -> bool:
 
 
 def _below(row: Value) -> Iterator[str]:
-    """Yield what stands below a message of a space: why it was carried there, whom it triggered and which runs."""
+    """Yield what stands below a message: the files that it took along; of one of a space why it was carried there, whom
+    it triggered and which runs."""
+    if row.get("attached"):
+        yield f"with {'; '.join(one_line(measure_attached(one)) for one in row['attached'])}"
     if not _is_posted(row):
         return
     if row["why"]:

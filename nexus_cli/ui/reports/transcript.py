@@ -18,7 +18,7 @@ def transcript_text(value: Value, width: int) -> str:
     """Return the session in order, an empty line between its messages; outputs of `!` lines stand among them."""
     entries, shell = list(value.get("entries", ())), list(value.get("shell", ()))
     if not entries and not shell:
-        return cut_line("Nothing was said in this session yet.", width)
+        return cut_line("No messages in this session yet.", width)
     calls = {call["id"]: call for entry in entries for call in entry.get("calls", ())}
     blocks = [_head(value, width)] if value.get("id") else []
     shell_by_entry = {after: list(found) for after, found in groupby(shell, key=lambda one: one["after"])}

@@ -75,9 +75,14 @@ def gatherer(
     return SectionCollector(found, reader, view, said.append, kept, **more), said, kept.texts
 
 
-def preamble(of: SectionCollector, only: str = "") -> str:
+def prompt(name: str, *forms: str, **more: Any) -> Contributor:
+    """One that cannot wait."""
+    return replace(contributor(name, *forms, **more), prompt=True)
+
+
+def preamble(of: SectionCollector, *, prompt: bool = False) -> str:
     """The next preamble, sent."""
-    news = asyncio.run(of.changed_sections(only=only))
+    news = asyncio.run(of.changed_sections(prompt=prompt))
     of.mark_sent(news)
     return news.text
 
@@ -116,11 +121,15 @@ def test_what_was_not_settled_is_told_again() -> None:
     assert asyncio.run(now.changed_sections()).text == asyncio.run(now.changed_sections()).text == "A: 1"
 
 
-def test_notices_are_told_each_time_and_can_be_asked_for_alone() -> None:
-    now, _, _ = gatherer(contributor("notices", "[nexus: x]"), contributor("a", "A: 1"))
-    assert preamble(now, only="notices") == "[nexus: x]"
+def test_notices_are_told_each_time_and_what_cannot_wait_can_be_asked_for_alone() -> None:
+    now, _, _ = gatherer(prompt("notices", "[nexus: x]"), prompt("b", "B: 1"), contributor("a", "A: 1"))
+    assert now.has_prompt_sections and preamble(now, prompt=True) == "B: 1\n[nexus: x]"
     assert preamble(now) == "A: 1\n[nexus: x]"
     assert preamble(now) == "[nexus: x]"
+    now.contributors = {name: one for name, one in now.contributors.items() if name != "notices"}
+    assert not now.has_prompt_sections
+    now.contributors = {**now.contributors, "b": prompt("b", "B: 2")}
+    assert now.has_prompt_sections and preamble(now, prompt=True) == "B: 2"
 
 
 def test_a_lane_that_is_gone_on_with_knows_what_it_told_last() -> None:
@@ -192,10 +201,10 @@ def test_a_preamble_is_above_its_cap_only_for_sticky_sections(
 
 
 def test_notices_wait_for_a_roomier_request_and_alone_they_are_a_pointer() -> None:
-    long = contributor("notices", "[nexus: " + "x" * 90 + "]", f"[{DROP}]", sticky=True)
+    long = prompt("notices", "[nexus: " + "x" * 90 + "]", f"[{DROP}]", sticky=True)
     now, _, dropped = gatherer(contributor("a", "A: " + "y" * 12, sticky=True), long, window=1000)
     assert preamble(now) == "A: " + "y" * 12 and not dropped
-    assert preamble(now, only="notices") == "[d1]"
+    assert preamble(now, prompt=True) == "[d1]"
 
 
 def test_an_override_of_an_event_section_has_a_pointer() -> None:

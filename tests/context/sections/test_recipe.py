@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.paths import defaults_dir
+from nexus_cli.agents.workers import AT_ONCE
+from nexus_cli.config.paths import defaults_dir, places
+from nexus_cli.config.settings import load_settings
 from nexus_cli.context.sections.contributor import contributor_names
 from nexus_cli.context.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.core.errors import NexusError
@@ -40,11 +42,11 @@ COMPONENTS: dict[int, tuple[str, set[str]]] = {
     3000: ("memory", {"workspace", "session_files"}),
     4000: ("task", {"task"}),
     5000: ("history", {"footprint"}),
-    6000: ("event", {"session_start", "clock", "trigger", "notices", "run"}),
+    6000: ("event", {"session_start", "clock", "trigger", "permission", "notices", "run"}),
 }
 """Seed D's components: the phase and the contributors that they are here."""
-TOOLS = {"tool_guide", "capabilities"}
-"""Ours: they follow the tools."""
+OTHERS = {"tool_guide", "capabilities", "own", "own_event"}
+"""Ours, which follow the tools, and the person's own, which stand where their files say."""
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -57,12 +59,25 @@ def test_the_context_types_of_seed_d_are_data(name: str) -> None:
     )  # fmt: skip
     assert limits.tools == (None if tools is None else frozenset(tools))
     assert recipe.signals and limits.terminal_ends and recipe.description
-    assert set(contributor_names()) == TOOLS.union(*(ours for _, ours in COMPONENTS.values()))
+    assert set(contributor_names()) == OTHERS.union(*(ours for _, ours in COMPONENTS.values()))
     for component, (phase, ours) in COMPONENTS.items():
         for contributor in ours:
             assert bool(recipe.multiplier(phase, contributor)) == (component in components), contributor
     assert bool(recipe.instruction) == (not name.startswith("tick_"))
     assert recipe.multiplier("constraint", "contract") == 1
+
+
+def test_the_static_defaults_of_seed_d_are_a_decision_that_a_recipe_can_take_back(tmp_path: Path) -> None:
+    static = load_settings(places(), defaults_dir(), {}).settings.limits
+    assert (static.max_steps, static.max_iterations, static.sub_agents, static.sub_agent_budget) == (200,) + (None,) * 3
+    assert AT_ONCE == 3
+    numbers = {name: load_recipe(name, [PACKAGED]).limits.max_iterations for name in SEEDS}
+    reason = " ".join((PACKAGED / "chat.toml").read_text().replace("#", "").split())
+    assert all(f"{name} {number}" in reason or "tick_" in name for name, number in numbers.items())
+    assert "5 iterations in a range of 1 to 10" in reason and "`max_iterations = 5` and `sub_agents = false`" in reason
+    seed = made(tmp_path, "[limits]\nmax_iterations = 5\nsub_agents = false").limits & static
+    assert (seed.max_iterations, seed.sub_agents) == (5, False)
+    assert made(tmp_path, "[limits]\nmax_iterations = 11").limits.max_iterations == 11
 
 
 def test_the_text_of_the_reflection_asks_what_seed_d_asks_in_words_of_its_own() -> None:
@@ -199,8 +214,8 @@ def test_a_name_is_never_a_path(name: str) -> None:
         ("[limits]\nmax_steps = true", "limits.max_steps has to be a whole number above 0", "Correct"),
         ("[limits]\nmax_cost = nan", "limits.max_cost has to be a number above 0", "Correct"),
         ("[limits]\ntimeout = inf", "limits.timeout has to be a number above 0", "Correct"),
-        ("[limits]\nallow = 'most'", "limits.allow has to be one of read, edit, run, all", "Correct"),
-        ("[limits]\nallow = 'plan'", "limits.allow has to be one of read, edit, run, all", "Correct"),
+        ("[limits]\nallow = 'most'", "limits.allow has to be one of ask, edit, auto, all", "Correct"),
+        ("[limits]\nallow = 'plan'", "limits.allow has to be one of ask, edit, auto, all", "Correct"),
         ("[limits]\ntools = 'grep'", "limits.tools has to be a list of names", "Correct"),
         ("a = \nb = 1", "line 1", "Correct"),
         ("section_budget = 0", "section_budget has to be a whole number above 0", "Correct"),

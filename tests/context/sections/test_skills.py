@@ -15,10 +15,10 @@ from nexus_cli.config.trust import trust
 from nexus_cli.context.sections.skills import (
     LONGEST_LINE,
     LONGEST_NAME,
-    _split_front_matter,
     count_untrusted,
     find_skills,
     read_guide,
+    split_front_matter,
 )
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.reports.skills import list_skills, skill_guide
@@ -180,6 +180,6 @@ def test_a_skill_that_vanished_is_named(tmp_path: Path) -> None:
 
 @given(st.text("-ab: \n>|'\"#\t", max_size=80))
 def test_parting_never_raises_and_keeps_what_is_no_front_matter(text: str) -> None:
-    front, body = _split_front_matter(text)
+    front, body = split_front_matter(text)
     assert front or body == text or text.startswith("---")
     assert all(key == key.strip() != "" for key in front)

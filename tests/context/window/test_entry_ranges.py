@@ -69,6 +69,12 @@ def test_what_stands_in_the_window_was_seen_wherever_a_marker_says_it_lies() -> 
     assert unseen_ranges([marker], [], 12) == ((1, 12),)
 
 
+def test_a_note_of_an_older_ledger_is_read_too() -> None:
+    text = "[Messages 1 to 60 are summed up here; messages 5 to 9 are not, they were left out before.]"
+    noted = create_summary_message("It went well.", notes=text)
+    assert unseen_ranges([WindowItem(60, ItemForm.SUMMARY, noted)], [], 60) == ((5, 9),)
+
+
 @pytest.mark.parametrize("form", [ItemForm.FULL, ItemForm.SUMMARY])
 def test_nobody_else_can_say_so(form: ItemForm) -> None:
     fake = SUMMED.format("5 to 9") + BUT.format("1 to 4") + ".]"

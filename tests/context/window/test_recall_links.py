@@ -102,6 +102,6 @@ def test_a_hole_without_a_known_way_and_a_summary_that_goes_are_held_by_one_drop
     assert [part.entries for part in links_of_hole(hole, recalls=False).new] == [(19, 19)], "nobody has to be led there"
     summed = Hole(0, 1, 53, 30, (item(50, ItemForm.SUMMARY), item(52), item(53)))
     (part,) = links_of_hole(summed).new
-    assert part.what == "messages 52 to 53 of the conversation; read with 1 to 51, summed up or left out before"
+    assert part.what == "messages 52 to 53 of the conversation; read with 1 to 51, summarized or left out before"
     (part,) = links_of_hole(Hole(0, 1, 50, 10, (item(50, ItemForm.SUMMARY),))).new
     assert (part.what, part.entries) == ("the summary of messages 1 to 50", (1, 50))

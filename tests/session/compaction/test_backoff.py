@@ -136,7 +136,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             assert ended(await session.compact()).ok
             text = session.context.lane.items[0].message.content
             drop = [one for one in session.state.drops() if one.cause == "compaction"][-1]
-            claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summed up here; "  # type: ignore[index]
+            claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summarized here; "  # type: ignore[index]
             assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
             assert f'Read all of them as they were with recall("{drop.id}").]' in text
             assert drop.entries is not None and drop.entries[0] == 1

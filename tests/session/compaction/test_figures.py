@@ -206,7 +206,7 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
             assert last.startswith("The cache is warm now: the summary costs $") and "pays for itself" in last
             assert ended(await session.compact()).ok
             summary = session.context.lane.items[0].message.content
-            assert f"[Messages 1 to {goes['last']} without 5 are summed up here" in summary
+            assert f"[Messages 1 to {goes['last']} without 5 are summarized here" in summary
         finally:
             await session.aclose()
 

@@ -91,7 +91,7 @@ def test_unknown_prices_are_unknown_and_not_nothing(tmp_path: Path) -> None:
             value = await looked(session)
             assert value["cost"]["now"]["warm"] is None and value["cost"]["next"][0]["with"]["cold"] is None
             text = " ".join(FORMS["compaction"](value, 80).split())
-            assert "a price is unknown" in text and "?" not in text and "cost:" not in text and "$" not in text
+            assert "Cost unknown" in text and "?" not in text and "cost:" not in text and "$" not in text
 
     asyncio.run(live())
 
@@ -120,7 +120,7 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
     text = FORMS["compaction"](value, width)
     assert all(cells(line) <= width for line in text.split("\n"))
     if width >= 80:
-        for part in ("would become at most", "goes", "stays", "summary", "with it ", "p1", "warm"):
+        for part in ("would become at most", "summarized", "kept", "summary", "with it ", "p1", "warm"):
             assert part in text
 
 

@@ -75,9 +75,9 @@ LIES: dict[str, tuple[str, str]] = {
     "swapped": ("`sh ok.sh` failed, the build is fine", r"- sh ok.sh -> exit 0; output ends \"fine\""),
     "deleted": (
         "a.py was deleted, b.txt is there",
-        r"- a.py \(created\).*\n(.*\n)*- b.txt \(changed by a command, deleted since\)",
+        r"- a.py \(created\).*\n(.*\n)*- b.txt \(changed while a command ran, deleted since\)",
     ),
-    "not changed": ("c.txt was not changed", r"- c.txt \(changed by a command\)"),
+    "not changed": ("c.txt was not changed", r"- c.txt \(changed while a command ran\)"),
     "port": ("the person wants port 8080", r"> Use port 8443"),
     "legacy": ("legacy.py may be edited", r"never touch legacy.py"),
     "deadline": ("there is no deadline", r"be done by Friday"),

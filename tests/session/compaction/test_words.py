@@ -199,7 +199,7 @@ def test_without_a_tool_to_recall_no_way_back_is_named_to_the_model(tmp_path: Pa
             await session.aclose()
 
     text, made = asyncio.run(live(True, LOSSY))
-    assert made.ok and "are summed up here.]" in text and "recall(" not in text
+    assert made.ok and "are summarized here.]" in text and "recall(" not in text
     text, made = asyncio.run(live(False, LOSSY))
     assert made.ok and 'recall("d' in text
 

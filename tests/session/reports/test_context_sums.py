@@ -133,7 +133,7 @@ def test_a_switch_of_model_shows_the_epoch_that_it_begins_with_the_lines_that_it
     now, then = shown(tmp_path, made.id), shown(tmp_path, made.id, model=OTHER)
     assert (now["epoch"], now["model"], now["notices"]) == (0, MODEL, [])
     assert then["epoch"] == 1 and then["model"] == OTHER and then["budget"]["window"] == 40_000
-    assert "begins a new epoch" in then["notices"][0] and then["prefix_sha256"] != now["prefix_sha256"]
+    assert "rewrites the window" in then["notices"][0] and then["prefix_sha256"] != now["prefix_sha256"]
     assert then["cached"]["tokens"] == 0 and not any(one["cached"] for one in then["sections"])
     comes_out(then)
     again = shown(tmp_path, made.id)

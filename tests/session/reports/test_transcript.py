@@ -75,4 +75,4 @@ def test_results_of_calls_that_ran_together_stand_in_call_order_whichever_ended_
 
 def test_a_session_in_which_nothing_was_said_has_no_transcript() -> None:
     value = session_transcript(Session(Played(lambda request: "x")))
-    assert transcript_text(value, 60) == "Nothing was said in this session yet."
+    assert transcript_text(value, 60) == "No messages in this session yet."

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.input import attached_files, piped
 from nexus_cli.ui.input.attached_files import Mentions, quote_mention, read_attachment, read_mentions
-from nexus_cli.ui.input.piped import Input
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -36,7 +36,8 @@ def block(name: str, text: str) -> str:
     ["@src/a.py", "see @src/a.py, please", "(@src/a.py)", "is it @src/a.py?", "**@src/a.py**", "a\n@src/a.py\nb"],
 )
 def test_a_path_behind_an_at_sign_is_attached_whatever_stands_around_it(folder: Path, text: str) -> None:
-    assert read_mentions(text, folder) == Mentions((block("src/a.py", "print(1)"),), along=("src/a.py, 1 line",))
+    record = AttachedFile("src/a.py", "text", 9, 1, 1)
+    assert read_mentions(text, folder) == Mentions((block("src/a.py", "print(1)"),), files=(record,))
 
 
 @pytest.mark.parametrize("text", ['@"a b.txt"', 'see @"a b.txt".', '@"a b.txt'])
@@ -78,6 +79,11 @@ def test_what_goes_along_is_named_with_its_size(folder: Path) -> None:
     (folder / "long.txt").write_text("a line\n" * 1200)
     found = read_mentions('@long.txt @src @shot.png @"a b.txt"', folder)
     assert found.along == ("long.txt, 1,200 lines", "src, 1 name", "shot.png, an image", "a b.txt, 1 line")
+
+
+def test_an_empty_file_is_named_as_such(folder: Path) -> None:
+    (folder / "empty.txt").write_text("")
+    assert read_mentions("@empty.txt", folder).along == ("empty.txt, empty",)
 
 
 def test_an_image_becomes_a_part(folder: Path) -> None:
@@ -183,4 +189,80 @@ def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path, monkeypa
     assert read_mentions("see @note.md", folder).missing == ("note.md (did you mean notes.md?)",)
     (folder / unicodedata.normalize("NFD", "é.md")).write_text("decomposed")
     assert "decomposed" in read_mentions("see @é.md", folder).blocks[0]
-    assert isinstance(read := read_attachment("@notes.md", "--file"), Input) and read.text == "x"
+    assert read_attachment("@notes.md", "--file").block == block("@notes.md", "x")
+
+
+LINES = "".join(f"line {number}\n" for number in range(1, 6))
+
+
+def part(name: str, lines: str, text: str) -> str:
+    return f'<file path="{name}" lines="{lines}">\n{text}\n</file>'
+
+
+@pytest.mark.parametrize("text", ["@b.txt:3-5", "see @b.txt:3-5, please", '@"b.txt:3-5"', "(@./b.txt:3-5)."])
+def test_a_range_behind_a_name_attaches_these_lines(folder: Path, text: str) -> None:
+    (folder / "b.txt").write_text(LINES)
+    found = read_mentions(text, folder)
+    name = "./b.txt" if "./" in text else "b.txt"
+    assert found.blocks == (part(name, "3-5", "line 3\nline 4\nline 5"),) and not found.notices
+    assert [one.to_json() for one in found.files] == [
+        {"path": name, "type": "text", "bytes": 20, "lines": [3, 5], "of": 5}
+    ]
+    assert found.along == (f"{name}:3-5, 3 lines",)
+
+
+def test_ranges_of_one_file_go_along_each_once(folder: Path) -> None:
+    (folder / "b.txt").write_text(LINES)
+    found = read_mentions("@b.txt:1-1 @b.txt:5-5 @./b.txt:1-1 @b.txt", folder)
+    assert found.along == ("b.txt:1-1, 1 line", "b.txt:5-5, 1 line", "b.txt, 5 lines")
+
+
+def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
+    (folder / "b.txt").write_text(LINES)
+    (folder / "b.txt:3-5").write_text("mine\n")
+    assert read_mentions("@b.txt:3-5", folder).blocks == (block("b.txt:3-5", "mine"),)
+    assert read_attachment("b.txt:3-5", "--file", str(folder)).block == block("b.txt:3-5", "mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("b.txt:4-6", "it has 5 lines"),
+        ("b.txt:5-3", "5-3 is no range of lines"),
+        ("b.txt:0-2", "0-2 is no range of lines"),
+        ("empty:1-1", "it has 0 lines"),
+        ("shot.png:1-2", "an image has no lines"),
+        ("src:1-2", "it is a folder"),
+        ("binary:1-2", "binary"),
+    ],
+)
+def test_lines_that_are_not_there_are_one_clear_line(folder: Path, name: str, why: str) -> None:
+    (folder / "b.txt").write_text(LINES)
+    (folder / "empty").write_text("")
+    (folder / "binary").write_bytes(b"\0\xff\x80" * 50)
+    with pytest.raises(NexusError, match=why) as raised:
+        read_attachment(name, f"--file {name}", str(folder))
+    assert raised.value.kind == "usage" and "\n" not in str(raised.value)
+    found = read_mentions(f"see @{name}", folder)
+    assert not (found.blocks or found.parts or found.files)
+    assert len(found.notices) == 1 and why in found.notices[0] and "not attached" in found.notices[0]
+
+
+def test_a_range_of_a_missing_file_is_a_missing_file(folder: Path) -> None:
+    assert read_mentions("@src/b.py:3-5", folder).missing == ("src/b.py",)
+    with pytest.raises(NexusError, match="no such file"):
+        read_attachment("src/b.py:3-5", "--file", str(folder))
+
+
+def test_each_attachment_has_a_record(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(piped, "KEPT", 1000)
+    (folder / "long.txt").write_text("x\n" * 750)
+    found = read_mentions("@src/a.py @src @shot.png @long.txt @long.txt:2-3", folder)
+    assert [one.to_json() for one in found.files] == [
+        {"path": "src/a.py", "type": "text", "bytes": 9, "lines": [1, 1]},
+        {"path": "src", "type": "folder", "bytes": 34, "names": 1},
+        {"path": "shot.png", "type": "image/png", "bytes": len(PNG)},
+        {"path": "long.txt", "type": "text", "bytes": 1500, "lines": [1, 500]},
+        {"path": "long.txt", "type": "text", "bytes": 3, "lines": [2, 3], "of": 500},
+    ]
+    assert found.uncounted == 500, "the chosen lines are whole"

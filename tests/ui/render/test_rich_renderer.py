@@ -129,7 +129,7 @@ def test_live_lines_leave_the_last_column_free_for_a_screen_never_draws_there(wi
 def test_where_nothing_is_drawn_lines_come_before_their_block_ends() -> None:
     seen = Seen(20, drawn=False).feed(e.Text("Some words go by and others come. And then s"))
     assert seen.text == "Some words go by and\n" + "others come. And\n"
-    assert seen.feed(e.Text("ome\n\n```\none\ntwo")).text.endswith("And\nthen some\n\n  one\n")
+    assert seen.feed(e.Text("ome\n\n```\none\ntwo")).text.endswith("And\nthen some\n\none\n")
 
 
 def test_where_nothing_is_drawn_no_key_is_spoken_of() -> None:
@@ -147,16 +147,16 @@ def test_finished_blocks_are_put_once_and_the_open_one_is_live() -> None:
     seen = Seen().feed(e.Text("one\n\ntw"))
     assert seen.text == "one\n" and seen.live() == ["", "tw"]
     seen.feed(e.Text("o\n\n```py\nx = 1\n"))
-    assert seen.text == "one\n\ntwo\n" and seen.live() == ["", "    x = 1", "    "]
+    assert seen.text == "one\n\ntwo\n" and seen.live() == ["", "x = 1", ""]
     seen.feed(e.StepEnd(1, "stop", Usage()))
-    assert seen.text == "one\n\ntwo\n\n    x = 1\n" and seen.live() == []
+    assert seen.text == "one\n\ntwo\n\nx = 1\n" and seen.live() == []
 
 
 def test_a_fence_that_stays_open_swallows_nothing_after_the_turn() -> None:
     seen = Seen().feed(e.Text("```py\nx = 1"), e.TurnEnd(DONE))
     seen.renderer.show_user_message("next")
     seen.feed(e.Text("**bold** text"), e.TurnEnd(DONE))
-    assert seen.text == "    x = 1\n\n▌ next\n\nbold text\n"
+    assert seen.text == "x = 1\n\n▌ next\n\nbold text\n"
 
 
 @pytest.mark.parametrize("colour", [False, True])
@@ -521,9 +521,9 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.CacheResult(0, 0, 0, 9000, 0.1, "entry 1 became a summary up to entry 9", True), ""),
         (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
         (e.ContextDrop(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
-         "· left out as d3: tool result of c7, 18,000 tokens (output_cap);\n  /drops d3\n"),
+         "· left out as d3: tool result of c7, 18,000 tokens (too long); /drops\n  d3\n"),
         (e.ContextDrop(Drop("d3", "your message", 900, Cause.INPUT_CAP, "")),
-         "! left out as d3: your message, 900 tokens (input_cap); /drops d3\n"),
+         "! left out as d3: your message, 900 tokens (too long); /drops d3\n"),
         (e.ContextPlan({"facts": []}), ""),
         (e.ContextPlan({"facts": [{"id": "m4", "text": "uses tabs"}]}), '· remembered facts sent: m4 "uses tabs"\n'),
     ],
@@ -645,7 +645,7 @@ def test_a_note_while_text_streams_does_not_tear_the_open_block() -> None:
     seen = Seen().feed(e.Text("```py\na\n"))
     seen.renderer.show_note("by the way", "dim")
     seen.feed(e.Text("b\n```\nend"), e.TurnEnd(DONE))
-    assert seen.text == "· by the way\n\n    a\n    b\n\nend\n"
+    assert seen.text == "· by the way\n\na\nb\n\nend\n"
 
 
 def test_live_is_made_anew_only_when_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:

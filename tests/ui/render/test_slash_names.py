@@ -18,7 +18,7 @@ def test_every_form_names_a_command_that_there_is() -> None:
 @pytest.mark.parametrize(
     ("told", "here"),
     [
-        ("See `nexus sessions list`", "See /sessions"),
+        ("See `nexus sessions list`", "See /resume"),
         ("See nexus memory list.", "See /memory."),
         ("`nexus drops show d3` prints it", "`/drops d3` prints it"),
         ("`nexus cache` lists them", "/cache lists them"),
@@ -44,6 +44,6 @@ def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch
 
     stage.play(scene())
     text = " ".join(stage.text.split())
-    for advice in ("See /memory.", "See /sessions.", "/model shows names that work", "counted from 1. /cache lists"):
+    for advice in ("See /memory.", "See /resume.", "/model shows names that work", "counted from 1. /cache lists"):
         assert advice in text
     assert "nexus memory" not in text and "nexus sessions" not in text and "nexus model" not in text

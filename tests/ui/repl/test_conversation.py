@@ -112,7 +112,7 @@ def test_the_head_names_the_session_and_the_way_to_the_rest() -> None:
     head = describe_session(value, 3)
     assert "session 01J, page" in head and "9 earlier turns: /transcript" in head and "UTC" not in head
     assert "transcript" not in describe_session(value, 12)
-    assert "nothing was said" in describe_session({**value, "entries": 0}, 0)
+    assert "no messages yet" in describe_session({**value, "entries": 0}, 0)
 
 
 def test_a_session_of_an_older_version_is_shown_without_what_it_did_not_keep(

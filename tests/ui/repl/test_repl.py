@@ -423,7 +423,7 @@ def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(
         await stage.idle()
 
     stage.play(scene())
-    assert "not sent: ! echo seen" in stage.text
+    assert "not sent: output of `echo seen" in stage.text
 
 
 def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(tmp_path: Path) -> None:
@@ -436,12 +436,12 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
         await stage.idle()
 
     stage.play(leave())
-    assert "kept for when you resume: ! echo seen" in stage.text
+    assert "kept for when you resume: output of `echo seen" in stage.text
     session = stage.repl.session.id
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async def go_on() -> None:
-        assert stage.repl.queued() == ["with the next message: ! echo seen-$((40+2)); exit 3"]
+        assert stage.repl.queued() == ["output of `echo seen-$((40+2)); exit 3` will be sent with your next message"]
         stage.type("!echo taken back")
         await stage.idle()
         assert stage.repl.take_back() == "" and stage.repl.detach()
@@ -459,7 +459,7 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
 
     stage.play(go_on())
     assert "seen-42" in _said(stage.provider)[-1] and "not sent" not in stage.text
-    assert stage.text.count("kept for when you resume the previous session: ! echo seen") == 2
+    assert stage.text.count("kept for when you resume the previous session: output of `echo seen") == 2
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async def look() -> None:
@@ -476,7 +476,7 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
         await stage.idle()
         stage.type("!!echo private-$((40+1))")
         await stage.idle()
-        assert stage.repl.queued() == ["with the next message: ! echo shared-$((40+2))"]
+        assert stage.repl.queued() == ["output of `echo shared-$((40+2))` will be sent with your next message"]
         stage.type("look")
         await stage.idle()
         assert stage.repl.queued() == []
@@ -579,7 +579,9 @@ def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
         assert stage.repl.running
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.repl.queued() == ["with the next message: ! echo so-far-$((40+2)); sleep 60"]
+        assert stage.repl.queued() == [
+            "output of `echo so-far-$((40+2)); sleep 60` will be sent with your next message"
+        ]
 
     stage.play(scene())
     assert "stopped" in stage.text and "so-far-42" in stage.text
@@ -736,7 +738,7 @@ def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: P
         stage.type("see @dot.png")
         await stage.until(lambda: stage.repl.queued() == ["queued: see @dot.png"])
         assert stage.repl.take_back() == "see @dot.png"
-        assert stage.repl.queued() == ["with the next message: a block"]
+        assert stage.repl.queued() == ["a block will be sent with your next message"]
         stage.repl.interrupt()
         await stage.idle()
 
@@ -751,7 +753,7 @@ def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: P
         stage.type("words")
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.view.box == "words" and stage.repl.queued() == ["with the next message: a block"]
+        assert stage.view.box == "words" and stage.repl.queued() == ["a block will be sent with your next message"]
 
     stage.play(scene())
     assert not stage.provider.seen
@@ -799,7 +801,7 @@ def test_control_o_shows_the_newest_output_and_then_the_transcript(
 
     async def scene() -> None:
         stage.repl.show_last_output()
-        await stage.until(lambda: "Nothing was said in this session yet." in stage.text)
+        await stage.until(lambda: "No messages in this session yet." in stage.text)
         stage.type("!!seq 100 200")
         await stage.idle()
         stage.type("hello")
@@ -843,7 +845,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
         await stage.idle()
 
     stage.play(scene())
-    assert "kept for when you resume the previous session: ! echo of-the-first-too" in stage.text
+    assert "kept for when you resume the previous session: output of `echo of-the-first-too" in stage.text
     assert "of-the-first" not in str(stage.provider.seen[-1])
 
 
@@ -906,7 +908,7 @@ def test_mentions_say_what_went_along_and_what_is_not_there(tmp_path: Path) -> N
 
     stage.play(scene())
     assert "No file missing/dir; sent as text" in stage.text
-    assert "with it: a.py, 2 lines" in stage.text and "property:" not in stage.text
+    assert "Attached a.py, 2 lines" in stage.text and "property:" not in stage.text
 
 
 def test_a_menu_breaks_between_words_and_says_which_answers_count(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(s
     assert text.index("an answer meanwhile") < text.index("<- RESUME") and "has appeared" in text
     run = stored(1)
     assert (run.state, run.report, run.resumes) == ("done", "CI has passed", 1)
-    assert "run-1 goes on: " in stage.view.text
+    assert "run-1 resumed: " in stage.view.text
     assert "cut short" not in stage.view.text and "✗" not in stage.view.text
 
 

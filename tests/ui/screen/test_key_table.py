@@ -146,7 +146,7 @@ EFFECTS = {
     "next entry": Effect(lambda b: b.text == "/exit" and b.box.menu_open),
     "takes back what is queued": Effect(lambda b: b.said == ["taken back"] and b.text == "queued words"),
     "completes": Effect(lambda b: b.text.startswith("/he") and b.text.strip() == "/help", "/he"),
-    "level: read, edit, run, plan": Effect(lambda b: b.said == ["level"]),
+    "level: ask, edit, auto, plan": Effect(lambda b: b.said == ["level"]),
     "lists the keys": Effect(lambda b: any(row.startswith("Shift+Tab") for row in b.on.seen()) and b.text == ""),
     "types it": Effect(lambda b: b.text in ("?", "/e?")),
     "searches history": Effect(lambda b: b.box.searching),

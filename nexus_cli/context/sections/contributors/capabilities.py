@@ -1,4 +1,5 @@
-"""Capabilities in a few lines (seed B): the text of `nexus status --brief`. Guides come on demand.
+"""Capabilities in a few lines (seed B): the text of `nexus status --brief`. A line for each category, with how many of
+its items are ready, need setup or are broken, and why. Guides come on demand.
 
 What the value holds is decided in `nexus_cli.session.capability_snapshot`. Credentials are names; no value ever gets
 here.
@@ -20,7 +21,13 @@ SKILLS = 40
 NAMES = 100
 SHORT = 100
 """Characters of a description."""
-GUIDE = "`nexus skill use NAME` prints the guide"
+GUIDE = "`nexus skill use NAME` prints a guide"
+STATES = READY, SETUP, BROKEN = "ready", "needs_setup", "broken"
+"""States of an item."""
+SKILL = "skills"
+NAMED = ("tools", SKILL)
+"""Categories whose ready items are named elsewhere: schemas, the list of skills."""
+LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credentials": "Credentials"}
 
 
 def read(sources: Sources) -> Value:
@@ -41,34 +48,53 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
     if not value:
         return ()
     model = one_line(str(value.get("model") or "none"))
-    lines = [f"Model: {model}."]
-    if keys := value.get("credentials", ()):
-        lines.append(f"Keys set: {_list_names(keys)}.")
-    if servers := value.get("servers", ()):
-        lines.append(f"MCP servers, not started: {_list_names(servers)}.")
+    found = {str(one["category"]): one for one in value.get("capabilities", ()) if one["items"]}
+    if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
+        del found["tools"]  # the schemas say it
+    lines = [f"Model: {model}.", *(_category(one) for name, one in found.items() if name != SKILL)]
     skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
-    if not skills:
+    if SKILL not in found:
         return ("\n".join(lines),)
+    state = _category(found[SKILL])
+    if not skills:
+        return ("\n".join([*lines, state]),)
     names = [name for name, _ in skills]
     described = [f"- {name}: {said}" if said else f"- {name}" for name, said in skills[:SKILLS]]
     if len(skills) > SKILLS:
         described.append(f"- and {len(skills) - SKILLS} more: `nexus skill list`")
     made = (
-        [*lines, f"Skills ({GUIDE}):", *described],
-        [*lines, f"Skills ({GUIDE}): {_list_names(names)}."],
-        [*lines, f"{_some(len(skills), 'skill')}: `nexus skill list`, `nexus skill use NAME`."],
+        [*lines, f"{state} {GUIDE}:", *described],
+        [*lines, f"{state} {GUIDE}: {_list_names(names)}."],
+        [*lines, f"{state} `nexus skill list`, `nexus skill use NAME`."],
     )
     return tuple("\n".join(form) for form in made)
+
+
+def _category(value: Mapping[str, Any]) -> str:
+    """Return `Skills: 2 ready | 1 broken (notes: is empty).`"""
+    name = str(value["category"])
+    states = (_state(name, state, value) for state in STATES if value["counts"][state])
+    return f"{LABELS.get(name, name)}: {' | '.join(states)}."
+
+
+def _state(category: str, state: str, value: Mapping[str, Any]) -> str:
+    """Return how many items are in a state, and which: of what is ready only where nothing else names them."""
+    count = value["counts"][state]
+    text = f"{count} {'need setup' if state == SETUP and count > 1 else state.replace('_', ' ')}"
+    if state == READY and category in NAMED:
+        return text
+    names = dict[str, list[str]]()
+    for one in value["items"]:
+        if one["state"] == state:
+            names.setdefault(one_line(one["why"]), []).append(one["name"])
+    whys = (": ".join(filter(None, (_list_names([*filter(None, named)]), why))) for why, named in names.items())
+    return f"{text} ({'; '.join(whys)})"
 
 
 def _list_names(names: Sequence[str]) -> str:
     """Return the first of `names`, and how many more there are."""
     some = [one_line(name) for name in names[:NAMES]]
     return ", ".join([*some, *([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])])
-
-
-def _some(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 CONTRIBUTORS = (Contributor("capabilities", Layer.SYSTEM, read, render),)

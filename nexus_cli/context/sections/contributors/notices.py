@@ -42,4 +42,4 @@ def _shorten(line: str) -> str:
     return line if len(line) <= SHORT else line[:SHORT] + "..."
 
 
-CONTRIBUTORS = (Contributor("notices", Layer.EVENT, read, render),)
+CONTRIBUTORS = (Contributor("notices", Layer.EVENT, read, render, prompt=True),)

@@ -1,4 +1,4 @@
-"""`nexus plan add | list | remove | pause | resume | run`: work at a time, or again and again."""
+"""`nexus schedule add | list | remove | pause | resume | run`: work at a time, or again and again."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ from nexus_cli.runs.plan_service import NewPlan, add_plan, plan_report, plans_re
 from nexus_cli.ui.reports.schedule import plan_text, plans_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Work at a time, or again and again.")
-Name = Annotated[
-    str, typer.Argument(metavar="ID", help="The plan's id, such as plan-2, or its name.", callback=refuse_empty)
-]
+Name = Annotated[str, typer.Argument(metavar="ID", help="Its id, such as plan-2, or its name.", callback=refuse_empty)]
 
 
 def _text(*names: str, metavar: str, help: str) -> object:
@@ -65,9 +63,9 @@ def add(
     directory: Directory = "",
     json: Json = False,
 ) -> int:
-    """Plan work: a run of its own, at a time or again and again, in this folder.
+    """Schedule work: a run of its own, at a time or again and again, in this folder.
 
-    Nobody is asked then: what --allow (default read) does not cover waits for you in nexus runs list. A local time that
+    Nobody is asked then: what --allow (default ask) does not cover waits for you in nexus runs list. A local time that
     does not exist when clocks are set forward is the next moment that does; one that comes twice runs once.
     """
     SharedOptions(allow=allow).check()
@@ -85,13 +83,13 @@ def add(
 
 @app.command("list")
 def list_plans(json: Json = False) -> int:
-    """List the plans, their next times and who made them."""
+    """List the scheduled work, its next times and who added it."""
     return print_report(plans_report(open_ledger()), plans_text, json=json, whole=True)
 
 
 @app.command("remove")
 def remove(name: Name, json: Json = False) -> int:
-    """Remove a plan. Its runs stay, and one that is queued still runs."""
+    """Remove scheduled work. Its runs stay, and one that is queued still runs."""
     ledger = open_ledger(writes=True)
     plan = ledger.plans.find(name)
     ledger.plans.remove(plan.key)
@@ -100,21 +98,21 @@ def remove(name: Name, json: Json = False) -> int:
 
 @app.command("pause")
 def pause(name: Name, json: Json = False) -> int:
-    """Let a plan rest."""
+    """Pause scheduled work."""
     ledger = open_ledger(writes=True)
     return _print_done(ledger, ledger.plans.change(ledger.plans.find(name).key, paused=True), "paused", json)
 
 
 @app.command("resume")
 def resume(name: Name, json: Json = False) -> int:
-    """Let a paused plan go on from its next time; what passed meanwhile is not made up for."""
+    """Resume paused work at its next time; what passed meanwhile is not made up for."""
     ledger = open_ledger(writes=True)
     return _print_done(ledger, resume_plan(ledger, ledger.plans.find(name)), "resumed", json)
 
 
 @app.command("run")
 def run(name: Name, json: Json = False) -> int:
-    """Run a plan now, beside its times, and print how that ended. Exit status 1 if it failed."""
+    """Run scheduled work now, and print how that ended. Exit status 1 if it failed."""
     ledger = open_ledger(writes=True)
     return run_plan(ledger, ledger.plans.find(name), json=json)
 

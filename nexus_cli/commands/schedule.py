@@ -1,0 +1,105 @@
+"""`/schedule`: work at a time, or again and again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nexus_cli.commands.arguments import require_ledger
+from nexus_cli.commands.command import Command, CommandContext, usage_error
+from nexus_cli.core.errors import NexusError
+
+if TYPE_CHECKING:
+    from nexus_cli.runs.plan_service import NewPlan
+
+ACTS = ("add", "remove", "pause", "resume", "run")
+DONE = {"remove": "removed", "pause": "paused", "resume": "resumed", "run": "queued"}
+_WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
+OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
+OF_RUNS = ("allow",)
+
+
+def is_schedule(context: CommandContext, rest: str) -> bool:
+    """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with an option, another
+    verb with a single word or an id or name that there is."""
+    word, _, text = rest.partition(" ")
+    act, text = word.casefold(), text.strip()
+    if act == "list" or act not in ACTS:
+        return act == "list" and not text
+    if act == "add":
+        return bool(_WORD.search(text))
+    if " " not in text:
+        return True
+    try:
+        return bool(require_ledger(context).plans.find(text))
+    except NexusError:
+        return False
+
+
+async def edit_schedule(context: CommandContext, rest: str) -> None:
+    """Show, add, pause or remove scheduled work.
+
+    Alone it lists it. `add PROMPT --at TIME`, `--in '2 hours'` or `--cron '0 9 * * *'` (with `--zone`, `--missed`,
+    `--name`, `--allow`) schedules a run in this folder with this model; `remove`, `pause`, `resume` and `run` take an
+    id or a name. nexus serve runs what is due, or nexus serve --once from cron.
+    """
+    from nexus_cli.runs import plan_service  # noqa: PLC0415  (few sessions schedule anything)
+
+    ledger = require_ledger(context)
+    word, _, text = rest.partition(" ")
+    act, text = word.casefold(), text.strip()
+    if act in ("", "list") and not text:
+        context.show("plans", plan_service.plans_report(ledger))
+        return
+    if act not in ACTS:
+        raise usage_error("schedule", rest, f"expected one of {', '.join(ACTS)}")
+    if not text:
+        raise usage_error("schedule", rest, "the argument is missing")
+    if not ledger.is_kept or not ledger.writes:
+        raise NexusError("usage", f"/schedule {act}", "this session is not saved", "Use nexus schedule in a shell")
+    if act == "add":
+        plan, done = plan_service.add_plan(ledger, _parse_plan(context, rest, text), context.settings.runs), "added"
+    else:
+        plan, done = ledger.plans.find(text), DONE[act]
+    run = ""
+    match act:
+        case "remove":
+            ledger.plans.remove(plan.key)
+        case "pause":
+            plan = ledger.plans.change(plan.key, paused=True)
+        case "resume":
+            plan = plan_service.resume_plan(ledger, plan)
+        case "run":
+            run = f"run-{plan_service.fire_now(ledger, plan)}"
+    context.show("plan", plan_service.plan_report(ledger, plan, done, run))
+
+
+def _parse_plan(context: CommandContext, rest: str, text: str) -> NewPlan:
+    """Return the plan of `PROMPT --OPTION VALUE...`; `NexusError("usage", ...)` for options that there are not."""
+    from nexus_cli.runs.plan_service import NewPlan  # noqa: PLC0415
+
+    given = {name: value[1:-1] if value[:1] in "\"'" and value[-1:] == value[:1] else value
+             for name, value in _WORD.findall(text)}  # fmt: skip
+    unknown = [name for name in given if name not in (*OPTIONS, *OF_RUNS)]
+    if unknown:
+        why = f"there is no option --{unknown[0]}"
+        raise usage_error("schedule", rest, why, f"Options: {', '.join(f'--{name}' for name in (*OPTIONS, *OF_RUNS))}")
+    prompt = " ".join(_WORD.sub(" ", text).split()).strip("\"'")
+    times = {OPTIONS[name]: value for name, value in given.items() if name in OPTIONS}
+    options = {"folder": str(context.session.folder), "model": context.session.model, "allow": given.get("allow", "")}
+    return NewPlan(prompt, options=options, **times)
+
+
+def _complete_schedule(context: CommandContext) -> Sequence[str]:
+    """Return the verbs, then each with the plans."""
+    try:
+        plans = require_ledger(context).plans.list_plans()
+    except NexusError:
+        plans = []
+    return [*ACTS, *(f"{act} {plan.name or plan.id}" for act in ACTS[1:] for plan in plans)]
+
+
+COMMANDS = (
+    Command("schedule", "work", edit_schedule, "[add|remove|pause|resume|run ...]", complete=_complete_schedule),
+)

@@ -1,0 +1,52 @@
+"""The permission level and what asks under it. The model learns both before its first call, and again with the next
+request after a change, also in the middle of a turn.
+"""
+
+from __future__ import annotations
+
+from nexus_cli.context.sections.contributor import Contributor, Sources, Value, View
+from nexus_cli.context.sections.section import Layer, Phase, Section
+from nexus_cli.core.limits import PLAN, name_level
+
+ASKING = {
+    "read": "edits and commands that change something",
+    "edit": "commands that change something, and files outside the project,",
+    "run": "calls that need network or leave the project",
+}
+"""What asks at a level; at a level that is not here nothing does."""
+ASKING_UNCONFINED = {
+    "read": "edits and commands",
+    "edit": "commands, and files outside the project,",
+    "run": "commands, and files outside the project,",
+}
+"""The same where no sandbox confines commands."""
+ONLY_READING = (
+    "only reading runs, every other call is refused. Look at what the task needs, then answer with a plan: the steps,"
+    " the files, how each step is checked"
+)
+
+
+def read(sources: Sources) -> Value:
+    """Return `level`, whether somebody can be `asked`, and whether commands are `confined`; nothing without tools."""
+    return dict(sources.permission()) if sources.tools() else {}
+
+
+def render(value: Value, view: View) -> tuple[Section, ...]:
+    """Return `[nexus: permission level edit: commands that change something ... ask the person first]`."""
+    if not value:
+        return ()
+    text = f"[nexus: permission level {name_level(value['level'])}: {_describe(value)}]"
+    source = "permission level"
+    return (Section("permission", Phase.EVENT + 18, (text,), Layer.EVENT, priority=94, sticky=True, source=source),)
+
+
+def _describe(value: Value) -> str:
+    if value["level"] == PLAN:
+        return ONLY_READING
+    what = (ASKING if value["confined"] else ASKING_UNCONFINED).get(value["level"])
+    if what is None:
+        return "nothing asks"
+    return f"{what} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
+
+
+CONTRIBUTORS = (Contributor("permission", Layer.EVENT, read, render, prompt=True),)

@@ -1,0 +1,88 @@
+"""The question at the end of a turn in plan mode: whether the model goes on with its plan, and at which level.
+
+It is asked once for each answer, by the rules of every question (see `render/lone_key`); what else is typed is the next
+message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from nexus_cli.core import event as e
+from nexus_cli.core.limits import PLAN, name_level
+from nexus_cli.session.session import Session
+from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.print.approver import SHORTEST, YES
+from nexus_cli.ui.render.question_text import AnswerKey, describe_unclear_answer
+from nexus_cli.ui.repl.input_queue import InputQueue
+from nexus_cli.ui.repl.job_runner import Job, JobRunner
+from nexus_cli.ui.repl.view import ReplView
+
+KIND = "offer"
+"""The kind of job that this question is."""
+PROMPT = "Proceed with this plan?"
+PROCEED = "Proceed with the plan."
+"""What is said to the model for the person."""
+TRIES = 3
+"""Unclear answers after which the question is taken away."""
+LEVELS = {"y": "edit", "yes": "edit", "a": "run", "auto": "run"}
+"""The level that an answer sets."""
+NO = ("", "n", "no")
+
+
+class PlanHandOver:
+    """Offers to carry out the plan that a turn has ended with."""
+
+    def __init__(
+        self,
+        session: Callable[[], Session],
+        view: ReplView,
+        jobs: JobRunner,
+        queue: InputQueue,
+        show_note: Callable[[str], None],
+    ) -> None:
+        self._session, self._view, self._jobs, self._queue, self._show_note = session, view, jobs, queue, show_note
+
+    def offer(self, ended: Job, outcome: e.Outcome | None) -> None:
+        """Ask, if the job that has ended was a turn in plan mode with an answer, and nothing else comes next."""
+        answered = ended.kind == "turn" and outcome is not None and outcome.ok and outcome.text.strip()
+        if self._jobs.current is None and answered and self._session().status().allow == PLAN:
+            self._jobs.start(KIND, "", self._ask())
+
+    def withdraw(self) -> bool:
+        """Take the question away, as the person does something else; False if it is not asked."""
+        if self._jobs.kind != KIND:
+            return False
+        self._jobs.stop()
+        return True
+
+    async def _ask(self) -> None:
+        auto = [AnswerKey("a", "auto", lasts=True)] if self._session().status().has_walls else []
+        keys = [AnswerKey("y", "yes, edit level", lasts=True), *auto, AnswerKey("n", "no, keep planning")]
+        text = ""
+        with suppress(asyncio.CancelledError):
+            for _ in range(TRIES):
+                with self._jobs.wait_for_user():
+                    line = await self._view.question(text, PROMPT, keys)
+                words = (line or "").strip()
+                word = words.casefold().rstrip(",.:!")
+                if line is None or word in NO:
+                    return
+                if word in LEVELS:
+                    self._proceed(LEVELS[word])
+                    return
+                if len(words) >= SHORTEST and word not in YES:
+                    self._send(words)
+                    return
+                text = describe_unclear_answer(words, keys)
+
+    def _send(self, words: str) -> None:
+        self._queue.later.appendleft(TypedMessage(words, words))
+
+    def _proceed(self, level: str) -> None:
+        session = self._session()
+        session.set_level(level)
+        self._show_note(f"Plan mode is off. Permission level: {name_level(session.status().allow)}.")
+        self._send(PROCEED)

@@ -1,0 +1,21 @@
+"""The words of permission levels: what people read and type, and what programs read."""
+
+from __future__ import annotations
+
+import pytest
+
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.limits import LEVEL_NAMES, LEVELS, PLAN, Limits, name_level, parse_level, require_level
+
+
+def test_a_level_has_one_word_for_people_and_its_former_name_stays_valid() -> None:
+    assert [parse_level(word) for word in LEVEL_NAMES] == list(LEVELS) == [parse_level(word) for word in LEVELS]
+    assert [name_level(level) for level in (*LEVELS, PLAN)] == [*LEVEL_NAMES, PLAN]
+    assert require_level("Auto", "--allow") == "run" and parse_level("plan") == PLAN
+    assert Limits(allow="run").to_json() == {"allow": "run"}, "programs read the former names"
+
+
+@pytest.mark.parametrize("word", ["", "plan", "sandbox"])
+def test_another_word_is_refused_with_those_that_there_are(word: str) -> None:
+    with pytest.raises(NexusError, match="must be ask, edit, auto or all"):
+        require_level(word, "--allow")

@@ -1,0 +1,106 @@
+"""Plan mode in the REPL: `/plan`, and the question after an answer whether the model goes on with its plan."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from ui.repl.test_repl import Stage, _said
+
+from nexus_cli.core.request import Request
+from nexus_cli.ui.render.lone_key import LoneKey
+from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.ui.repl.plan_hand_over import PROCEED, PROMPT
+
+
+def answer(request: Request) -> str:
+    return f"answer {sum(message['role'] == 'user' for message in request.messages)}"
+
+
+def planned(folder: Path, *answers: str | None) -> Stage:
+    """A REPL whose model has answered in plan mode, after these answers to the question."""
+    stage = Stage(folder, answer)
+    stage.view.answers = list(answers)
+
+    async def scene() -> None:
+        stage.type("/plan look at shop.py")
+        await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
+        await stage.until(lambda: stage.repl.jobs.current is None or stage.repl.jobs.kind == "offer")
+
+    stage.play(scene())
+    return stage
+
+
+@pytest.mark.parametrize(("line", "level"), [("y", "edit"), ("Yes", "edit"), ("a", "run"), ("auto", "run")])
+def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: Path, line: str, level: str) -> None:
+    stage = planned(tmp_path, line)
+    assert stage.repl.session.status().allow == level and PROCEED in _said(stage.provider)[-1]
+    assert "Plan mode is on" in stage.text and "Plan mode is off." in stage.text and stage.text.count(PROCEED) == 1
+    assert len(stage.view.asked) == 1 and PROMPT in stage.view.asked[0] and "[y]es, edit level" in stage.view.asked[0]
+
+
+@pytest.mark.parametrize("line", ["n", "no", "", None])
+def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
+    stage = planned(tmp_path, line)
+    assert stage.repl.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
+
+
+def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
+    stage = planned(tmp_path, "ok", "yes, and add a test first", "n")
+    assert "ok is not an answer" in stage.view.asked[1]
+    assert "yes, and add a test first" in _said(stage.provider)[-1] and stage.repl.session.status().allow == "plan"
+    assert len(stage.view.asked) == 3, "it is offered again after the next answer"
+
+
+def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, answer)
+
+    async def offered(count: int) -> None:
+        await stage.until(lambda: len(stage.view.asked) == count)
+
+    async def scene() -> None:
+        stage.type("/plan begin")
+        await offered(1)
+        stage.type("/status")
+        await stage.until(lambda: "keys set" in stage.text)
+        assert stage.repl.jobs.current is None and len(stage.view.asked) == 1
+        stage.type("more")
+        await offered(2)
+        stage.type("and more")
+        await offered(3)
+        stage.repl.interrupt(gently=True)
+        await stage.idle()
+        stage.type("last")
+        await offered(4)
+        stage.repl.cycle_level()
+        await stage.idle()
+        await asyncio.sleep(0)
+
+    stage.play(scene())
+    assert [len(said) for said in stage.provider.seen] and len(stage.provider.seen) == 4
+    assert stage.repl.session.status().allow == "read"
+
+
+def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_level_before(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, answer, allow="edit")
+
+    async def scene() -> None:
+        for line in ("hello", "/plan", "/plan", "/plan list", "/plan add x --in 2h"):
+            stage.type(line)
+            await stage.idle()
+
+    stage.play(scene())
+    assert not stage.view.asked and stage.repl.session.status().allow == "edit"
+    assert "Plan mode is off. Permission level: edit." in stage.text
+    assert "Nothing is scheduled" in stage.text and "plan-1 was added" in stage.text, "the former /plan still schedules"
+
+
+@pytest.mark.parametrize("key", [AnswerKey("y", "yes, edit level", lasts=True), AnswerKey("a", "auto", lasts=True)])
+def test_no_letter_alone_approves_a_plan(key: AnswerKey) -> None:
+    lone = LoneKey()
+    lone.press(100.0)
+    assert lone.find(key.key, [key]) is None and LoneKey().find("n", [AnswerKey("n", "no")]) is None
+    lone = LoneKey()
+    lone.press(100.0)
+    assert lone.find("n", [AnswerKey("n", "no, keep planning")]) is not None
