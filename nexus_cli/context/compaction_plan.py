@@ -39,8 +39,13 @@ PINS_SHARE = 0.05
 RULES_SHARE = 0.05
 """For the sentences in which the person laid something down, beside their newest words."""
 SUMMARY_SHARE = 0.08
-SUMMARY_FLOOR = 256
-"""A summary may always take so many tokens."""
+ASKED_SHARE = 0.75
+"""Share of the summary's room that the model is asked to keep to: many write more than they were asked for."""
+SUMMARY_FLOOR = 384
+"""A summary always has room for so many tokens: 32 for each heading that is asked for."""
+SUMMARY_LEAST = 1_334
+"""The same in a window of `LARGE_WINDOW` or more, so that 1,000 are asked for; less where little goes."""
+LARGE_WINDOW = 16_000
 WORTH_SHARE = 0.05
 """Share of the budget that has to become free: else the next request would ask for the next summary."""
 NOTE_TOKENS = 260
@@ -87,7 +92,9 @@ class CompactionPlan:
     quotes: tuple[Quote, ...]
     """Quotations of the person's words from the part that goes, oldest first."""
     summary_cap: int
-    """Tokens that the summary may take."""
+    """Tokens that are planned for the summary."""
+    summary_most: int
+    """Tokens up to which a longer summary is taken whole: the window still comes half the way down to its target."""
     before: int
     """Tokens of the messages now."""
     pins: tuple[Pin, ...] = ()
@@ -100,6 +107,11 @@ class CompactionPlan:
     """Quotations of the assistant's last texts from the part that goes, oldest first."""
     record_room: int = 0
     """Tokens that the record may take."""
+
+    @property
+    def asked(self) -> int:
+        """The tokens that the summarizer is asked to keep to."""
+        return int(self.summary_cap * ASKED_SHARE)
 
     @property
     def own_words(self) -> tuple[str, ...]:
@@ -164,19 +176,20 @@ def plan(
     pins: Sequence[Pin] = (),
     beyond: Room | None = None,
     spoken: Collection[int] | None = None,
+    least: int = SUMMARY_FLOOR,
 ) -> CompactionPlan | None:
     """Return the plan that brings the messages to about `target` tokens (of `available`); None if too little would go.
 
     The current run began with entry `run` (0: with the newest user message). `earlier` yields the person's words behind
     an old summary, `answers` the assistant's last text of each ended turn, both as entry and text, newest first; both
     are read only as far as there is room. Of the user messages in the window those in `spoken` are the person's (None:
-    all of them). `record` is the size of the whole record in tokens. Without `beyond` everything has its share of
-    `available`, and the target applies to all of it.
+    all of them). `record` is the size of the whole record in tokens, `least` the room of the summary where enough goes.
+    Without `beyond` everything has its share of `available`, and the target applies to all of it.
     """
     if len(groups) < 2:
         return None
     requests = [index for index, group in enumerate(groups) if is_request(group)]
-    cap = max(SUMMARY_FLOOR, min(int(available * SUMMARY_SHARE), target // 2))
+    cap = max(least, min(int(available * SUMMARY_SHARE), target // 2))
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
     words = OwnWords(count)
@@ -184,21 +197,20 @@ def plan(
     said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
-    again = _repeated(groups, (said, finals), pins, beyond, words)
-    beside = _Beside(list(map(group_tokens, groups)), requests, current, again)
-    total = sum(beside.sizes)
-    half = max(0, min((total - target) // 2, beyond.most - target)) if beyond.newest else 0
-    first = _first_kept(beside, room - reserved, room - reserved + half, int(available * NEWEST_SHARE))
+    again, sizes = _repeated(groups, (said, finals), pins, beyond, words), list(map(group_tokens, groups))
+    beside, total = _Beside(sizes, requests, current, again), sum(sizes)
+    half = max(0, min((total - target) // 2, beyond.most - target))
+    wide = room - reserved + (half if beyond.newest else 0)
+    first = _first_kept(beside, room - reserved, wide, int(available * NEWEST_SHARE))
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
-    if not any(group[0].form is not ItemForm.MARKER for group in gone):
+    most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
+    if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
     spare = room - (stays := sum(item.tokens for item in kept))
-    most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
-    if most < SUMMARY_FLOOR:
-        return None
-    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
+    least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
+    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - least)
     stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
     free -= sum(pin.tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
@@ -207,9 +219,10 @@ def plan(
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(quote.tokens for quote in quotes)
     last = words.choose_quotes((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
-    free -= sum(quote.tokens for quote in last)
-    cap = min(max(SUMMARY_FLOOR, cap // 2, cap + min(0, spare)), most - (bound - free))
-    return CompactionPlan(gone, kept, quotes, cap, total, stay, crowded, candidates, last, record_room)
+    used = bound - free + sum(quote.tokens for quote in last)
+    cap = min(max(least, cap // 2, cap + min(0, spare)), most - used)
+    longest = max(cap, min(most, target + half - NOTE_TOKENS - stays) - used)
+    return CompactionPlan(gone, kept, quotes, cap, longest, total, stay, crowded, candidates, last, record_room)
 
 
 def _repeated(

@@ -7,6 +7,8 @@ the work and the pins.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +28,10 @@ NOTHING_ELSE = "[In these messages the person said nothing else.]"
 OTHERS = "What others said in them, word for word (a program, a model, other members; not the person):"
 ANSWERED = "What the assistant said last in its turns, word for word:"
 PINNED = "Pinned by the person, word for word:"
+_ENDS = re.compile(r"[.!?:;]\s+|[\u3002\uff01\uff1f]\s*|\n+")
+"""What ends a sentence or a line, with the space behind it."""
+_HEADING_LINE = re.compile(r"(?:^|\n)\s*(?:#[^\n]*|(?:\d+[.)]\s*)?[^\n]{1,60}:|[*_]{2}[^\n]{1,60})\s*\Z")
+"""A heading at the end of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,8 @@ class Additions:
     """The messages whose words are not the person's."""
     rules: Sequence[Quote] = ()
     """What the person laid down, as far as no quotation shows it."""
+    cut: str = ""
+    """The drop that has the end of the summary, where that had no room."""
 
 
 def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
@@ -66,9 +74,24 @@ def missing_line(number: int, what: str, drop_id: str, recalls: bool) -> str:
     return f'[{plural}: recall("{drop_id}")]' if recalls else f"[{plural}: left out]"
 
 
+def split_summary(summary: str, room: int, count: Callable[[str], int]) -> tuple[str, str]:
+    """Return what of a summary fits `room` tokens, up to a heading or the end of a sentence, and the rest."""
+    if count(summary) <= room:
+        return summary, ""
+    ends = [end.end() for end in _ENDS.finditer(summary)]
+    if not ends or count(summary[: ends[0]]) > room:
+        ends = list(range(1, len(summary)))
+    place = bisect_right(ends, room, key=lambda end: count(summary[:end]))
+    first = summary[: ends[max(0, place - 1)]]
+    first = first[: heading.start()] if (heading := _HEADING_LINE.search(first)) and heading.start() else first
+    return first.rstrip(), summary[len(first) :].strip()
+
+
 def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collection[str]) -> str:
     """Return the neutralized `summary` with the record, the pins and the line for pins without room below it."""
     parts = [neutralize(summary, known).strip()]
+    if more.cut:
+        parts[0] += "\n" + (f'[The summary goes on: recall("{more.cut}")]' if more.recalls else "[It was cut here.]")
     if more.record:
         parts.append(more.record)
     if chosen.pins:

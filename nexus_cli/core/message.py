@@ -132,6 +132,8 @@ class ToolResult:
     first_line: int | None = None
     """Number that the first line of `output` has in the file that it shows (0: what the file begins with stands below
     it); None for all that is not the text of a file."""
+    file: str = ""
+    """Absolute path of the file whose text `output` is, "" for all else."""
     waits: Mapping[str, Any] | None = None
     """The run waits from here on: the turn ends when every call of the step has its result. `wait` is the `to_json` of
     a `core.run.Wait`; the rest of the memo `wait` is added when it is recorded, see `nexus_cli.ledger.sessions`."""
@@ -160,8 +162,8 @@ class ToolResult:
 
 
 _PLAIN_RESULT = ToolResult()
-_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites", "first_line"})
-"""Fields of a result that its entry records by itself, or that only its cut needs."""
+_TEXT_FIELDS = frozenset({"output", "error", "full", "uncounted", "cites", "first_line", "file"})
+"""Fields of a result that its entry records by itself, or that only its cut and the memo of what was read need."""
 
 
 def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:

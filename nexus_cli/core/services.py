@@ -344,5 +344,3 @@ class SeenFile:
     """The file now, compared with then: `same`, `changed`, or `gone`."""
     moment: str = ""
     """When it was changed on disk, local time; "" unless `disk` is `changed`."""
-    hidden: bool = False
-    """The message with the call is not in the window any more."""

@@ -15,6 +15,7 @@ from typing import Any, assert_never, cast
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Allow, Approver, Defer, Deny
+from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
@@ -41,6 +42,7 @@ from nexus_cli.session.call_permission import ALLOWED, CallPermission, Permissio
 from nexus_cli.session.command_changes import CommandChanges
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.read_lines import read_note
 from nexus_cli.session.run_limits import (
     ASSESSMENT,
     CHANGES,
@@ -189,9 +191,9 @@ class Dispatcher:
         for call in calls:
             if self.starts.was_started(call.id):
                 result = self._recovered(call, self.registry.get(call.name))
-                self._append(lane_state, call, result, result.text, 0.0)
+                self._append(lane_state, call, result, ElidedText(result.text))
             else:
-                self._append(lane_state, call, ToolResult(error=NOT_RUN, ran=False), NOT_RUN, 0.0)
+                self._append(lane_state, call, ToolResult(error=NOT_RUN, ran=False), ElidedText(NOT_RUN))
 
     def fates(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Return how many of these calls ran and how many were refused in this turn; the others could not run."""
@@ -205,7 +207,7 @@ class Dispatcher:
     def stop_repeating(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Answer calls that are not run because one of them came too often."""
         for call in calls:
-            self._append(lane_state, call, ToolResult(error=REPEATED, ran=False), REPEATED, 0.0)
+            self._append(lane_state, call, ToolResult(error=REPEATED, ran=False), ElidedText(REPEATED))
 
     async def _settle(self, lane_state: LaneState, calls: tuple[ToolCall, ...]) -> None:
         """Give every call without a result one, with its partial output: the turn was stopped."""
@@ -223,7 +225,7 @@ class Dispatcher:
             if given:
                 await self._record(lane_state, call, result, seconds)
             else:
-                self._append(lane_state, call, result, why, seconds)
+                self._append(lane_state, call, result, ElidedText(why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
@@ -458,18 +460,19 @@ class Dispatcher:
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
         what = f"result of {call.name} {self._subject(self.registry.get(call.name), call)[:WHAT]}".rstrip()
-        text, drop = await clip_with_drop(
+        clipped, drop = await clip_with_drop(
             lane_state, result.text or "(no output)", lane_state.budget.output_cap, what, Cause.OUTPUT_CAP,
             whole=result.text if result.full is None else result.full, uncounted=result.uncounted, cites=result.cites,
             first_line=result.first_line,
         )  # fmt: skip
         if drop:
             lane_state.emit_drops([drop])
-        self._append(lane_state, call, replace(result, full=None), text, seconds)
+        self._append(lane_state, call, replace(result, full=None), clipped, seconds)
 
-    def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, text: str, seconds: float) -> None:
-        message = Message(Role.TOOL, text, tool_call_id=call.id)
-        noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, seconds)}
+    def _append(self, lane_state: LaneState, call: ToolCall, result: ToolResult, sent: ElidedText, took: float = 0.0
+    ) -> None:
+        message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
+        noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
         tool = self.registry.get(call.name)
         if result.changed:
             self.changed.update(dict.fromkeys(result.changed))
@@ -483,7 +486,7 @@ class Dispatcher:
         entry = lane_state.lane.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             lane_state.emit(event.ContextRecall(result.cites, entry.tokens))
-        lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, seconds))
+        lane_state.emit(event.ToolResultEvent(call, result, entry.tokens, took))
 
     def _unknown(self, name: str) -> str:
         near = self.registry.nearest(name)

@@ -157,7 +157,7 @@ def _open(
         raise NexusError("usage", "no model", "neither an option nor the session names one", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
-    info = load_model_info(ledger, name, settings)
+    info = load_model_info(ledger, name, settings, ledger.log(found.id) if found else None)
     if not (info.known or info.window_refused):
         notices.append(f"unknown context window for {info.name}; assuming {info.window:,} tokens")
     if notice := effort_notice(info.name, options.effort):

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sections.collect import EpochDraft
-from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
+from nexus_cli.context.tokens.content_kinds import WindowContents
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.groups import is_request
 from nexus_cli.context.window.lane import Lane, Notes
 from nexus_cli.context.window.lane_truncation import REQUEST_FLOOR
@@ -30,7 +31,7 @@ from nexus_cli.provider.model_table import window_command
 from nexus_cli.session.cache.sent_request import CacheHistory
 from nexus_cli.session.control import Control
 from nexus_cli.session.next_request.next_request import LimitsInForce, NextRequest
-from nexus_cli.session.refusal import describe_disbelief, is_believable
+from nexus_cli.session.refusal import REFUSED_WINDOW, describe_disbelief, is_believable
 from nexus_cli.session.spending import LEAST_OUTPUT, Spending, left_over
 
 
@@ -189,8 +190,8 @@ class LaneState:
         """A request of `counted` tokens by our count was refused as too long: learn from the provider's words, and from
         a refusal beyond the window that an earlier one named that this is the window.
 
-        A window is only remembered where the figures can be right; otherwise it is used in this session, and only if
-        that leaves enough to go on with.
+        A window is only remembered for every session where the figures can be right; otherwise it is used in this one,
+        over processes, and only if that leaves enough to go on with.
         """
         believed = is_believable(error, counted)
         limit = (error.limit or self.doubted) if believed else 0
@@ -209,6 +210,7 @@ class LaneState:
         self.set_window(limit)
         told = f"{self.model.info.served_name} reports a context window of {limit:,} tokens"
         if self.model.info.window_key:
+            self._keep_window(limit)
             line = f"{told}, the settings say {listed:,}: using {limit:,} in this session. Correct the setting"
             self.emit(Notice(f"{line}: {window_command(self.model.info, limit)}"))
         else:
@@ -223,7 +225,14 @@ class LaneState:
         if sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * most:
             return 0
         self.set_window(limit)
+        self._keep_window(limit)
         return limit
+
+    def _keep_window(self, window: int) -> None:
+        """Keep a window with the session, until the settings list another one; 0: it is not used any more."""
+        info = self.model.info
+        value = {"model": info.served_name, "window": window, "listed": info.listed_window or info.window}
+        self.lane.timeline.memo(REFUSED_WINDOW, value)
 
     def set_window(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
@@ -263,6 +272,10 @@ class LaneState:
         images, info = any(item.message.parts for item in self.lane.items), self.model.info
         if info.window_refused and info.window < reported <= info.listed_window:
             self._restore_window()
+            self._keep_window(0)
+        elif 0 < self.doubted < reported:
+            self.doubted = 0
+            self._keep_window(0)
         if 0 < self.meter.calibration.window < reported:
             self.meter.forget_window()
             if self.calibrations:

@@ -12,13 +12,14 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
-from nexus_cli.core.services import Calibrations
+from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.provider.endpoint import address_from_env
 from nexus_cli.provider.model_names import split_model_name
 from nexus_cli.provider.model_table import model_info, window_setting_key
 from nexus_cli.session.options import Options
+from nexus_cli.session.refusal import REFUSED_WINDOW, with_session_window
 
 
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
@@ -82,11 +83,17 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
         )
 
 
-def load_model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
+def load_model_info(calibrations: Calibrations, name: str, settings: Settings, log: Log | None = None) -> ModelInfo:
     """Return the facts of a model at the address set in the environment.
 
-    A window that a refusal there named applies unless the settings name one.
+    A window that a refusal there named applies unless the settings name one; one that the session of `log` goes by
+    applies to that in any case.
     """
+    info = _model_info(calibrations, name, settings)
+    return with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
+
+
+def _model_info(calibrations: Calibrations, name: str, settings: Settings) -> ModelInfo:
     info = replace(model_info(name, settings.models), address=address_from_env(name, os.environ))
     key = next((key for key in (name, split_model_name(name)[1]) if settings.models.get(key)), name)
     if "window" in settings.models.get(key, {}):

@@ -62,7 +62,8 @@ class PromptAssembly:
         """Return the preamble of the next request: all changes on a user message, only notices on a tool result.
 
         If an epoch begins in the middle of a run, its first tool result carries all. If one began while this request
-        was assembled, its preamble is detached and planned again, with what the epoch lost.
+        was assembled, its preamble is detached and planned again, with what the epoch lost. Behind a tool result each
+        section is marked as ours.
         """
         lane = lane_state.lane
         self._fit(lane_state)
@@ -96,7 +97,7 @@ class PromptAssembly:
                 self._noted = tuple(lane_state.notices)
                 lane_state.notices.clear()
 
-        return Preamble(changed.text, settle)
+        return Preamble(changed.notes if lane.adds_to_result else changed.text, settle)
 
     def resume(self, lane_state: LaneState) -> None:
         """Load what the epoch of a lane has sent already, and read again the sections that it began without."""

@@ -94,12 +94,11 @@ class SessionSources:
             found = self.seen()
         except NexusError:
             return ()
-        visible, left, looked = self._visible(), MOST, []
+        left, looked = MOST, []
         for one in found:
-            hidden = one.entry > 0 and one.entry not in visible
             disk, moment, used = self._look_at(one, left)
             left -= used
-            looked.append(replace(one, disk=disk, moment=moment, hidden=hidden))
+            looked.append(replace(one, disk=disk, moment=moment))
         return looked
 
     def footprint(self) -> Footprint:

@@ -296,7 +296,7 @@ class Session:
     async def share(self, text: str, what: str) -> str:
         """Return `text` for the next message, clipped to the size of one tool result; the rest becomes a drop."""
         lane_state = self.state.lane_state
-        return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0]
+        return (await clip_with_drop(lane_state, text, lane_state.budget.output_cap, what, Cause.OUTPUT_CAP))[0].text
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Return `text` with `[NAME]` for the value of each variable that holds a key, and the names."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.tokens.estimator import ByKind, slot_by_kind
+from nexus_cli.context.tokens.content_kinds import ByKind, slot_by_kind
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import ElidedText, drop_marker, elide_text, line_namer
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Memo, WindowItem
@@ -51,8 +51,8 @@ async def clip_with_drop(
     uncounted: int = 0,
     cites: str = "",
     first_line: int | None = None,
-) -> tuple[str, Drop | None]:
-    """Return `text` in at most `cap` tokens, and the drop that was recorded for what is beyond.
+) -> tuple[ElidedText, Drop | None]:
+    """Return `text` in at most `cap` tokens, with its hole, and the drop that was recorded for that.
 
     A text that begins with line `first_line` of a file may stay whole beyond that; where it is cut, its hole names
     lines. The drop holds `whole` (default: `text`), beyond which `uncounted` bytes were not kept. A text that `cites` a
@@ -70,14 +70,14 @@ async def clip_with_drop(
 
     clipped, drop_id = await asyncio.to_thread(work) if len(text) > LARGE else work()
     if cites or not drop_id:
-        return clipped.text, None
+        return clipped, None
     whole = text if whole is None else whole
     drop = Drop(drop_id, what, clipped.tokens, cause, timeline.now(), text=whole, uncounted=uncounted)
     if len(whole) > LARGE:  # compressed when it is recorded
         await asyncio.to_thread(timeline.log.record_drop, drop)
     else:
         timeline.log.record_drop(drop)
-    return clipped.text, drop
+    return clipped, drop
 
 
 def _most_whole(lane_state: LaneState, text: str) -> int:
@@ -116,9 +116,10 @@ async def record_user_message(
     most = lane_state.meter.countable(lane_state.budget.available, _like(lane_state.context, text))
     room = most - epoch.system_tokens - epoch.tools_tokens
     cap = max(64, int(room * REQUEST_SHARE))
-    content, drop = await clip_with_drop(
+    clipped, drop = await clip_with_drop(
         lane_state, text, cap, "part of the input", Cause.INPUT_CAP, uncounted=uncounted
     )
+    content = clipped.text
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
     if drop:

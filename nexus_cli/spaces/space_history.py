@@ -262,7 +262,7 @@ class _History:
             short, drop = await clip_with_drop(self.lane_state, text, self.caps[one.key], what, Cause.INPUT_CAP)
             if drop:
                 self.lane_state.emit_drops([drop])
-            made.append(self.line.format(one, short) + (f" {RESUME_MARK}" if one.key == resolved else ""))
+            made.append(self.line.format(one, short.text) + (f" {RESUME_MARK}" if one.key == resolved else ""))
         return made
 
 

@@ -101,7 +101,7 @@ def test_every_share_is_respected(turns: list[list[int]], target: int) -> None:
     assert SUMMARY_FLOOR <= chosen.summary_cap <= max(SUMMARY_FLOOR, int(AVAILABLE * 0.08))
     spoken = head(chosen, "s", "d1", clock=lambda: datetime(2026, 1, 1), measure=measure)[0].message.content
     plain = head(
-        CompactionPlan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0), "s", "d1",
+        CompactionPlan(chosen.gone, chosen.kept, (), chosen.summary_cap, 0, 0), "s", "d1",
         clock=lambda: datetime(2026, 1, 1), measure=measure,
     )[0].message.content  # fmt: skip
     assert len(spoken) - len(plain) <= own_words_room(AVAILABLE) + 60, "own words, beside their heading"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -42,9 +44,9 @@ class Refusing(Played):
             yield delta
 
 
-def open_at(folder: Path, provider: Played, window: int = 0) -> Session:
+def open_at(folder: Path, provider: Played, window: int = 0, session: str = "") -> Session:
     chosen = Settings(models={MODEL: {"window": window}} if window else {})
-    return open_session(Options(folder, MODEL, allow="all"), chosen, approver=None, provider=provider)
+    return open_session(Options(folder, MODEL, allow="all", resume=session), chosen, approver=None, provider=provider)
 
 
 def talk(session: Session, *said: str) -> tuple[list[Event], list[Outcome]]:
@@ -134,3 +136,54 @@ def test_after_any_refusals_the_next_request_is_sent_and_answered(tmp_path: Path
     later = open_at(tmp_path, Played(lambda request: "done"))
     assert later.state.lane_state.meter.estimate(2_300) <= 1.6 * before
     asyncio.run(later.aclose())
+
+
+@dataclass
+class Narrow(Played):
+    """A provider whose window is smaller than the settings say; its figures are another tokenizer's."""
+
+    limit: int = 20_000
+    refused: int = 0
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """One reply, or a refusal."""
+        tokens = len(json.dumps(request.messages)) // 3
+        if tokens > self.limit:
+            self.refused += 1
+            raise ProviderError("overflow", "too long", counted=20 * tokens, limit=self.limit)
+        async for delta in super().stream(request):
+            yield delta
+
+
+def test_a_window_that_a_refusal_named_is_kept_with_the_session_over_processes(tmp_path: Path) -> None:
+    provider = Narrow(lambda request: "done")
+    session = open_at(tmp_path, provider, window=100_000)
+    identity = session.id
+    talk(session, "word " * 13_000)
+    assert provider.refused == 1
+    for _ in range(3):
+        session = open_at(tmp_path, provider, window=100_000, session=identity)
+        assert session.state.lane_state.budget.window == 20_000
+        _, ends = talk(session, "word " * 2_000)
+        assert ends[-1].ok
+    assert provider.refused == 1, "one refusal was enough"
+    assert open_window(tmp_path, provider, window=100_000) == 100_000, "another session does not go by it"
+    assert open_window(tmp_path, provider, window=90_000, session=identity) == 90_000, "the setting was corrected"
+
+
+def test_a_report_beyond_a_window_that_was_kept_ends_it(tmp_path: Path) -> None:
+    provider = Refusing((900_000, 20_000))
+    session = open_at(tmp_path, provider, window=100_000)
+    talk(session, "one")
+    assert open_window(tmp_path, provider, window=100_000, session=session.id) == 20_000
+    provider.usage = Usage(21_000, 10)
+    session = open_at(tmp_path, provider, window=100_000, session=session.id)
+    talk(session, "word " * 9_000)
+    assert open_window(tmp_path, provider, window=100_000, session=session.id) == 100_000
+
+
+def open_window(folder: Path, provider: Played, window: int, session: str = "") -> int:
+    """The window that a session begins with."""
+    made = open_at(folder, provider, window, session)
+    asyncio.run(made.aclose())
+    return made.state.lane_state.budget.window

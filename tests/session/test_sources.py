@@ -45,8 +45,8 @@ def noted(path: Path, content: bytes, at: str = LONG_AGO, entry: int = 1) -> See
     return SeenFile(str(path), "read", hashlib.sha256(content).hexdigest(), at, entry)
 
 
-def looked(*found: SeenFile, visible: Sequence[int] = (1,)) -> SessionSources:
-    return SessionSources(lane_state(visible), lambda: found, [])
+def looked(*found: SeenFile) -> SessionSources:
+    return SessionSources(lane_state((1,)), lambda: found, [])
 
 
 def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -> None:
@@ -105,13 +105,6 @@ def test_what_blocks_or_may_not_be_read_is_left_as_it_was(tmp_path: Path) -> Non
     os.mkfifo(fifo)
     assert looked(noted(fifo, b"1")).files()[0].disk == "gone"
     assert looked(SeenFile("a\0b", "read", "", LONG_AGO, 1)).files()[0].disk == "same"
-
-
-def test_a_file_whose_call_is_out_of_the_window_is_hidden(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"1")
-    found = looked(noted(path, b"1", entry=1), noted(path, b"1", entry=7), visible=(7, 8)).files()
-    assert [one.hidden for one in found] == [True, False]
 
 
 def test_a_ledger_that_does_not_answer_costs_the_files_and_nothing_else() -> None:
@@ -199,7 +192,7 @@ def test_a_file_that_another_program_changed_is_told_once_and_again_after_the_ne
             path.write_text(content)
             os.utime(path, (1_700_000_000 + len(told), 1_700_000_000 + len(told)))
         say(session, words)
-        told.append("File a.py: changed on disk" in last_preamble(session.id))
+        told.append("[nexus: file a.py: changed on disk" in last_preamble(session.id))
         session = opened(provider, tmp_path, session=session.id)
     assert told == [False, True, False, False, True]
 

@@ -78,16 +78,35 @@ class OmissionRecorder(Protocol):
         ...
 
 
+def as_note(text: str) -> str:
+    """Return the text of a section marked as ours: on one line `[nexus: ...]`, on more between two lines."""
+    if text.startswith("[nexus:"):
+        return text
+    if "\n" in text:
+        return f"[nexus:\n{text}\n]"
+    return f"[nexus: {text[1:-1] if text.startswith('[') and text.endswith(']') else text}]"
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedSections:
     """The event sections that the next request sends."""
 
-    text: str
+    texts: Sequence[str]
     plan: SectionPlan
     sent: Mapping[str, str]
     """The hash of the whole text of each section that is sent in some form."""
     missed: tuple[str, ...] = ()
     """Ids of the drops that the line for the model names."""
+
+    @property
+    def text(self) -> str:
+        """Return the preamble of a user message."""
+        return "\n".join(self.texts)
+
+    @property
+    def notes(self) -> str:
+        """Return the same behind a tool result, where each section shows that it is none of it."""
+        return "\n".join(map(as_note, self.texts))
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return its sections for interface.md section 8."""
@@ -193,7 +212,7 @@ class SectionCollector:
         digests = {one.section.id: one.section.digest for one in made.sent}
         used = made.used - JOINT + (count(line) + JOINT if line else 0)
         made = _explain_raise(made, cap, used if used > cap else 0)
-        return ChangedSections("\n".join([*texts, line] if line else texts), made, digests, tuple(missed.values()))
+        return ChangedSections([*texts, line] if line else texts, made, digests, tuple(missed.values()))
 
     def _preamble_plan(self, changed: Sequence[Section], cap: int) -> SectionPlan:
         """Plan what `cap` tokens, or, where that is more, the shortest forms of the sticky sections, can send.
@@ -233,7 +252,8 @@ class SectionCollector:
         if not self._preambles or self._sent_before.get(section.id, digest) != digest:
             return False
         forms = section.with_drop_id(self.left_out.drop_id_of(section)).forms
-        if not any(f"\n{form}\n" in preamble for form in forms for preamble in self._preambles):
+        sent = (f"\n{text}\n" for form in forms for text in (form, as_note(form)))
+        if not any(text in preamble for text in sent for preamble in self._preambles):
             return False
         self.sent[section.id] = digest
         return True

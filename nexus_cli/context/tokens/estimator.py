@@ -9,15 +9,12 @@ agrees, and is not stored.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
-from operator import add, mul
+from operator import mul
 
-from nexus_cli.context.tokens.counter import compact
+from nexus_cli.context.tokens.content_kinds import EMPTY, PLAIN, ByKind, ContentKind, WindowContents, plus, times
 from nexus_cli.core.budget import UsedTokens
-from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -41,175 +38,60 @@ SMALL = 200
 """Counts below this teach nothing: fixed overhead drowns the ratio."""
 
 
-class ContentKind(IntEnum):
-    """Kinds of content: places in a `ByKind`."""
-
-    FIXED = 0
-    """System text and schemas. They are in every request of an epoch, and each provider words schemas its own way."""
-    PROSE = 1
-    CODE = 2
-    """Code and data."""
-    WIDE = 3
-    """Scripts without spaces between words."""
-
-
-ByKind = tuple[float, ...]
-"""Our count of some content by `ContentKind`."""
-EMPTY: ByKind = (0.0,) * len(ContentKind)
-PLAIN: ByKind = (0.0, 1.0, 0.0, 0.0)
-"""Prose alone."""
-
-LOOK = 2000
-"""Characters at the beginning of a text by which its kind is found."""
-_SIGNS = re.compile(r"[{}()\[\];=_<>/0-9]")
-_WIDE = re.compile(r"[\u2e80-\U0010ffff]")
-_LENGTHS = (4.0, 4.7, 3.2, 1.3)
-"""Characters to the token by `ContentKind`, roughly: to share an item's tokens among its texts."""
-
-
-def kind_of(text: str) -> ContentKind:
-    """Return the kind of a text, from its beginning."""
-    head = text[:LOOK].strip()
-    if not head:
-        return ContentKind.PROSE
-    if len(_WIDE.findall(head)) * 3 > len(head):
-        return ContentKind.WIDE
-    return ContentKind.CODE if len(_SIGNS.findall(head)) * 12 > len(head) else ContentKind.PROSE
-
-
-def slot_by_kind(item: WindowItem) -> ByKind:
-    """Share the tokens of an item among the kinds of its texts."""
-    message = item.message
-    texts = [text for text in (item.preamble, message.content) if text]
-    texts += [f"{call.name}{compact(call.arguments)}" for call in message.tool_calls]
-    lengths = list(EMPTY)
-    for text in texts:
-        kind = kind_of(text)
-        lengths[kind] += len(text) / _LENGTHS[kind]
-    if not texts:
-        lengths[ContentKind.PROSE] = 1.0
-    return _scale(lengths, item.tokens / sum(lengths))
-
-
-def slots_by_kind(items: Iterable[WindowItem]) -> ByKind:
-    """Return the tokens of several items by kind."""
-    found = EMPTY
-    for item in items:
-        found = _add(found, slot_by_kind(item))
-    return found
-
-
-def _scale(one: Sequence[float], factor: float) -> ByKind:
-    return tuple(part * factor for part in one)
-
-
-def _add(one: Sequence[float], other: Sequence[float]) -> ByKind:
-    return tuple(map(add, one, other))
-
-
-Window = Callable[[], tuple[Epoch, Sequence[WindowItem]]]
-
-
-class WindowContents:
-    """The tokens of a window by kind. Keeps running sums: only items that are new or changed are looked at."""
-
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self._items: list[WindowItem] = []
-        self._sums: list[ByKind] = [EMPTY]
-        """Of the first n of `_slots`, by n."""
-
-    def fixed(self) -> ByKind:
-        """Return the count of system text and schemas."""
-        epoch, _ = self._window()
-        return (float(epoch.system_tokens + epoch.tools_tokens), *EMPTY[1:])
-
-    def messages(self) -> ByKind:
-        """Return the tokens of all messages by kind."""
-        self._update()
-        return self._sums[-1]
-
-    def since(self, entry: int) -> ByKind:
-        """Return the tokens of the messages after `entry` by kind."""
-        self._update()
-        place = len(self._items)
-        while place and self._items[place - 1].entry > entry:
-            place -= 1
-        return _add(self._sums[-1], _scale(self._sums[place], -1.0))
-
-    def _update(self) -> None:
-        items = self._window()[1]
-        stored = len(self._items)
-        if list(items[:stored]) != self._items:  # items are compared by identity first
-            pairs = enumerate(zip(self._items, items, strict=False))
-            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
-            del self._items[stored:], self._sums[stored + 1 :]
-        for item in items[stored:]:
-            self._items.append(item)
-            self._sums.append(_add(self._sums[-1], slot_by_kind(item)))
-
-
-_SPREAD = (0.5, 0.4, 0.4, 0.6)
-"""How far each ratio may be from what is assumed at first (standard deviation)."""
-_TOGETHER, _WITH_FIXED = 0.6, 0.3
-"""Correlation of the kinds of text, and of each with the fixed part until that is learned: what one is off by, the
-others may be."""
-_NOISE, _NOISE_SHARE = 2.0, 0.005
-"""Error of a single observation: tokens, and share of them."""
-_LEARNED = 0.5
-"""Spread of ratios that an earlier session learned, as a share of `_SPREAD`."""
-
-Matrix = tuple[tuple[float, ...], ...]
-
-
-def _prior(share: float, with_fixed: float) -> Matrix:
-    def alike(one: ContentKind, other: ContentKind) -> float:
-        return 1.0 if one is other else with_fixed if ContentKind.FIXED in (one, other) else _TOGETHER
-
-    return tuple(tuple(share**2 * _SPREAD[i] * _SPREAD[j] * alike(i, j) for j in ContentKind) for i in ContentKind)
-
-
-_PRIOR, _PRIOR_LEARNED = _prior(1.0, _WITH_FIXED), _prior(_LEARNED, 0.0)
+START, LEARNED, MOST_WEIGHT, FIRM = 60.0, 2_000.0, 8_000.0, 100_000.0
+"""Counted tokens that a ratio is the mean of: before any report, from an earlier session, at most, so that the newest
+reports count for something, and for a fixed part that was reported nearly alone."""
+ALONE = 0.8
+"""Share of a request that the fixed part is at least to be nearly alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Provider tokens per counted token by kind, learned by recursive least squares."""
+    """Provider tokens per counted token by kind: the mean of what was reported for it."""
 
     values: ByKind
-    covariance: Matrix
-    """How sure they are."""
+    weights: ByKind
+    """Counted tokens that each is the mean of."""
 
     @classmethod
     def start(cls, factor: float, learned: Sequence[float] = ()) -> Ratios:
         """Return what an earlier session learned, else `factor` for every kind."""
         if len(learned) == len(ContentKind):
-            return cls(_bounded_ratios(learned), _PRIOR_LEARNED)
-        return cls(_bounded_ratios([factor] * len(ContentKind)), _PRIOR)
+            return cls(_bounded_ratios(learned), _each(LEARNED))
+        return cls(_bounded_ratios(_each(factor)), _each(START))
 
     def tokens(self, counted: ByKind) -> float:
         """Return the provider tokens of some content."""
         return float(sum(map(mul, self.values, counted)))
 
     def observe(self, counted: ByKind, reported: float) -> Ratios:
-        """Return the ratios after the provider counted `reported` tokens for some content."""
-        spread = [sum(map(mul, row, counted)) for row in self.covariance]
-        noise = (_NOISE + _NOISE_SHARE * max(reported, sum(counted))) ** 2
-        expected = noise + sum(map(mul, counted, spread))
-        miss = (reported - self.tokens(counted)) / expected
-        values = [value + part * miss for value, part in zip(self.values, spread, strict=True)]
-        covariance = tuple(
-            tuple(self.covariance[i][j] - spread[i] * spread[j] / expected for j in ContentKind) for i in ContentKind
-        )
-        return Ratios(_bounded_ratios(values), covariance)
+        """Return the ratios after the provider counted `reported` tokens for some content.
+
+        The difference to what was expected goes to the kinds in it, most to those of which little was reported before;
+        all of it to the fixed part the first time that this is nearly alone.
+        """
+        miss, fixed = reported - self.tokens(counted), counted[ContentKind.FIXED]
+        if fixed > ALONE * sum(counted) and self.weights[ContentKind.FIXED] < FIRM:
+            first = self.values[ContentKind.FIXED] + miss / fixed
+            return Ratios(_bounded_ratios((first, *self.values[1:])), (FIRM, *self.weights[1:]))
+        parts = list(zip(self.values, self.weights, counted, strict=True))
+        unsure = [part * part / (weight + part) if part else 0.0 for _, weight, part in parts]
+        miss /= sum(unsure) or 1.0
+        moved = [miss * one / (weight + part or 1.0) for one, (_, weight, part) in zip(unsure, parts, strict=True)]
+        weights = (max(weight, min(MOST_WEIGHT, weight + part)) for _, weight, part in parts)
+        return Ratios(_bounded_ratios(plus(self.values, moved)), tuple(weights))
 
     def scaled(self, factor: float) -> Ratios:
         """Return every ratio times `factor`, as sure as what an earlier session learned."""
-        return Ratios(_bounded_ratios(value * factor for value in self.values), _PRIOR_LEARNED)
+        return Ratios(_bounded_ratios(times(self.values, factor)), _each(LEARNED))
 
     def doubted(self) -> Ratios:
-        """Return the same ratios, as sure as nothing that was learned: the next observation decides."""
-        return Ratios(self.values, _PRIOR)
+        """Return the same ratios, with next to no weight: the next observation decides."""
+        return Ratios(self.values, _each(1.0))
+
+
+def _each(value: float) -> ByKind:
+    return (value,) * len(ContentKind)
 
 
 def _bounded_ratios(values: Iterable[float]) -> ByKind:
@@ -409,16 +291,16 @@ class TokenEstimator:
         if before is None or not before.exact or self.contents is None:
             self._learned.ratios = ratios.observe(self._whole(counted), reported)
             return
-        added = _add(self.contents.since(before.last), _scale(self.contents.since(last), -1.0))
+        added = plus(self.contents.since(before.last), times(self.contents.since(last), -1.0))
         if sum(added) > 0 and reported > before.reported:
             self._learned.ratios = ratios.observe(added, reported - before.reported)
 
     def _whole(self, counted: int) -> ByKind:
         """Return a request of which we count `counted` by kind: as the window is, the rest as prose."""
-        shown = _add(self.contents.fixed(), self.contents.messages()) if self.contents else EMPTY
+        shown = plus(self.contents.fixed(), self.contents.messages()) if self.contents else EMPTY
         if sum(shown) > counted:
-            return _scale(shown, counted / sum(shown))
-        return _add(shown, (0.0, counted - sum(shown), 0.0, 0.0))
+            return times(shown, counted / sum(shown))
+        return plus(shown, times(PLAIN, counted - sum(shown)))
 
     def estimate_without_anchor(self, counted: int) -> float:
         """Return the estimate that is made without an anchor: that of a window which was just rewritten."""

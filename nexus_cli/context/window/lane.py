@@ -167,6 +167,12 @@ class Lane:
         self._set_preamble(item, f"{item.preamble}\n{preamble}" if item.preamble else preamble)
         return True
 
+    @property
+    def adds_to_result(self) -> bool:
+        """True if the next preamble goes behind the text of a tool result."""
+        item = self._preamble_slot()
+        return item is not None and item.message.role is Role.TOOL
+
     def detach_preamble(self) -> None:
         """Remove the preamble from the message that `attach_preamble` would take, if it is in a head: the epoch began
         after it was added, and sends it again."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
+from nexus_cli.context.sections.collect import as_note
 from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.context.window.groups import Dispatch, Done, ModelCall
 from nexus_cli.context.window.lane import Lane
@@ -124,7 +125,7 @@ def _answer_without_tools(recipe: Recipe, lane: Lane, calls: Sequence[ToolCall])
 
 async def _request(side: LaneState, recipe: Recipe) -> None:
     """Send one request of the side lane, with its waiting notices."""
-    if side.notices and side.lane.attach_preamble("\n".join(side.notices)):
+    if side.notices and side.lane.attach_preamble("\n".join(map(as_note, side.notices))):
         side.notices.clear()
     needs = window_request(side)
     if not needs.fits:

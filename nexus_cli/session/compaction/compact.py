@@ -16,7 +16,7 @@ from nexus_cli.context import compaction_plan as planning
 from nexus_cli.context.own_words import OwnWords, Quote
 from nexus_cli.context.pin import Pin, named_ways
 from nexus_cli.context.standing_rules import take_rules
-from nexus_cli.context.summary_head import Additions, Unquoted, head, missing_line
+from nexus_cli.context.summary_head import Additions, Unquoted, head, missing_line, split_summary
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
 from nexus_cli.context.window.groups import flatten
@@ -81,6 +81,7 @@ def draft_plan(lane_state: LaneState, cause: str, share: float) -> planning.Comp
         pins=pinned,
         beyond=beyond,
         spoken=frozenset(lane_state.work.words),
+        least=planning.SUMMARY_LEAST if lane_state.budget.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
     )
 
 
@@ -181,12 +182,14 @@ async def _accept(
     """Begin the epoch of the summary and return what it kept; raise `SummaryError` if the window would not shrink."""
     lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
     summary, rules = _take_rules(lane_state, plan, summary)
+    summary, cut = split_summary(summary, plan.summary_most, count)
     record = await look_at_files(make_record(lane, lane_state.work), lane)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))
     crowded = [(pin, known.get(pin.id) or lane.timeline.log.next_drop()) for pin in plan.crowded]
     fitted = fit_record(record, plan.record_room, count, LONGEST_MISSING)
     record_drop = lane.timeline.log.next_drop() if fitted.left else ""
+    cut_drop = lane.timeline.log.next_drop() if cut else ""
     unseen = () if choice.source == "originals" else plan.unseen
     said = _said_entries(lane_state)
     kept = _kept_figures(said, lane_state.work.answers, plan, fitted)
@@ -195,7 +198,7 @@ async def _accept(
         fitted.text(missing_line(len(fitted.left), "older item", record_drop, recalls)),
         [(pin.id, name) for pin, name in crowded], recalls, unseen,
         _unquoted(plan, plan.quotes, said), _unquoted(plan, plan.answers, lane_state.work.answers),
-        find_others(lane, [quote.entry for quote in plan.quotes]), rules.shown,
+        find_others(lane, [quote.entry for quote in plan.quotes]), rules.shown, cut_drop,
     )  # fmt: skip
     items = head(plan, summary, drop_id, clock=lane_state.clock, measure=lane_state.context.measure, more=more)
     _require_smaller(items, lane_state, lane.epoch.system_tokens + lane.epoch.tools_tokens)
@@ -204,6 +207,9 @@ async def _accept(
     drops = [_drop(lane, plan, drop_id, unseen)]
     if fitted.left:
         drops.append(_record_drop(lane, fitted, record_drop, count))
+    if cut:
+        what = "the end of a summary, for which the window had no room"
+        drops.append(Drop(cut_drop, what, count(cut), Cause.COMPACTION, lane.timeline.now(), text=cut))
     drops += [_pin_drop(lane, pin, name, count(pin.text)) for pin, name in crowded if pin.id not in known]
     anchor = lane_state.meter.anchor
 

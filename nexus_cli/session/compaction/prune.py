@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.tokens.estimator import slots_by_kind
+from nexus_cli.context.tokens.content_kinds import slots_by_kind
 from nexus_cli.context.window.groups import Group
 from nexus_cli.context.window.lane import Lane
 from nexus_cli.context.window.pruning import StaleResult, find_stale, with_stubs

@@ -30,6 +30,7 @@ from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.goals import list_goals
+from nexus_cli.session.read_lines import READ, ReadLines, read_lines
 from nexus_cli.session.user_input import COMMAND
 from nexus_cli.session.work_notes import WORK, describe_changer
 
@@ -41,6 +42,7 @@ MOST_BYTES = 32 << 20
 """Bytes of all files together, the newest first, that are read to see if they changed."""
 LARGEST_OUTLINED = 512 * 1024
 """Bytes of a file that is searched for names."""
+WHOLE = ReadLines((), 0)
 READ_AT_ONCE = 500
 """Entries that are read together."""
 
@@ -108,6 +110,8 @@ class _Trace:
     """See `WorkItem.at`."""
     name: str = ""
     """What it is called where it lies in no folder that this session works in."""
+    lines: ReadLines = WHOLE
+    """What was read of it."""
 
 
 def _traces(lane: Lane) -> list[_Trace]:
@@ -131,7 +135,16 @@ def _traces(lane: Lane) -> list[_Trace]:
             how = how if words in how else f"{how}, {words}" if how else words
             digest = file.digest if file and file.entry > memo.entry else ""  # a file tool has used it since
             found[path] = _Trace(path, how, digest, used, at, name)
-    return sorted(found.values(), key=lambda trace: (-trace.used, trace.path))
+    parts = read_lines(lane.timeline.memos(READ))
+    traces = [_with_lines(trace, parts.get(trace.path, WHOLE)) for trace in found.values()]
+    return sorted(traces, key=lambda trace: (-trace.used, trace.path))
+
+
+def _with_lines(trace: _Trace, lines: ReadLines) -> _Trace:
+    """Return the trace of a file that was only read with what was read of it: an edit shifts the lines."""
+    if trace.how != "read":
+        return trace
+    return replace(trace, how=f"read {lines.describe()}".rstrip(), lines=lines)
 
 
 def _further_files(lane: Lane) -> list[WorkItem]:
@@ -192,7 +205,7 @@ def _state_on_disk(file: _Trace, left: int, *, outlined: bool) -> tuple[str, tup
         return file.how, (), 0
     changed = bool(file.digest) and hashlib.sha256(data).hexdigest() != file.digest
     legible = outlined and len(data) <= LARGEST_OUTLINED and b"\0" not in data[:8192]
-    names = outline(file.path, data.decode("utf-8", "replace")) if legible else ()
+    names = outline(file.path, file.lines.of_text(data.decode("utf-8", "replace"))) if legible else ()
     return f"{file.how}, changed on disk since" if changed else file.how, names, len(data)
 
 

@@ -10,19 +10,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.compaction_plan import CompactionPlan
-from nexus_cli.context.sections.prompts import load_prompt
-from nexus_cli.context.tokens.estimator import PLAIN, slots_by_kind
+from nexus_cli.context.tokens.content_kinds import PLAIN, slots_by_kind
 from nexus_cli.context.window.groups import flatten
 from nexus_cli.context.window.rewrite_cost import request_cost
 from nexus_cli.core.message import Message, Role
+from nexus_cli.session.compaction.summary_request import fork_instruction
 from nexus_cli.session.lane_forks import other_model, sized
 from nexus_cli.session.lane_state import LaneState, Model
 from nexus_cli.session.next_request.cache_expectation import is_warm
 from nexus_cli.session.next_request.current import most_with, window_request
 from nexus_cli.session.spending import left_over
 
-ASKED_SHARE = 0.75
-"""Share of the summary's cap that the model is asked to keep to."""
 TRANSCRIPT_SHARE = 0.8
 """Share of the summariser's budget that one piece of a transcript may take."""
 FRAMED = 1.1
@@ -105,11 +103,6 @@ def _transcript_tokens(lane_state: LaneState, plan: CompactionPlan, model: Model
     """Return the tokens for `model` of `counted` ones of a transcript."""
     _, meter = sized(lane_state, model)
     return round(counted * meter.scale(slots_by_kind(flatten(plan.gone))).ratio)
-
-
-def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
-    """Return the instruction that ends a fork of the lane."""
-    return load_prompt("summarize", tokens=int(plan.summary_cap * ASKED_SHARE), instructions=instructions).strip()
 
 
 def fork_fits(lane_state: LaneState, plan: CompactionPlan, instructions: str) -> bool:

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from nexus_cli.context.sections.planner import reason_text
-from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, WindowContents, apportion
+from nexus_cli.context.tokens.content_kinds import WindowContents
+from nexus_cli.context.tokens.estimator import Anchor, TokenEstimator, apportion
 from nexus_cli.context.window.groups import Group, flatten, group_tool_calls
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.clock import Clock, local_now

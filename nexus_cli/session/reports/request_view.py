@@ -9,8 +9,9 @@ from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
+from nexus_cli.context.tokens.content_kinds import WindowContents
 from nexus_cli.context.tokens.counter import StoredCounter, TiktokenCounter
-from nexus_cli.context.tokens.estimator import TokenEstimator, WindowContents
+from nexus_cli.context.tokens.estimator import TokenEstimator
 from nexus_cli.context.window.groups import flatten, group_tool_calls
 from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
@@ -107,7 +108,7 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
         raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Ask something first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
-    info = load_model_info(ledger, options.model or found.model, settings)
+    info = load_model_info(ledger, options.model or found.model, settings, log)
     items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))]
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [holds.lost] if holds.lost else []

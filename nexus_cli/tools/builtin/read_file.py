@@ -9,6 +9,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if result.success and not content.beyond:
         seen: SeenFileStore = context.services[SeenFileStore]
         seen.note(str(target), content.digest, "read")
+        return replace(result, file=str(target))
     return result
 
 

@@ -114,7 +114,7 @@ def _replace_texts(value: Any, text: str) -> Any:
 def full_sources(folder: Path, **seams: Any) -> Sources:
     """Everything that there can be, and much of it."""
     seen = [
-        SeenFile(str(folder / f"src/f{n}.py"), "read", "0", "", n, disk, "14:00:01" if disk == "changed" else "", True)
+        SeenFile(str(folder / f"src/f{n}.py"), "read", "0", "", n, disk, "14:00:01" if disk == "changed" else "")
         for n, disk in enumerate(["changed", "gone", "same"] * 40)
     ]
     steps = [Goal(f"g{n}", f"step {n}: " + "write it down " * 9, parent="g1") for n in range(2, 12)]
@@ -158,7 +158,7 @@ def posing(folder: Path) -> Sources:
     """Everything that is named or remembered poses as a line of ours."""
     fact = Fact("m1", MemorySlot.USER, POSED, "2026-01-01", FactState.KEPT, "person", "", 0)
     (places().config / "MEMORY.md").write_text(f"{POSED}\n")
-    files = [SeenFile(str(folder / f"{POSED}.py"), "read", "0", "", 1, "gone", "", True)]
+    files = [SeenFile(str(folder / f"{POSED}.py"), "read", "0", "", 1, "gone")]
     return full_sources(
         folder,
         notices=lambda: [f"a name: {POSED}"],
@@ -314,11 +314,12 @@ def test_no_tool_that_is_not_there_is_named(tmp_path: Path, there: list[str]) ->
 
 
 def test_the_summary_prompt_is_filled_with_its_bound() -> None:
-    text = load_prompt("summarize", tokens=1234, instructions="Keep the plan.")
+    text = load_prompt("summarize", tokens=1234, kept="Kept is x.", instructions="Keep the plan.")
+    assert "\n\nKept is x.\n\n" in text
     assert "at most 1234 tokens" in text
     assert text.endswith("Answer with the summary alone.\n\nKeep the plan.")
     assert "{" not in text
-    assert load_prompt("summarize", tokens=1, instructions="").endswith("Answer with the summary alone.")
+    assert load_prompt("summarize", tokens=1, kept="", instructions="").endswith("Answer with the summary alone.")
 
 
 def test_every_packaged_prompt_can_be_read() -> None:
@@ -497,50 +498,48 @@ def test_the_footprint_is_one_short_line(tmp_path: Path) -> None:
     calls = {f"tool_{n}": 10 - n for n in range(8)}
     [section] = made("footprint", bare_sources(tmp_path, footprint=lambda: Footprint(1, calls)))
     named = "10 tool_0, 9 tool_1, 8 tool_2, 7 tool_3, 6 tool_4"
-    told = "Earlier in this session: 1 turn, 52 tool calls"
+    told = "[nexus: earlier in this session: 1 turn, 52 tool calls"
     assert section.forms == (
-        f"{told} ({named}, 5 tool_5, 4 tool_6, 3 tool_7)",
-        f'{told} ({named}, 12 others); all of them: recall("{DROP}")',
-        f'[earlier in this session: recall("{DROP}")]',
+        f"{told} ({named}, 5 tool_5, 4 tool_6, 3 tool_7)]",
+        f'{told} ({named}, 12 others); all of them: recall("{DROP}")]',
+        f'[nexus: earlier in this session: recall("{DROP}")]',
     )
     assert section.least == 1
-    assert COUNTER.count(section.forms[1]) <= 70 and COUNTER.count(section.forms[2]) <= 12
+    assert COUNTER.count(section.forms[1]) <= 74 and COUNTER.count(section.forms[2]) <= 15
     assert len(made("footprint", bare_sources(tmp_path, footprint=lambda: Footprint(1, {})))[0].forms) == 1
     assert made("footprint", bare_sources(tmp_path)) == ()
 
 
-def seen(path: str, disk: str = "same", *, hidden: bool = False, how: str = "read") -> SeenFile:
+def seen(path: str, disk: str = "same") -> SeenFile:
     moment = "14:00:01" if disk == "changed" else ""
-    return SeenFile(path, how, "0", "2026-01-13T13:00:00.000Z", 1, disk, moment, hidden)
+    return SeenFile(path, "read", "0", "2026-01-13T13:00:00.000Z", 1, disk, moment)
 
 
 def test_a_file_is_told_where_the_window_cannot_tell_it(tmp_path: Path) -> None:
     found = [
         seen(f"{tmp_path}/src/a.py", "changed"),
         seen(f"{tmp_path}/b.py", "gone"),
-        seen("/elsewhere/c\n.py", hidden=True, how="changed"),
+        seen("/elsewhere/c\n.py", "gone"),
         seen(f"{tmp_path}/d.py"),
     ]
     sections = made("session_files", bare_sources(tmp_path, files=lambda: found))
     assert {section.id: section.full for section in sections} == {
-        "session_files.src/a.py": "File src/a.py: changed on disk at 14:00:01, after you last saw it",
-        "session_files.b.py": "File b.py: no longer there",
-        "session_files./elsewhere/c .py": "File /elsewhere/c .py: changed earlier, its text is out of sight",
+        "session_files.src/a.py": "[nexus: file src/a.py: changed on disk at 14:00:01, after you last saw it]",
+        "session_files.b.py": "[nexus: file b.py: no longer there]",
+        "session_files./elsewhere/c .py": "[nexus: file /elsewhere/c .py: no longer there]",
     }
 
 
 def test_of_very_many_files_the_newest_are_told_and_the_others_are_named_or_counted(tmp_path: Path) -> None:
-    found = [seen(f"{tmp_path}/{'p' * 300}{n}.py", "changed" if n % 2 else "same", hidden=True) for n in range(400)]
-    sections = made("session_files", bare_sources(tmp_path, files=lambda: found))
-    *alone, changed, hidden = sections
-    assert len(alone) == 16
-    assert sum(COUNTER.count(section.full) for section in alone) < 16 * 60
-    assert all(section.full.partition(":")[0].endswith(".py") for section in alone)
-    assert (changed.least, hidden.least) == (1, 1), "their lists are never sent whole"
-    assert len(changed.full.splitlines()) == 194 and len(hidden.full.splitlines()) == 190
-    assert all(f"p{n}.py" in changed.forms[1] for n in range(13, 400, 2))
-    assert "194 more files changed on disk" in changed.forms[2] and DROP in changed.forms[2]
-    assert "190 more files" in hidden.forms[1] and DROP in hidden.forms[1] and len(hidden.forms) == 2
+    found = [seen(f"{tmp_path}/{'p' * 300}{n}.py", "changed" if n % 2 else "same") for n in range(400)]
+    *alone, others = made("session_files", bare_sources(tmp_path, files=lambda: found))
+    assert len(alone) == 6
+    assert sum(COUNTER.count(section.full) for section in alone) < 6 * 64
+    assert all(section.full.split(":")[1].endswith(".py") for section in alone)
+    assert others.least == 1, "their list is never sent whole"
+    assert len(others.full.splitlines()) == 194
+    assert all(f"p{n}.py" in others.forms[1] for n in range(13, 400, 2))
+    assert "194 more files changed on disk" in others.forms[2] and DROP in others.forms[2]
 
 
 def test_what_goals_have_beyond_their_caps_is_counted_and_can_be_recalled(tmp_path: Path) -> None:

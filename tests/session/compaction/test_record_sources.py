@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,9 +44,11 @@ def reading(*names: str) -> Any:
     return Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
 
 
-def looked(folder: Path, *names: str, act: Callable[[], None] = lambda: None) -> WorkRecord:
+def looked(
+    folder: Path, *names: str, act: Callable[[], None] = lambda: None, by: Played | None = None
+) -> WorkRecord:
     """The record of a session that reads these files, after what is done to them then."""
-    session = opened(reading(*names), folder)
+    session = opened(by or reading(*names), folder)
 
     async def live() -> WorkRecord:
         try:
@@ -176,3 +179,29 @@ def test_a_model_library_that_hangs_when_it_is_loaded_is_named_and_let_go(
             ledger.db.run("UPDATE requests SET sent = ? WHERE lane = ?", f"{http_library()} {'0' * 64}", lane)
         found = asyncio.run(replay_wire.check_wire(ledger, session.id, Settings()))
     assert found["skipped"] == {"litellm could not be loaded here in time": [1]} and not found["differ"]
+
+
+def test_the_record_says_which_lines_of_a_file_were_read_and_names_what_stands_in_them(tmp_path: Path) -> None:
+    names = "".join(f"def part_{number}() -> None: ...\n" for number in range(1, 901))
+    for file in ("some.py", "many.py"):
+        (tmp_path / file).write_text(names)
+    (tmp_path / "whole.py").write_text("".join(names.splitlines(keepends=True)[:40]))
+    (tmp_path / "cut.py").write_text("".join(f"value_{number} = {number} * 7919 + 17\n" for number in range(9_000)))
+
+    def part(file: str, first: int, lines: int) -> tuple[str, dict[str, Any]]:
+        return "read_file", {"path": file, "offset": first, "limit": lines}
+
+    calls = [part("some.py", 840, 50), part("some.py", 10, 5), part("some.py", 15, 1)]
+    calls += [("read_file", {"path": "cut.py"})]
+    calls += [part("many.py", number, 1) for number in range(1, 30, 3)]
+    calls += [part("whole.py", 20, 21), part("whole.py", 1, 19)]
+    provider = Played(lambda request: "done" if request.messages[-1]["role"] == "tool" else calls)
+    found = lines(looked(tmp_path, by=provider))
+    assert found[1:] == [
+        "- many.py (read 10 of 900 lines): " + ", ".join(f"part_{n}" for n in range(1, 24, 3)),
+        "- some.py (read 10-15, 840-889 of 900): " + ", ".join(f"part_{n}" for n in (*range(10, 16), 840, 841)),
+        "- whole.py (read): " + ", ".join(f"part_{n}" for n in range(1, 9)),
+    ]
+    [(first, last), (again, end)] = re.findall(r"(\d+)-(\d+)", found[0])
+    assert found[0].startswith("- cut.py (read 1-") and found[0].endswith(" of 9,000)")
+    assert (first, end) == ("1", "9000") and 1 < int(last) < int(again) - 1_000

@@ -11,7 +11,19 @@ from pathlib import Path
 
 import pytest
 from session.played import Answer, Played, the_ledger
-from session.summed import FORK, SUMMARY, TRANSCRIPT, Summariser, ended, living, noted, summary_of, turn, window_hash
+from session.summed import (
+    FORK,
+    SUMMARY,
+    TRANSCRIPT,
+    Summariser,
+    asks_for_summary,
+    ended,
+    living,
+    noted,
+    summary_of,
+    turn,
+    window_hash,
+)
 
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.compaction import transcript_lines
@@ -19,10 +31,13 @@ from nexus_cli.context.window.groups import Dispatch
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message
-from nexus_cli.core.request import Delta, Request, TextDelta
-from nexus_cli.session.compaction.summarise import fenced, find_headings
+from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
+from nexus_cli.session.compaction.compact import draft_plan
+from nexus_cli.session.compaction.summarise import find_headings
+from nexus_cli.session.compaction.summary_request import fenced
 from nexus_cli.session.goals import set_goal
 from nexus_cli.session.lane_state import LaneState
+from nexus_cli.session.model_call import CUT_OFF
 from nexus_cli.session.next_request.current import window_request
 from nexus_cli.session.replay import check
 
@@ -49,6 +64,94 @@ def test_whatever_a_summariser_answers_wrongly_leaves_the_window_as_it_was(kind:
             assert not (tmp_path / "called.txt").exists()
 
     asyncio.run(live())
+
+
+LONG = "".join(f"## {name}\n{name}: {'the parser reads each line and keeps it. ' * 80}\n" for name in ("Goal", "Next"))
+
+
+def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_path: Path) -> None:
+    script = Summariser(LONG)
+
+    async def live() -> None:
+        async with living(tmp_path, script, *TURNS, window=24_000) as session:
+            lane_state = session.state.lane_state
+            plan = draft_plan(lane_state, "command", lane_state.settings.compact.to)
+            assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
+            made = ended(await session.compact())
+            assert made.ok and len(script.asked) == 1 and len(session.state.drops()) == 1
+            assert LONG.strip() in summary_of(session)
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("window", [12_000, 16_000, 24_000])
+def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_recalled(
+    window: int, tmp_path: Path
+) -> None:
+    script = Summariser(LONG * 4)
+
+    async def live() -> str:
+        async with living(tmp_path, script, *TURNS[: window // 4_000], window=window) as session:
+            before = session.context.lane.counted
+            made = ended(await session.compact())
+            assert made.ok and len(script.asked) == 1 and session.context.lane.counted < before
+            text, log = summary_of(session), session.context.lane.timeline.log
+            [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
+            shown, rest = text.split("\n---\n")[1].split("\n[The summary goes on: recall(")[0], log.recall(drop.id)  # type: ignore[attr-defined]
+            assert f'[The summary goes on: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
+            assert re.sub(r"\s", "", shown + rest) == re.sub(r"\s", "", LONG * 4)
+            return session.id
+
+    session = asyncio.run(live())
+    with the_ledger() as ledger:
+        assert check(ledger, session)["ok"]
+
+
+class Lengthy(Played):
+    """A provider whose summaries end at the output limit."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """One reply."""
+        async for delta in super().stream(request):
+            limited = isinstance(delta, FinishDelta) and asks_for_summary(request)
+            yield FinishDelta("length") if limited else delta
+
+
+def test_a_summary_that_the_output_limit_ends_is_used_and_says_so(tmp_path: Path) -> None:
+    async def live() -> None:
+        script = Summariser(LONG[:-30])
+        async with living(tmp_path, None, *TURNS, provider=Lengthy(script), window=60_000) as session:
+            made = ended(await session.compact())
+            assert made.ok and len(script.asked) == 1
+            assert f"{LONG[:-30].strip()}\n{CUT_OFF}" in summary_of(session)
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("window", [12_000, 60_000])
+def test_both_forms_of_the_request_say_what_is_kept_and_the_transcript_has_the_current_request(
+    window: int, tmp_path: Path
+) -> None:
+    models: dict[str, dict[str, float | int | bool]] = {"openai/other": {"window": window}}
+
+    async def live(script: Summariser, model: str) -> str:
+        said = (*TURNS, "NEWEST of all: never touch main")
+        async with living(
+            tmp_path, script, *said, window=window, models=models, compact=CompactSettings(model=model)
+        ) as session:
+            assert ended(await session.compact()).ok
+            return summary_of(session)
+
+    for model, form in (("", FORK), ("openai/other", TRANSCRIPT)):
+        script = Summariser()
+        asyncio.run(live(script, model))
+        assert form in script.asked[-1]
+        assert "the window keeps: every message of the person, word for word; the newest" in script.asked[-1]
+        assert "a record of the files" in script.asked[-1] and "Repeat none of this." in script.asked[-1]
+        if form == TRANSCRIPT:
+            [request] = re.findall(r"current request.*\n=====.*\n(.*)\n=====", script.asked[-1])
+            assert request == "NEWEST of all: never touch main"
+            assert "USER: NEWEST" not in script.asked[-1], "it stays"
 
 
 def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(

@@ -233,7 +233,7 @@ def test_a_reload_a_fork_and_another_model_are_counted_as_they_will_be_sent(tmp_
         with the_ledger() as ledger:
             fork = ledger.fork_session(name, at=format_utc(local_now())).id
         async with living(provider, tmp_path, fork) as session:
-            assert abs(await agrees(session) - used) <= used // 100
+            assert abs(await agrees(session) - used) <= used // 50
             await turn(session, "go on")
             await agrees(session)
         (tmp_path / "NEXUS.md").unlink()

@@ -19,13 +19,14 @@ def read(sources: Sources) -> Value:
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `Earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)`."""
+    """Return `[nexus: earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)]`."""
     turns, calls = value["turns"], value["calls"]
     if not turns and not calls:
         return ()
-    full, pointer = _text(turns, calls, len(calls)), f'[earlier in this session: recall("{DROP}")]'
+    full = f"[nexus: {_text(turns, calls, len(calls))}]"
+    pointer = f'[nexus: earlier in this session: recall("{DROP}")]'
     capped = len(calls) > NAMED
-    short = (f'{_text(turns, calls, NAMED)}; all of them: recall("{DROP}")', pointer) if capped else (pointer,)
+    short = (f'[nexus: {_text(turns, calls, NAMED)}; all of them: recall("{DROP}")]', pointer) if capped else (pointer,)
     forms = (full, *shrink_forms(short, view.count)) if capped else shrink_forms((full, *short), view.count)
     order, least = Phase.HISTORY, int(capped)
     return (
@@ -41,7 +42,7 @@ def _text(turns: int, calls: Value, most: int) -> str:
         rest = sum(count for _, count in calls[most:])
         inside = ", ".join([*named, f"{rest} others"] if rest else named)
         parts.append(f"{_some(sum(count for _, count in calls), 'tool call')} ({inside})")
-    return f"Earlier in this session: {', '.join(parts)}"
+    return f"earlier in this session: {', '.join(parts)}"
 
 
 def _some(count: int, noun: str) -> str:

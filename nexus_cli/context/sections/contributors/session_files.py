@@ -1,6 +1,6 @@
-"""The files of the session with their state (seed E), as far as the window does not show it: those that changed on disk
-since they were last seen, and those of which nothing is in the window any more. A section for each of the newest, so
-that one file is reported without the others, and one for all the others of its kind."""
+"""The files of the session that changed on disk since they were last seen (seed E). A section for each of the newest,
+so that one file is reported without the others, and one for all the others. Files of which the window shows nothing any
+more stand in the record of the work, which every summary and every cut leaves."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nexus_cli.context.sections.identity_files import shrink_forms
 from nexus_cli.context.sections.section import DROP, Layer, Phase, Section
 from nexus_cli.core.elide import one_line
 
-CHANGED, HIDDEN = 6, 10
-"""Files of each kind with a section of their own, the newest first."""
+ALONE = 6
+"""Files with a section of their own, the newest first."""
 LONGEST = 80
 """Characters of a path."""
 MOST = 8_000_000
@@ -22,65 +22,35 @@ MOST = 8_000_000
 
 
 def read(sources: Sources) -> Value:
-    """Return one record per file that there is something to say of: `path`, `how`, `disk`, `moment`, `hidden`."""
+    """Return one record per file that is not as it was: `path`, `disk`, `moment`."""
     root = project_root(sources.cwd)
-    found = sources.files()
-    shown = [one for one in found if one.disk != "same" or one.hidden]
-    return [
-        {
-            "path": _path(one.path, f"{root}/"),
-            "how": one.how,
-            "disk": one.disk,
-            "moment": one_line(one.moment),
-            "hidden": one.hidden,
-        }
-        for one in shown
-    ]
+    altered = [one for one in sources.files() if one.disk != "same"]
+    return [{"path": _path(one.path, f"{root}/"), "disk": one.disk, "moment": one_line(one.moment)} for one in altered]
 
 
 def render(value: Value, view: View) -> tuple[Section, ...]:
-    """Return `File src/a.py: changed on disk at 14:35:12, after you last saw it`; `File b.py: read earlier, out of
-    sight`; and `Also changed on disk after you last saw them: c.py, d.py`."""
-    altered = [one for one in value if one["disk"] != "same"]
-    hidden = [one for one in value if one["disk"] == "same"]
-    alone = (*altered[:CHANGED], *hidden[:HIDDEN])
-    more = (*_changed_rest(altered[CHANGED:], view), *_hidden_rest(hidden[HIDDEN:], view))
-    return (*(_section(one["path"], (_line(one),), one["path"], one["disk"] != "same") for one in alone), *more)
+    """Return `[nexus: file src/a.py: changed on disk at 14:35:12, after you last saw it]` for each of the newest, and
+    `[nexus: also changed on disk after you last saw them: c.py, d.py]`."""
+    alone = (_section(one["path"], (f"[nexus: {_line(one)}]",), one["path"]) for one in value[:ALONE])
+    return (*alone, *_rest(value[ALONE:], view))
 
 
-def _section(name: str, forms: tuple[str, ...], source: str, changed: bool) -> Section:
-    weight = 1.0 if changed else 0.5
+def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
     order = Phase.MEMORY + 50
-    return Section(f"session_files.{name}", order, forms, Layer.EVENT, priority=78, weight=weight, source=source)
+    return Section(f"session_files.{name}", order, forms, Layer.EVENT, priority=78, source=source)
 
 
-def _changed_rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
-    """Return the changed files without a section of their own: their names, or their number where these need too much.
-    """
+def _rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
+    """Return one section for the files without one of their own: their names, or their number where these need too
+    much; the list of them all is its drop."""
     if not rest:
         return ()
-    names = f'Also changed on disk after you last saw them: {", ".join(map(_name, rest))} [when: recall("{DROP}")]'
-    pointer = f'[{_some(rest, "more file")} changed on disk after you last saw them: recall("{DROP}") names them]'
-    return (_rest("more_changed", rest, (names, pointer), view, changed=True),)
-
-
-def _hidden_rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
-    """Return the number of files out of sight without a section of their own."""
-    if not rest:
-        return ()
-    pointer = f'[{_some(rest, "more file")} read or changed earlier, out of sight: recall("{DROP}") names them]'
-    return (_rest("more_hidden", rest, (pointer,), view, changed=False),)
-
-
-def _rest(name: str, rest: Sequence[Value], short: tuple[str, ...], view: View, *, changed: bool) -> Section:
-    """Return one section for many files; the list of them all is its drop."""
-    full = "\n".join(map(_line, rest))
-    forms = (full, *shrink_forms(short, view.count))
-    return replace(_section(name, forms, _some(rest, "more file"), changed), least=1)
-
-
-def _some(rest: Sequence[Value], noun: str) -> str:
-    return f"{len(rest):,} {noun}{'' if len(rest) == 1 else 's'}"
+    many = f"{len(rest):,} more file{'' if len(rest) == 1 else 's'}"
+    listed = ", ".join(map(_name, rest))
+    names = f'[nexus: also changed on disk after you last saw them: {listed}; when: recall("{DROP}")]'
+    pointer = f'[nexus: {many} changed on disk after you last saw them: recall("{DROP}") names them]'
+    forms = ("\n".join(map(_line, rest)), *shrink_forms((names, pointer), view.count))
+    return (replace(_section("more_changed", forms, many), least=1),)
 
 
 def _name(one: Value) -> str:
@@ -88,17 +58,9 @@ def _name(one: Value) -> str:
 
 
 def _line(one: Value) -> str:
-    return f"File {one['path']}: {_state(one)}"
-
-
-def _state(one: Value) -> str:
-    match one["disk"]:
-        case "gone":
-            return "no longer there"
-        case "changed":
-            return f"changed on disk at {one['moment']}, after you last saw it"
-        case _:
-            return f"{one['how']} earlier, its text is out of sight"
+    gone = one["disk"] == "gone"
+    state = "no longer there" if gone else f"changed on disk at {one['moment']}, after you last saw it"
+    return f"file {one['path']}: {state}"
 
 
 def _path(path: str, root: str) -> str:
