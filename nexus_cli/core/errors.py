@@ -96,8 +96,8 @@ def write_failure_hint(error: OSError, otherwise: str) -> str:
     return "Free some space" if error.errno in _NO_ROOM else otherwise
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that is most like a misspelt `name`, or ""."""
+def nearest_name(name: str, names: Iterable[str], least: float = 0.5) -> str:
+    """Return the one of `names` that is most like a misspelt `name`, or "" if none is at least so like it (0 to 1)."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
-    return next(iter(difflib.get_close_matches(name[:80], list(names), 1, 0.5)), "")
+    return next(iter(difflib.get_close_matches(name[:80], list(names), 1, least)), "")

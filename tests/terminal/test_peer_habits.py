@@ -99,7 +99,7 @@ def test_from_aider(repl: Opens) -> None:
     habit(made, "/ask what is it?" + ENTER, "Type what you want")
     made.say("what is it?")
     habit(made, "/tokens" + ENTER, "Largest")
-    habit(made, "/undo" + ENTER, "!git restore FILE")
+    habit(made, "/undo" + ENTER, "/diff shows")
     habit(made, "/commit" + ENTER, "!git commit")
     habit(made, "/diff" + ENTER, "git")
     habit(made, "/reset" + ENTER, "Previous session: /resume")
