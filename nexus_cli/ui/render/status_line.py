@@ -67,7 +67,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("used", used, role),
         _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),
         _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
-        _Part("cache", f"{status.cached:.0%} cached" if status.cached is not None else ""),
+        _Part("cache", f"last {status.cached:.0%} cached" if status.cached is not None else ""),
         _Part("cost", known_dollars(status.cost_usd, status.known_usd)),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]

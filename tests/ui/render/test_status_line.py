@@ -40,7 +40,7 @@ def line(width: int, status: Status = STATUS, theme: Theme = PLAIN) -> str:
 
 def test_with_room_everything_is_there() -> None:
     assert line(140) == (
-        "gpt-5 high · edit · ~/src/nexus (main) · 12k of 112k · 3 left out · 92% cached · $0.0123 · not saved"
+        "gpt-5 high · edit · ~/src/nexus (main) · 12k of 112k · 3 left out · last 92% cached · $0.0123 · not saved"
     )
 
 
