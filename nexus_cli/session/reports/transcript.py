@@ -15,6 +15,7 @@ from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.reports.conversation import in_call_order
 from nexus_cli.session.reports.sessions import entry_value, session_value
 from nexus_cli.session.session import Session
+from nexus_cli.session.waiting import waiting_entry
 
 _CUT = re.compile(r'left out: recall\("(d\d+)", "\d+:\d+"\) \.\.\.\]')
 _CAPS = (Cause.OUTPUT_CAP, Cause.INPUT_CAP)
@@ -25,7 +26,8 @@ def session_transcript(session: Session) -> dict[str, Any]:
     if session.ledger is None or session.record is None:
         return {"version": 1, "entries": []}
     subjects = {tool.name: tool.subject for tool in session.tools()}
-    return transcript_of(session.record, session.ledger.session(session.id), subjects)
+    waiting = waiting_entry(session.ledger, session.record)
+    return {**transcript_of(session.record, session.ledger.session(session.id), subjects), "waiting": waiting}
 
 
 def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Repl:
         """How the newest turn ended."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
         self.sleeping = SleepingRun(
-            lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note
+            lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note, view.invalidate
         )
         self.share_attachments()
         self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
@@ -152,7 +152,7 @@ class Repl:
         if self._status is None:
             self.refresh_status()
         assert self._status is not None
-        now = replace(self._status, workers=self.renderer.background_workers)
+        now = replace(self._status, workers=self.renderer.background_workers, waits=self.sleeping.waits)
         return status_line(now, self._branch, width, self.theme, str(Path.home()))
 
     def refresh_status(self) -> None:
