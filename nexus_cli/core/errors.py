@@ -73,6 +73,7 @@ class ProviderError(NexusError):
         retry_after: float | None = None,
         started: bool = False,
         transient: bool = False,
+        cut: bool = False,
         limit: int | None = None,
         counted: int | None = None,
     ) -> None:
@@ -80,9 +81,11 @@ class ProviderError(NexusError):
         self.retry_after = retry_after
         """Seconds that the provider asked us to wait, or None."""
         self.started = started
-        """A first token had arrived: never retried."""
+        """A first token had arrived: the same stream is never retried."""
         self.transient = transient
         """Worth trying again with identical bytes."""
+        self.cut = cut
+        """It broke the stream of an answer, in a way that makes another request worth it."""
         self.limit = limit
         """For `overflow`: the window in tokens as the provider's message names it, or None."""
         self.counted = counted

@@ -88,7 +88,7 @@ def story() -> list[Any]:
         {"text": "I look at it first.", "calls": looks},
         {"calls": asked},
         "The **share** is an argument of the total now.\n\n- no tests\n\n```python\ntotal(1)\n```",
-        {"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}},
+        *[{"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}}] * 2,
         {"calls": [call("agent", task="Count the shelves\nand say what is on each")]},
         {"calls": [call("bash", command=HOLD)]},
         "There are **two** shelves.\n\nOne has tea, one has milk.\nNothing else.",

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from nexus_cli.core import event
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.event import Event
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
@@ -19,6 +19,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.dispatch import RESULT
+from nexus_cli.session.model_call import CUT
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
 from nexus_cli.session.waiting import waiting_entry
@@ -57,7 +58,8 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
             first = turn[-2].id if len(turn) > 1 else entry.id
             results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
             words = shown_text(record, entry)
-            yield list(_events(in_call_order(turn[::-1]), results, subjects, words, waiting))
+            cuts = [memo for memo in record.memos(CUT, first=entry.id) if memo.entry <= turn[0].id]
+            yield list(_events(in_call_order(turn[::-1]), results, subjects, words, waiting, cuts))
             turn = []
 
 
@@ -80,8 +82,10 @@ def _events(
     subjects: Mapping[str, str],
     words: str,
     waiting: int,
+    cuts: Sequence[Memo],
 ) -> Iterator[Event]:
-    """Yield the events of a turn that began with `words`; the result of the entry `waiting` is still waited for."""
+    """Yield the events of a turn that began with `words`; the result of the entry `waiting` is still waited for. Of
+    `cuts` each is an answer that was cut, and came again after its entry."""
     calls: dict[str | None, ToolCall] = {}
     answer = ""
     for entry in turn:
@@ -105,4 +109,7 @@ def _events(
                 yield event.ToolResultEvent(call, result, entry.tokens, seconds)
             case _:
                 pass
+        for cut in (one for one in cuts if one.entry == entry.id):
+            yield event.Text(str(cut.value["text"]))
+            yield event.Retry(1, 0.0, str(cut.value["why"]), cut=True)
     yield event.TurnEnd(event.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0))

@@ -12,6 +12,8 @@ from nexus_cli.session.reports.conversation import CONTINUED
 from nexus_cli.ui.reports.lines import Value, cut_line, folded, plural
 
 INDENT = "    "
+CUT = "[cut off, asked again]"
+"""Below an answer whose stream was cut; the whole one follows."""
 
 
 def transcript_text(value: Value, width: int) -> str:
@@ -25,6 +27,9 @@ def transcript_text(value: Value, width: int) -> str:
     for entry in [{"id": 0}, *entries]:
         still = " · waiting" if entry["id"] and entry["id"] == value.get("waiting") else ""
         blocks += [_message(entry, calls, value.get("subjects", {}), width, still)] if entry["id"] else []
+        blocks += [
+            [*folded(one["text"], width), CUT] for one in value.get("cut", ()) if one["after"] == entry["id"] != 0
+        ]
         blocks += [_output(one["title"], one["text"], width) for one in shell_by_entry.get(entry["id"], ())]
     return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
