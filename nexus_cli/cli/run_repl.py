@@ -23,9 +23,10 @@ from nexus_cli.cli.choose_model import ModelChoice, choose_model
 from nexus_cli.cli.command_options import PICK, SharedOptions
 from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.login import offer_login, read_hidden_line
+from nexus_cli.cli.login import offer_login
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import SERVICES, close_loop, format_resume_line, session_options
+from nexus_cli.cli.terminal_line import read_hidden_line, read_line
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -86,7 +87,7 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
         keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
         if not keyless or shared.no_save or not os.isatty(0):
             raise
-    FirstRun(settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).log_in()
+    FirstRun(settings, os.environ, QuietStream(Stream(1)), read_line).log_in()
     return choose_model(shared.model, os.environ, settings, resumes=resumes)
 
 
@@ -95,7 +96,7 @@ def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
     here = project_root(folder)
     loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
-        FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).run()
+        FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), read_line).run()
         loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 

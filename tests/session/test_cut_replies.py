@@ -44,7 +44,7 @@ def requests(session: Session) -> list[RequestRow]:
         return ledger.log(session.id).requests()
 
 
-def rows(session: Session) -> list[tuple[int, str]]:
+def rows(session: Session) -> list[tuple[int, str | None]]:
     return [(row.manifest.step, row.finish) for row in requests(session)]
 
 
@@ -52,7 +52,9 @@ def rows(session: Session) -> list[tuple[int, str]]:
     (HALF, "network"), ((TextDelta("half"),), "none"), ((TextDelta("half"), CALL), "none"),
     ((TextDelta("half"), CALL, LOST), "network"),
 ])  # fmt: skip
-def test_a_cut_answer_is_asked_for_once_more(cut: tuple[Delta | ProviderError, ...], finish: str, tmp_path: Path) -> None:
+def test_a_cut_answer_is_asked_for_once_more(
+    cut: tuple[Delta | ProviderError, ...], finish: str, tmp_path: Path
+) -> None:
     session = opened(Again(cut, WHOLE), tmp_path)
     events, outcome = say(session, "hi")
     assert (outcome.ok, outcome.text, outcome.steps) == (True, "the whole", 1)
@@ -89,7 +91,10 @@ def test_a_second_cut_ends_the_turn_as_ever(tmp_path: Path) -> None:
     assert window(session) == "other half\n\n[the reply broke off here]" and len(rows(session)) == 2
 
 
-@pytest.mark.parametrize("last", [FinishDelta("length"), FinishDelta("content_filter"), ProviderError("auth", "wrong key")])
+WRONG_KEY = ProviderError("auth", "wrong key")
+
+
+@pytest.mark.parametrize("last", [FinishDelta("length"), FinishDelta("content_filter"), WRONG_KEY])
 def test_what_another_request_would_not_mend_is_not_sent_again(last: Delta | ProviderError, tmp_path: Path) -> None:
     session = opened(Again((TextDelta("half"), last), WHOLE), tmp_path)
     assert not say(session, "hi")[1].ok and len(rows(session)) == 1

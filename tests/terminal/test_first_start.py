@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from terminal.golden import check, styled
 from terminal.repl import Place, Repl
-from terminal.terminal import ENTER, Terminal, ctrl
+from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
 KEY = "sk-proj-newcomer-0123456789"
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None, "NEXUS_MODEL": None}
@@ -38,7 +38,9 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
     assert not echoes(first)
     first.send(KEY + ENTER)
     first.wait_for("Permission level [read]:")
-    assert echoes(first)
+    assert f"Key (not shown): {'*' * len(KEY)} ({len(KEY)} characters)" in first.lines()
+    first.send("al")
+    first.wait_for("]: al")
     first.send(ENTER)
     first.ready()
     first.say("hello")
@@ -128,3 +130,20 @@ def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(
     without.send("hello" + ENTER)
     without.wait_for("nexus login openai")
     assert not list(here.nexus_home.glob("data/keys/*"))
+
+
+def test_esc_cancels_each_field_and_shows_nothing(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    for typed, status, said in (("", 0, "Cancelled."), ("banana" + ENTER + "2" + ENTER, 2, "One of the ways above")):
+        here = places()
+        (here.nexus_home / "config" / "config.toml").unlink()
+        made = opened(Repl(here, env=BARE, bug=ALONE))
+        made.wait_for("Provider [anthropic]:")
+        made.send(typed)
+        made.wait_for("Key (not shown):" if typed else "Provider [anthropic]:")
+        made.send("half a word\x1b[A\x7f")
+        made.send(ESCAPE)
+        assert made.status() == status and said in made.picture() and "^[" not in made.picture()
+        assert not typed or "banana: there is no such provider. Type a number from 1" in made.picture()
+        assert echoes(made) and not list(here.nexus_home.glob("data/keys/*"))
