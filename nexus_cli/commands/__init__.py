@@ -31,7 +31,6 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("ask", "code", "architect", "chat-mode"), _MODES),
     **dict.fromkeys(("theme", "themes"), _THEME),
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
-    **dict.fromkeys(("login", "connect"), "nexus login PROVIDER in a shell stores a key"),
     "logout": "nexus logout PROVIDER in a shell removes a key",
     "doctor": "nexus doctor in a shell says what works",
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),

@@ -128,8 +128,35 @@ def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(
     without.send(ENTER)
     without.ready()
     without.send("hello" + ENTER)
-    without.wait_for("nexus login openai")
+    without.wait_for("`/login openai` stores a key")
+    without.idle()
+    without.send("/login openai" + ENTER)
+    without.wait_for("(not shown, Esc cancels)")
+    without.send(ESCAPE)
+    without.wait_for("Cancelled. No key was stored.")
     assert not list(here.nexus_home.glob("data/keys/*"))
+
+
+def test_after_a_wrong_key_another_one_is_used_at_once_and_the_turn_goes_on(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places([{"fault": 401}, "It works now."])
+    made = opened(Repl(here, env={"OPENAI_API_KEY": "sk-proj-wrong-0123456789"}))
+    made.ready()
+    made.say("hello")
+    made.send("/login" + ENTER)
+    made.wait_for("Which provider is the key from?")
+    made.send(ENTER)
+    made.wait_for("(not shown, Esc cancels)")
+    made.send(KEY)
+    made.wait_for("*" * len(KEY))
+    made.send(ENTER)
+    made.wait_for("OPENAI_API_KEY is not used in this session any more")
+    made.idle()
+    made.say("/continue")
+    made.wait_for("It works now.")
+    assert here.server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert KEY.encode() not in made.raw
 
 
 def test_esc_cancels_each_field_and_shows_nothing(

@@ -172,6 +172,7 @@ def format_duration(seconds: float) -> str:
 
 
 HERE = {
+    "nexus login": "/login",
     "nexus memory accept": "/memory accept",
     "nexus memory forget": "/memory forget",
     "nexus memory list": "/memory",

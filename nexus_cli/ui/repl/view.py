@@ -104,6 +104,9 @@ class ReplView(Protocol):
         What was typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """
 
+    async def hidden_line(self, prompt: str) -> str | None:
+        """Read one line behind `prompt` without showing it; None at the end of input and with Esc. Cancellable."""
+
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """Let the person pick one of `choices` and return its key; None if they pick none. Cancellable.
 

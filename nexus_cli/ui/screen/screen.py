@@ -155,7 +155,9 @@ class Screen:
         self._box.fill(text)
         self._app.invalidate()
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
+    async def question(
+        self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "", *, hidden: bool = False
+    ) -> str | None:
         """See `ReplView`; several questions are asked one after the other."""
         async with self._asking:
             if self._over:
@@ -163,7 +165,7 @@ class Screen:
             self.put(text)
             self._asked_block = block
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._panel.begin(prompt, answer, keys)
+            self._panel.begin(prompt, answer, keys, hidden=hidden)
             self._redraw.dirty()
             opening = asyncio.ensure_future(self._open())
             try:
@@ -175,6 +177,9 @@ class Screen:
                 self._panel.end()
                 self._asked_block = ""
                 self._redraw.dirty()
+
+    async def hidden_line(self, prompt: str) -> str | None:
+        return await self.question("", prompt, hidden=True)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         async with self._asking:

@@ -75,6 +75,10 @@ class Kept:
         self.asked.append(f"{text}\n{line_prompt(prompt, keys)}")
         return await self._answered()
 
+    async def hidden_line(self, prompt: str) -> str | None:
+        self.asked.append(prompt)
+        return await self._answered()
+
     async def _answered(self) -> str | None:
         while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
             await asyncio.sleep(0.005)
