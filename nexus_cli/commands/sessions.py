@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from itertools import islice
 
 from nexus_cli.commands.arguments import (
     parse_session_name,
@@ -14,7 +16,7 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.core.clock import format_age, format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.conversation import shown_text
 from nexus_cli.session.user_messages import read_backwards
@@ -34,6 +36,8 @@ async def list_sessions(context: CommandContext, rest: str) -> None:
 
 MOST = 200
 """Sessions that are at hand; a search reaches the others."""
+LIST = "list"
+"""Lets the person choose which message is edited."""
 TITLE = 100
 """Characters of a title at most."""
 
@@ -94,8 +98,12 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
 def _title(info: SessionInfo) -> str:
     """Return the name of a session, else its first words."""
     words = info.name or info.first_text.split("\n\n<", 1)[0]
-    title = " ".join(words.split())
-    return (title if len(title) <= TITLE else title[: TITLE - 1] + "…") or "(no words)"
+    return _one_line(words)
+
+
+def _one_line(words: str) -> str:
+    line = " ".join(words[: 4 * TITLE].split())
+    return (line if len(line) <= TITLE else line[: TITLE - 1] + "…") or "(no words)"
 
 
 def _turns(info: SessionInfo) -> str:
@@ -158,19 +166,35 @@ async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
 async def edit_message(context: CommandContext, rest: str) -> None:
     """Edit your last message and ask again.
 
-    The session continues in a copy that ends before that message; the message is in the input box. Files stay as
-    they are: what the model changed since is not undone.
+    With `list` choose which message. The session continues in a copy that ends before it; the message is in the input
+    box. Files stay as they are: what the model changed since is not undone.
     """
-    ledger, before = require_ledger(context), context.session.id
-    entries = read_backwards(require_record(context).read, require_record(context).last_id())
-    last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
-    if last is None:
+    if rest not in ("", LIST):
+        raise usage_error("edit", rest, f"expected nothing, or {LIST}")
+    ledger, record, before = require_ledger(context), require_record(context), context.session.id
+    found = await asyncio.to_thread(_messages, record, MOST if rest else 1)
+    if not found:
         raise usage_error("edit", rest, "nothing has been said in this session yet", "Type your first message")
-    words = shown_text(require_record(context), last)
+    place = 0
+    if rest:
+        choices = [Choice(str(place), _one_line(words), age) for place, (_, words, age) in enumerate(found)]
+        chosen = await context.choose("Go back to which message?", choices)
+        if chosen is None:
+            return
+        place = int(chosen)
+    entry, words, _ = found[place]
     context.session.refuse_to_leave()
-    await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
+    await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=entry - 1))
     context.fill(words)
     context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {before}")
+
+
+def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
+    """Return the person's newest messages that began a turn: entry, words, age."""
+    entries = read_backwards(record.read, record.last_id())
+    said = (one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON)
+    now = local_now()
+    return [(one.id, shown_text(record, one), format_age(one.at, now)) for one in islice(said, most)]
 
 
 async def rename_session(context: CommandContext, rest: str) -> None:
@@ -190,6 +214,6 @@ COMMANDS = (
     Command("resume", "session", resume_session, "[ID|--all]", idle=True, complete=_complete_resume),
     Command("clear", "session", clear_session, idle=True, aliases=("new", "reset")),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
-    Command("edit", "session", edit_message, idle=True),
+    Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
     Command("rename", "session", rename_session, "NAME"),
 )

@@ -143,6 +143,20 @@ def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeC
         assert ledger.session(source).entries == 4
 
 
+def test_a_message_of_the_list_is_gone_back_to_and_nothing_is_forked_before_it_is_chosen(context: FakeContext) -> None:
+    context.turn("first words")
+    context.turn("second words")
+    source = context.session.id
+    context.run("edit list")
+    assert [choice.label for choice in context.offered] == ["second words", "first words"]
+    with the_ledger() as ledger:
+        assert context.session.id == source and len(ledger.sessions()) == 1
+    context.pick = lambda choices: choices[1].key
+    context.run("edit list")
+    filled: str = context.filled
+    assert context.session.id != source and filled == "first words"
+
+
 def test_a_session_whose_ledger_failed_is_not_copied_when_it_can_be_written_again(context: FakeContext) -> None:
     context.turn("kept")
     ledger = context.session.ledger

@@ -210,9 +210,9 @@ class Repl:
         return True
 
     def edit_last(self) -> None:
-        """Fork before the last message, and put that into the box."""
+        """Let the person choose a message; fork before it, and put it into the box."""
         if self.jobs.current is None:
-            self.jobs.start("command", "/edit", self._run(find("edit", self.commands), ""))
+            self.jobs.start("command", "/edit", self._run(find("edit", self.commands), "list"))
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop what runs: first gently, then with every child process, then nexus itself."""

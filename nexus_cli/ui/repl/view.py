@@ -39,7 +39,7 @@ class ReplController(Protocol):
         """Esc on an empty box: the next message takes along one thing less; False if it takes nothing."""
 
     def edit_last(self) -> None:
-        """Esc twice on an empty box: the person wants to change the last message."""
+        """Esc twice on an empty box: the person wants to go back to a message."""
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Ctrl+C while something runs; `gently` (Esc) asks once and forces nothing."""

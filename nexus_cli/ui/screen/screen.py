@@ -47,7 +47,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 T = TypeVar("T")
 
 AGAIN = 2.0
-"""Seconds within which a second Ctrl+C leaves, and a second Esc edits the last message."""
+"""Seconds within which a second Ctrl+C leaves, and a second Esc lists the messages to go back to."""
 PIECE = 65_536
 """Characters that are put before keys are looked at again."""
 _STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse", "question.hint": "dim"})
@@ -279,7 +279,7 @@ class Screen:
 
     def editing_last(self) -> None:
         """An Esc that has nothing to do: say what a second one does, and the second time do it."""
-        self._act_the_second_time("Esc again edits your last message", self.controller.edit_last)
+        self._act_the_second_time("Esc again goes back to a message of yours", self.controller.edit_last)
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
         now = asyncio.get_running_loop().time()

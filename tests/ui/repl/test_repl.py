@@ -987,6 +987,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
             await stage.idle()
             levels.append(stage.repl.session.status().allow)
         assert levels == ["read", "edit", "run", "plan", "read"] and stage.text == before
+        stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
         assert stage.view.box == "first" and "Files stay as they are" in stage.text
@@ -1061,6 +1062,7 @@ def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons
         assert ledger and record and ledger.session(stage.repl.session.id).first_text == "/init see @no.py"
         assert session_transcript(stage.repl.session)["entries"][0]["text"] == "/init see @no.py"
         assert "at the root" in record.read(1, 1)[0].message.content
+        stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
         assert stage.view.box == "/init see @no.py"
