@@ -45,32 +45,70 @@ TITLE = 100
 async def resume_session(context: CommandContext, rest: str) -> None:
     """Resume another session.
 
-    ID is an id, its start or end, or a name; without it choose among those of this folder, with --all among
-    all, also runs of `nexus ask`. The conversation is shown as it was.
+    ID is an id, its start or end, or a name; else WORDS of a title, or a text that was said in it. Without any choose
+    among those of this folder, with --all among all, also runs of `nexus ask`. The conversation is shown as it was.
     """
     ledger = require_ledger(context)
-    chosen = rest
     if rest in ("", "--all"):
         others, _ = _others(context, everywhere=bool(rest))
         if not others:
             context.say("There is no other session in this folder; /resume --all lists all, also runs of `nexus ask`.")
             return
-
-        def search(words: str) -> tuple[Sequence[Choice], int]:
-            try:
-                found, total = _others(context, words, everywhere=bool(rest))
-            except NexusError:  # a key is no place to report it; taking a choice reports it
-                return (), 0
-            return _choices(ledger, found), total
-
-        chosen = await context.choose("Which session?", _choices(ledger, others), search) or ""
-        if not chosen:
-            return
+        chosen = await _choose_session(context, "Which session?", others, "", everywhere=bool(rest))
+    else:
+        chosen = await _find_session(context, rest)
+    if not chosen:
+        return
     found = ledger.find_session(chosen)
     if found.id == context.session.id:
         context.say("This session is already open.")
         return
     await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
+
+
+async def _find_session(context: CommandContext, words: str) -> str:
+    """Return the id of the session that `words` name or that has them, "" if the person chooses none of several.
+
+    Titles of this folder come before those of others, and titles before what was said in a session. Raises
+    `NexusError("usage", ...)` for none.
+    """
+    ledger, title = require_ledger(context), f'Which session with "{words[:TITLE]}"?'
+    try:
+        return ledger.find_session(words).id
+    except NexusError as error:
+        if error.kind != "usage":
+            raise
+        unknown = error
+    for everywhere in (False, True):
+        others, _ = _others(context, words, everywhere=everywhere)
+        if len(others) > 1:
+            return await _choose_session(context, title, others, words, everywhere=everywhere)
+        if others:
+            return others[0].id
+    hits = (await asyncio.to_thread(reports.search_sessions, ledger, words, None, MOST))["hits"]
+    ids = [one for one in dict.fromkeys(hit["session"] for hit in hits) if one != context.session.id]
+    if not ids:
+        raise unknown
+    where = "one session" if len(ids) == 1 else f"{len(ids)} sessions"
+    context.say(f'No title has "{words[:TITLE]}"; it was said in {where}.')
+    choices = _choices(ledger, [ledger.session(one) for one in ids])
+    return str(ids[0]) if len(ids) == 1 else await context.choose(title, choices) or ""
+
+
+async def _choose_session(
+    context: CommandContext, title: str, others: Sequence[SessionInfo], words: str, *, everywhere: bool
+) -> str:
+    """Return the id of one of `others`, which have `words`, "" for none; what is typed is searched for in all."""
+    ledger = require_ledger(context)
+
+    def search(more: str) -> tuple[Sequence[Choice], int]:
+        try:
+            found, total = _others(context, f"{words} {more}", everywhere=everywhere)
+        except NexusError:  # a key is no place to report it; taking a choice reports it
+            return (), 0
+        return _choices(ledger, found), total
+
+    return await context.choose(title, _choices(ledger, others), search) or ""
 
 
 def _others(context: CommandContext, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
@@ -211,7 +249,7 @@ async def rename_session(context: CommandContext, rest: str) -> None:
 
 COMMANDS = (
     Command("sessions", "session", list_sessions, "[--all]", complete=lambda context: ("--all",)),
-    Command("resume", "session", resume_session, "[ID|--all]", idle=True, complete=_complete_resume),
+    Command("resume", "session", resume_session, "[ID|WORDS|--all]", idle=True, complete=_complete_resume),
     Command("clear", "session", clear_session, idle=True, aliases=("new", "reset")),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
     Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),

@@ -55,6 +55,28 @@ def test_resume_offers_the_other_sessions_of_the_folder(context: FakeContext, tm
     assert context.session.id == first
 
 
+def test_resume_finds_a_session_by_words_of_its_title_or_by_what_was_said_in_it(context: FakeContext) -> None:
+    context.turn("fix the discount of the shop")
+    first = context.session.id
+    context.run("clear").turn("fix the tax")
+    second = context.session.id
+    context.turn("the word marzipan is only said in here")
+    context.run("clear").turn("other things")
+    context.run("resume discount fix")
+    assert context.session.id == first, "one title has both words"
+    context.run("resume fix")
+    assert context.session.id == second and not context.offered, "the open one is none of several"
+    context.run("clear").turn("and now")
+    third = context.session.id
+    context.run("resume fix")
+    assert context.session.id == third and {one.key for one in context.offered} == {first, second}
+    assert context.search is not None and [one.key for one in context.search("tax")[0]] == [second]
+    context.run("resume marzipan")
+    assert context.session.id == second and any("No title has" in line for line in context.said)
+    with pytest.raises(NexusError, match="no session"):
+        context.run("resume nothing-has-this")
+
+
 def test_resume_searches_all_sessions_and_not_only_those_that_it_offers(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
