@@ -32,6 +32,7 @@ from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.unsupported import new_unsupported_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.session.available_models import keys_present
@@ -237,6 +238,8 @@ class _ReplRun:
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
+        if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
+            repl.show_note(f"nexus: {line}")
         for line in _take_away_lines(session):
             repl.show_note(f"nexus: {line}")
         if self._options.resume or self._options.newest:

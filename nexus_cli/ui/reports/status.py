@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nexus_cli.config.unsupported import Unsupported, describe_unsupported
 from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
 from nexus_cli.ui.reports.permissions import sandbox_line
@@ -20,7 +21,7 @@ TRUST = {
 }
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 STANDS = {
-    "trusted": "It is in effect.",
+    "trusted": "Trusted.",
     "changed": "What is new or has changed is not in effect; the rest is.",
     "untrusted": "It is not in effect.",
     "nothing": "There is no configuration of this project: nothing to trust.",
@@ -62,6 +63,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "keys set", _names(value["credentials"])
     yield "recipes", _names(value["recipes"])
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
+    if value["project"]["unsupported"]:
+        yield "not read", describe_unsupported(tuple(Unsupported(**one) for one in value["project"]["unsupported"]))
     if value["memory"] is not None:
         yield "memory", ", ".join(f"{count} {kind}" for kind, count in value["memory"].items())
     if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["allow"] != "all":
@@ -127,8 +130,10 @@ def trust_text(value: Value, width: int) -> str:
                 first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
                 lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
     stands = STANDS[value["state"]]
-    if value["problems"] and value["state"] == "trusted":
-        stands = "It is in effect, but for what is named above."
+    if value["state"] == "trusted":
+        stands += f" Active: {_names(value['active'])}{', but for what is named above' * bool(value['problems'])}."
+    if value["unsupported"]:
+        stands += f" Not supported yet: {_names(value['unsupported'])}."
     return "\n".join([*lines, "", *filled(stands, width)])
 
 

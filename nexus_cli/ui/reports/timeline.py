@@ -128,7 +128,7 @@ def _told_row(row: Value, width: int) -> list[str]:
     """Return a row without the marks of a model: of what is new that it was not sent, of a trigger what started it."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
-    kind = str((row["trigger"] or {}).get("type", name))
+    kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
     notes = [kind] if kind not in (*TYPED, name.casefold()) and not _is_posted(row) else []
     notes += ["not sent yet"] if row["seen"] is False and row["kind"] != "assistant" else []
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + (":" if row["kind"] in STATED else "")
