@@ -36,7 +36,7 @@ TEST_SECONDS = 900
 """After so long a test fails with the stacks of all threads."""
 
 # Always the same examples: more of them every time find nothing that `search` would not find.
-settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=30)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=20)
 settings.register_profile(
     "search", deadline=None, database=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )

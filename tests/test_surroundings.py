@@ -61,7 +61,7 @@ def test_what_a_shell_hands_down_reaches_no_child_of_a_test() -> None:
 def test_a_program_that_a_test_starts_ends_by_a_signal(number: signal.Signals) -> None:
     child = subprocess.Popen(["sleep", "600"])
     child.send_signal(number)
-    assert child.wait(60) == -number
+    assert child.wait(120) == -number
 
 
 def test_a_run_names_what_was_left_out_and_the_packages_that_bring_it() -> None:

@@ -117,7 +117,7 @@ def test_an_answer_for_good_answers_the_same_question_of_other_workers(tmp_path:
             asked.append(question)
             if len(asked) == 2:
                 both.set()
-            await asyncio.wait_for(both.wait(), 10)
+            await asyncio.wait_for(both.wait(), 120)
             if question is not asked[0]:
                 await asyncio.sleep(60)
             return Allow(always=True)
@@ -286,7 +286,7 @@ def test_workers_that_let_their_own_go_on_do_not_wait_for_each_others_place(tmp_
             heard.append("")
             if len(heard) == 2:
                 both.set()
-            await asyncio.wait_for(both.wait(), 10)
+            await asyncio.wait_for(both.wait(), 120)
             return [("agents", {"action": "steer", "agent": "", "text": "more"})]
         return "told" if calls_made(request) else [("agent", {"task": "LEAF", "recipe": "lasting"})]
 

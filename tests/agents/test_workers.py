@@ -51,7 +51,7 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
 
     async def meets(request: Request) -> str:
         both.append("here")
-        await asyncio.wait_for(met.wait() if len(both) < 2 else _set(met), 10)
+        await asyncio.wait_for(met.wait() if len(both) < 2 else _set(met), 120)
         return f"report on {'ONE' if 'ONE' in str(request.messages) else 'TWO'}"
 
     crew = Crew({"ONE": meets, "TWO": meets, "root": handing("ONE", "TWO")})
@@ -303,7 +303,7 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
         try:
             first = [event async for event in session.run("root")]
             may_end.set()
-            await asyncio.wait_for(ended.wait(), 10)
+            await asyncio.wait_for(ended.wait(), 120)
             second = [event async for event in session.run("read it")]
             return first, results(second, "agents")[0]
         finally:

@@ -46,7 +46,7 @@ def test_a_disk_that_is_full_for_a_while_ends_nothing(tmp_path: Path, monkeypatc
         await work.finish_steps()
         await work.aclose()
 
-    asyncio.run(asyncio.wait_for(play(), 20))
+    asyncio.run(asyncio.wait_for(play(), 120))
     assert runner.closed and len(lines) == 2 and "disk is full" in lines[0]
 
 

@@ -70,7 +70,7 @@ def test_a_signal_during_the_imports_and_while_stdin_is_awaited_ends_in_the_resu
             time.sleep(0.005)
         time.sleep(later)
         child.send_signal(number)
-        assert child.wait(timeout=30) == STATUS[number]
+        assert child.wait(timeout=120) == STATUS[number]
         assert child.stdout and child.stderr
         lines = child.stdout.read().splitlines()
         assert child.stderr.read() == f"nexus: stopped: {number.name} arrived.\n".encode()

@@ -46,7 +46,7 @@ def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None
         assert child.stdout and child.stdout.read(1) == b"."
         time.sleep(moment / 1000)
         child.send_signal(number)
-        _, stderr = child.communicate(timeout=60)
+        _, stderr = child.communicate(timeout=120)
         assert b"Traceback" not in stderr and stderr.count(b"\n") == 1, stderr
         statuses.add(child.returncode)
     assert STATUS[number] in statuses and statuses <= {STATUS[number], 0}, statuses
@@ -62,7 +62,7 @@ def test_a_signal_cancels_the_turn_and_the_last_line_resumes_it(number: signal.S
         del os.environ["FAKE_CLOSED"]
     wait_for(child, b"READY")
     child.send_signal(number)
-    stdout, stderr = child.communicate(timeout=60)
+    stdout, stderr = child.communicate(timeout=120)
     assert child.returncode == STATUS[number] and stdout == b""
     assert stderr.splitlines()[-1] == b"Resume with: nexus ask -r 01FAKE"
     assert closed.read_text() == "closed"
@@ -72,7 +72,7 @@ def test_the_result_tells_the_status_of_the_signal() -> None:
     child = begin(ENGINE, "slow", "ask", "--json", "hi")
     wait_for(child, b"READY")
     child.send_signal(signal.SIGTERM)
-    stdout, _ = child.communicate(timeout=60)
+    stdout, _ = child.communicate(timeout=120)
     assert b'"exit": 143' in stdout
 
 
@@ -82,7 +82,7 @@ def test_a_second_signal_ends_at_once_and_still_says_how_to_resume() -> None:
     child.send_signal(signal.SIGINT)
     wait_for(child, b"CANCELLED")
     child.send_signal(signal.SIGINT)
-    _, stderr = child.communicate(timeout=60)
+    _, stderr = child.communicate(timeout=120)
     assert child.returncode == 130
     assert stderr.splitlines()[-1] == b"Resume with: nexus ask -r 01FAKE"
 
@@ -92,7 +92,7 @@ def test_nohup_stays_in_force() -> None:
     wait_for(child, b"READY")
     child.send_signal(signal.SIGHUP)
     child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=60)
+    child.communicate(timeout=120)
     assert child.returncode == 143
 
 
@@ -100,7 +100,7 @@ def test_an_interrupt_reaches_a_background_job() -> None:
     child = begin(ENGINE, "slow", "ask", "hi", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
     wait_for(child, b"READY")
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=60)
+    child.communicate(timeout=120)
     assert child.returncode == 130
 
 
@@ -113,6 +113,6 @@ def test_a_signal_ends_a_wait_for_stdin() -> None:
     child.send_signal(signal.SIGINT)
     assert child.stdout
     assert child.stdout.read() == b"nexus: stopped: SIGINT arrived.\n"
-    assert child.wait(timeout=60) == 130
+    assert child.wait(timeout=120) == 130
     assert child.stdin
     child.stdin.close()

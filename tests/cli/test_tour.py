@@ -332,7 +332,7 @@ def test_a_signal_while_another_process_works_ends_both(tmp_path: Path) -> None:
         assert child.wait(SECONDS) == 143
         assert b"Traceback" not in child.stderr.read()
         assert list(tmp.iterdir()) == []
-        gone = time.monotonic() + 10
+        gone = time.monotonic() + 120
         while working_in(tmp) and time.monotonic() < gone:
             time.sleep(0.05)
         assert working_in(tmp) == []

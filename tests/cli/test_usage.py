@@ -121,7 +121,7 @@ def test_nexus_alone_wants_a_terminal_to_draw_on() -> None:
     controller, terminal = pty.openpty()
     try:
         command = [sys.executable, "-m", "nexus_cli"]
-        done = subprocess.run(command, stdin=terminal, capture_output=True, timeout=60)
+        done = subprocess.run(command, stdin=terminal, capture_output=True, timeout=120)
     finally:
         os.close(controller)
         os.close(terminal)

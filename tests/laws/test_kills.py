@@ -176,7 +176,7 @@ def test_the_program_itself_goes_on_after_a_kill_with_the_same_bytes(place: Path
         before = len(around.server.requests)
         command = [sys.executable, "-m", "nexus_cli", "ask", "-c", "--allow", "all", "go on"]
         done = subprocess.run(
-            command, cwd=around.folder, env=dict(os.environ), capture_output=True, stdin=subprocess.DEVNULL, timeout=60
+            command, cwd=around.folder, env=dict(os.environ), capture_output=True, stdin=subprocess.DEVNULL, timeout=120
         )
         assert (done.returncode, done.stdout) == (0, b"done 3\n"), done.stderr
         last = around.server.requests[-1]

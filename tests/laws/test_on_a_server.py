@@ -104,7 +104,7 @@ def test_the_program_ends_with_one_line_when_its_server_goes_away_and_everything
     with world(place, answer, ledger_url=url) as around:
         command = [sys.executable, "-m", "nexus_cli", "ask", "-m", around.model, "--require-save", "--json", "words"]
         try:
-            done = subprocess.run(command, cwd=around.folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+            done = subprocess.run(command, cwd=around.folder, capture_output=True, stdin=subprocess.DEVNULL, timeout=99)
         finally:
             postgres.start()
         result = json.loads(done.stdout)

@@ -64,7 +64,7 @@ class Server:
         process: subprocess.Popen[bytes] = subprocess.Popen(
             command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as
         )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while not self._answers():
             assert process.poll() is None and time.monotonic() < deadline, "PostgreSQL does not start"
             time.sleep(0.02)

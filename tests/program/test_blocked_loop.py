@@ -63,7 +63,7 @@ def ends(scene: Scene, root: Path) -> Ended:
         try:
             assert until(lambda: (person.folder / "blocked").exists(), 60)
             child.send_signal(number)
-            stdout, stderr = child.communicate(timeout=30)
+            stdout, stderr = child.communicate(timeout=120)
         finally:
             end(child)
         done = Done(child.returncode, stdout, stderr)
@@ -118,9 +118,9 @@ def test_a_reader_that_takes_its_time_loses_nothing(person: Stage, limit: tuple[
     person.script([{"text": "words of an answer ", "repeat": 4000, "chunk": 19}])
     child = person.begin("ask", "hi", "--stream-json", *limit, bug=LATE)
     try:
-        assert person.server.wait_for(lambda s: bool(s.requests), 60)
+        assert person.server.wait_for(lambda s: bool(s.requests), 120)
         time.sleep(2)
-        stdout, _ = child.communicate(timeout=60)
+        stdout, _ = child.communicate(timeout=120)
     finally:
         end(child)
     last = json.loads(stdout.splitlines()[-1])
@@ -133,6 +133,6 @@ def test_a_reader_that_has_left_keeps_no_blocked_program_alive(person: Stage) ->
         assert child.stdout is not None
         child.stdout.close()
         child.stdout = None
-        assert child.wait(60) == 3
+        assert child.wait(120) == 3
     finally:
         end(child)

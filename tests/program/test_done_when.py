@@ -102,7 +102,7 @@ def killed_in_a_batch(root: Path) -> dict[str, Any]:
         try:
             assert until(lambda: (place.folder / "third").exists(), 40)
             child.send_signal(signal.SIGKILL)
-            child.wait(timeout=30)
+            child.wait(timeout=120)
         finally:
             end(child)
         (place.folder / "NEXUS.md").write_text("New rules that came meanwhile.\n")

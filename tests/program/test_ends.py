@@ -49,7 +49,7 @@ def stopped(place: Stage, number: signal.Signals, *arguments: str, when: Any) ->
     try:
         assert until(when, 40), "it never got so far"
         child.send_signal(number)
-        stdout, stderr = child.communicate(timeout=30)
+        stdout, stderr = child.communicate(timeout=120)
     finally:
         end(child)
     return Done(child.returncode, stdout, stderr)
@@ -108,7 +108,7 @@ def at_random(root: Path) -> list[tuple[Done, bool]]:
             try:
                 time.sleep(moment / 1000)
                 child.send_signal(number)
-                stdout, stderr = child.communicate(timeout=30)
+                stdout, stderr = child.communicate(timeout=120)
             finally:
                 end(child)
             halves = [path.name for path in place.folder.iterdir() if path.name != "a.txt"]

@@ -78,14 +78,14 @@ def one_session(root: Path) -> dict[str, Any]:
         place.ask("hi")
         first = place.begin("ask", "-c", "--allow", "all", "slow")
         try:
-            assert place.server.wait_for(lambda server: len(server.requests) == 2, 30)
+            assert place.server.wait_for(lambda server: len(server.requests) == 2, 120)
             second = place.ask("-c", "me too")
             session = second.told[-1].split()[-1].rstrip(".")
             fork = place.run("sessions", "fork", session)
             forked = place.ask("-r", fork.text.strip(), "me too")
             deleted = place.run("sessions", "delete", "--yes", session)
             (place.folder / "go").touch()
-            stdout, stderr = first.communicate(timeout=60)
+            stdout, stderr = first.communicate(timeout=120)
         finally:
             end(first)
         return {

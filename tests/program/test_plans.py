@@ -205,7 +205,7 @@ def test_serve_runs_plans_and_services_beside_its_agents(place: Stage) -> None:
         assert file.stat().st_mode & 0o777 == 0o600
         headers = {"Authorization": f"Bearer {file.read_text().strip()}", "Content-Type": "application/json"}
         request = urllib.request.Request(listed["url"], b'{"issue": "PROJ-123"}', headers)
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             assert answer.status == 202 and json.loads(answer.read()) == {"run": "run-1"}
         make_due(place)
 
@@ -216,7 +216,7 @@ def test_serve_runs_plans_and_services_beside_its_agents(place: Stage) -> None:
         wait_for(lambda: states() == ["plan done noted", "service done noted"])
         assert once(place)["runs"] == []
         child.send_signal(signal.SIGTERM)
-        _, stderr = child.communicate(timeout=60)
+        _, stderr = child.communicate(timeout=120)
         assert child.returncode == 143 and b"'a/b'" in stderr and b"Traceback" not in stderr
     finally:
         end(child)

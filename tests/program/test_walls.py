@@ -84,7 +84,7 @@ def killed(root: Path) -> dict[str, Any]:
         try:
             assert until(lambda: (place.folder / "planted").exists(), 40)
             child.send_signal(signal.SIGKILL)
-            child.wait(timeout=30)
+            child.wait(timeout=120)
         finally:
             end(child)
         there = (place.folder / "AGENTS.md").exists()

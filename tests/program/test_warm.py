@@ -154,10 +154,10 @@ def test_many_callers_at_once_are_all_served(warm: WarmProcess, tmp_path: Path) 
 def test_the_caller_ends_by_the_signal_that_ended_its_child(number: signal.Signals, place: Stage) -> None:
     place.script(SLOW)
     child = place.begin("ask", "hi")
-    assert place.server.wait_for(lambda server: bool(server.requests), 20)
+    assert place.server.wait_for(lambda server: bool(server.requests), 120)
     (run,) = [pid for pid in descendants(place) if b"serve_warm" in command_of(pid)][-1:]
     os.kill(run if number == signal.SIGKILL else child.pid, number)
-    child.communicate(timeout=20)
+    child.communicate(timeout=120)
     assert child.returncode == -number
 
 
@@ -169,7 +169,7 @@ def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage,
     # In a group of its own: the kernel stops no process of a group that nobody in its session watches over.
     child = place.begin("ask", "hi", program=patient(tmp_path), process_group=0)
     try:
-        assert place.server.wait_for(lambda server: bool(server.requests), 20)
+        assert place.server.wait_for(lambda server: bool(server.requests), 120)
 
         def stopped() -> set[bool]:
             # What the run has started may be newer than it, and gone in a moment.
@@ -180,7 +180,7 @@ def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage,
         assert until(lambda: stopped() == {True}, 20)
         child.send_signal(signal.SIGCONT)
         assert until(lambda: stopped() == {False}, 20)
-        stdout, _ = child.communicate(timeout=30)
+        stdout, _ = child.communicate(timeout=120)
         assert (
             child.returncode == 0 and stdout == b"word " * 300 + b"\n"
         ) or stdout.strip() == b"word " * 299 + b"word"
@@ -191,12 +191,12 @@ def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage,
 def test_the_child_ends_when_its_caller_has_died(place: Stage) -> None:
     place.script({"default": {"text": "late", "delay": 60}})
     child = place.begin("ask", "hi")
-    assert place.server.wait_for(lambda server: bool(server.requests), 20)
+    assert place.server.wait_for(lambda server: bool(server.requests), 120)
     run = descendants(place)[-1]
     child.kill()
-    child.wait(60)
+    child.wait(120)
     assert until(lambda: not alive(run), 30), "it did not wait for the answer"
-    child.communicate(timeout=60)
+    child.communicate(timeout=120)
 
 
 def test_an_odd_caller_is_served_or_runs_cold(place: Stage) -> None:
@@ -235,9 +235,9 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         place.script(SLOW)
         place.server.requests.clear()
         child = place.begin("ask", "hi", program=patient(tmp_path))
-        assert place.server.wait_for(lambda server: bool(server.requests), 20) and status()["calls"] == 1
+        assert place.server.wait_for(lambda server: bool(server.requests), 120) and status()["calls"] == 1
         os.kill(first["pid"], signal.SIGKILL)
-        stdout, stderr = child.communicate(timeout=30)
+        stdout, stderr = child.communicate(timeout=120)
         assert (child.returncode, stdout.count(b"word"), stderr) == (0, 300, b"")
         assert not status()["running"]
 

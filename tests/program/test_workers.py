@@ -71,6 +71,6 @@ def test_a_stopped_run_stops_its_workers_and_says_how_to_go_on(tmp_path: Path) -
         child = place.begin("ask", "--json", "hand over")
         assert until(lambda: len(place.server.requests) == 3)
         child.send_signal(signal.SIGINT)
-        stdout, stderr = child.communicate(timeout=20)
+        stdout, stderr = child.communicate(timeout=120)
         assert child.returncode == 130 and json.loads(stdout)["error"]["kind"] == "aborted"
         assert b"Resume with: nexus ask -r" in stderr.splitlines()[-1]

@@ -166,7 +166,7 @@ def test_nothing_is_printed_nothing_left_in_the_environment_and_no_env_file_read
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

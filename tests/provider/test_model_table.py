@@ -201,5 +201,5 @@ def test_reading_the_table_imports_no_litellm() -> None:
         "from nexus_cli.provider import endpoint, litellm_backend, prompt_cache, retry;"
         "print([m for m in ('litellm', 'httpx', 'openai', 'pydantic', 'tiktoken') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "[]\n"

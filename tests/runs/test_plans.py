@@ -107,7 +107,7 @@ def test_processes_that_look_at_the_same_moment_fire_once(ledger: Ledger, tmp_pa
     for one in made:
         one.start()
     start.set()
-    queued = sorted(key for _ in made for key in keys.get(timeout=60))
+    queued = sorted(key for _ in made for key in keys.get(timeout=120))
     for one in made:
         one.join()
     assert len(queued) == len(set(queued)) == 20 == len(ledger.runs.list_runs(limit=100))

@@ -174,7 +174,7 @@ def test_a_killed_nexus_leaves_nothing_running_and_no_ghost_files(ground: Ground
         if child == 0:
             scene.run(f"{hides}sleep {mark}".replace("MARK", mark))
             os._exit(0)
-        limit = time.monotonic() + 90
+        limit = time.monotonic() + 120
         while running(mark) < (3 if hides else 1) and time.monotonic() < limit:
             time.sleep(0.02)
         os.kill(child, signal.SIGKILL)

@@ -387,7 +387,7 @@ def test_walls_are_not_taken_down_while_a_command_starts_in_them(monkeypatch: py
 
     def wait_and_start(self: SignalScope, confine: Any) -> WalledThread:
         starts.set()
-        goes_on.wait(10)
+        goes_on.wait(120)
         return start_thread(self, confine)
 
     monkeypatch.setattr(SignalScope, "start_thread", wait_and_start)
@@ -396,12 +396,12 @@ def test_walls_are_not_taken_down_while_a_command_starts_in_them(monkeypatch: py
         found: list[Any] = []
         runner = threading.Thread(target=lambda: found.append(scene.start("echo x", confinement)), daemon=True)
         runner.start()
-        assert starts.wait(10)
+        assert starts.wait(120)
         closer = threading.Thread(target=confinement.close, daemon=True)
         closer.start()
         closer.join(0.2)
         assert closer.is_alive()
         goes_on.set()
-        runner.join(10)
-        closer.join(10)
+        runner.join(120)
+        closer.join(120)
         assert found == [((), "x\n")] and not closer.is_alive()

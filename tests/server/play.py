@@ -103,7 +103,7 @@ class ScriptedServer:
         if loop is not None and stop is not None and self._thread.is_alive():
             loop.call_soon_threadsafe(stop.set)
         if self._thread.ident is not None:
-            self._thread.join(10)
+            self._thread.join(120)
 
     def wait_for(self, condition: Callable[[ScriptedServer], bool], seconds: float = 90.0) -> bool:
         """Waits until `condition` holds, looked at when a request arrives or its answer ends; False when never."""

@@ -79,7 +79,7 @@ def post(server: ScriptedServer, form: str, body: Any = None, *, stream: bool = 
     """One request on a connection of its own."""
     path = PATHS[form] if stream else PATHS[form].replace("streamGenerateContent?alt=sse", "generateContent")
     sent = request_body(form, stream=stream) if body is None else body
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as line:
         line.sendall(request_bytes(path, sent))
         return hear(line)
 

@@ -109,7 +109,7 @@ def test_a_close_before_the_head_sends_nothing(model_server: ScriptedServer, for
 
 def test_a_closed_port_refuses() -> None:
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", closed_port()), timeout=5)
+        socket.create_connection(("127.0.0.1", closed_port()), timeout=120)
 
 
 @pytest.mark.parametrize("form", ["chat", "anthropic"])
@@ -207,7 +207,7 @@ def arrived(number: int, server: ScriptedServer) -> bool:
 def test_a_client_that_leaves_early_is_noticed(model_server: ScriptedServer) -> None:
     model_server.load([LONG | {"pace": 0.05}, {"delay": 30}])
     for number in (1, 2):
-        with socket.create_connection(("127.0.0.1", model_server.port), timeout=10) as line:
+        with socket.create_connection(("127.0.0.1", model_server.port), timeout=120) as line:
             line.sendall(request_bytes(PATHS["chat"], request_body("chat")))
             assert model_server.wait_for(partial(arrived, number))
     assert model_server.wait_for(lambda server: [r.closed_early for r in server.requests] == [True, True])

@@ -162,7 +162,7 @@ def test_a_body_can_end_with_its_connection_and_then_a_cut_is_silent(model_serve
 
 
 def test_one_connection_carries_many_requests(model_server: ScriptedServer) -> None:
-    with socket.create_connection(("127.0.0.1", model_server.port), timeout=10) as line:
+    with socket.create_connection(("127.0.0.1", model_server.port), timeout=120) as line:
         for number in range(1, 6):
             streamed = number % 2 == 1
             line.sendall(request_bytes(PATHS["chat"], request_body("chat", stream=streamed)))

@@ -242,7 +242,7 @@ class Terminal:
             for pid in {self.pid, self._process.pid} - {0}:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            self._process.wait(10)
+            self._process.wait(120)
         self._stop_reading()
         if self._master >= 0:
             os.close(self._master)

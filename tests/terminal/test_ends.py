@@ -85,7 +85,7 @@ def test_a_window_closed_in_a_question_runs_nothing_and_asks_again_when_resumed(
 def test_a_closed_window_leaves_no_child(repl: Opens) -> None:
     made = repl([call("bash", command="sleep 97541 & sleep 97542; wait")], arguments=("--allow", "all"))
     made.say("go", ends=False)
-    made.wait_for(lambda terminal: everywhere("sleep 97542"), 20)
+    made.wait_for(lambda terminal: everywhere("sleep 97542"), 120)
     made.hang_up()
     assert made.status() == 129
     assert gone("sleep 9754")

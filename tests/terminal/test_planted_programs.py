@@ -45,7 +45,7 @@ def test_the_pager_and_the_editor_are_the_persons(repl: Opens, made: Place, tmp_
     ):  # fmt: skip
         before = at.raw.count(seen.encode())
         at.send(keys)
-        at.wait_for(lambda terminal: terminal.raw.count(seen.encode()) > before, 20)  # noqa: B023
+        at.wait_for(lambda terminal: terminal.raw.count(seen.encode()) > before, 120)  # noqa: B023
         at.send(ENTER if seen.startswith("own") else "")
         at.idle()
     assert not (tmp_path / "planted.log").exists()

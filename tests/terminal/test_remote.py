@@ -32,12 +32,12 @@ def served(places: Callable[..., Place]) -> Iterator[Callable[..., tuple[Place, 
     yield start
     for child in children:
         child.terminate()
-        child.communicate(timeout=30)
+        child.communicate(timeout=120)
 
 
 def slow_command(folder: Path) -> dict[str, Any]:
     """A command that runs until there is a file `go`."""
-    waits = f"touch {folder}/begun; for i in $(seq 200); do [ -e {folder}/go ] && break; sleep 0.1; done; echo woke"
+    waits = f"touch {folder}/begun; for i in $(seq 1200); do [ -e {folder}/go ] && break; sleep 0.1; done; echo woke"
     return call("bash", command=waits)
 
 
@@ -82,7 +82,7 @@ def test_words_steer_the_turn_and_esc_stops_it(served: Any, repl: Opens) -> None
     here.server.load([slow_command(here.folder), "steered", slow_command(here.folder), "never"])
     made = repl(at=here, arguments=("--connect", url))
     made.say("go on", ends=False)
-    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 30)
+    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 120)
     made.send("to the left\r")
     made.wait_for("sending after this step: to the left")
     (here.folder / "go").touch()
@@ -92,7 +92,7 @@ def test_words_steer_the_turn_and_esc_stops_it(served: Any, repl: Opens) -> None
         (here.folder / name).unlink()
     made.idle()
     made.say("again", ends=False)
-    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 30)
+    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 120)
     made.send("\x1b")
     made.wait_for("Interrupted.")
     here.server.load(["went on"])
@@ -122,11 +122,11 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
     here.server.load([slow_command(here.folder)])
     made = repl(at=here, arguments=("--connect", url))
     made.say("go on", ends=False)
-    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 30)
+    made.wait_for(lambda terminal: (here.folder / "begun").exists(), 120)
     served.children[-1].kill()
     made.wait_for("the connection is lost")
     made.send("are you there\r")
-    made.wait_for("is gone", 40)
+    made.wait_for("is gone", 120)
     assert made.status() == 1
 
 

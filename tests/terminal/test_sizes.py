@@ -79,7 +79,7 @@ def test_no_row_is_lost_where_the_terminal_breaks_its_lines_anew(places: Callabl
     here = places([paced(0.012)])
     changes = 0
     with Tmux([NEXUS], env={**here.environment, "TMUX": "yes"}, cwd=here.folder) as window:
-        window.wait_for(lambda one: "gpt-4o" in "\n".join(one.lines()), 40)
+        window.wait_for(lambda one: "gpt-4o" in "\n".join(one.lines()), 120)
         window.send("go\r")
         window.wait_for("row 0001", 40, back=True)
         while not any("end of it" in line for line in window.scrollback()) and changes < 60:

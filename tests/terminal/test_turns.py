@@ -27,12 +27,12 @@ def gone(mark: str, seconds: float = 10.0) -> bool:
 
 
 def begun(mark: str, made: Repl) -> None:
-    made.wait_for(lambda terminal: everywhere(mark), 20)
+    made.wait_for(lambda terminal: everywhere(mark), 120)
 
 
 def stopped(made: Repl, times: int) -> None:
     """Wait until so many turns have ended as interrupted ones."""
-    made.wait_for(lambda terminal: made.times("Interrupted.") == times, 30)
+    made.wait_for(lambda terminal: made.times("Interrupted.") == times, 120)
     made.idle()
 
 
@@ -287,7 +287,7 @@ def test_words_entered_at_the_very_end_of_a_turn_are_answered(repl: Opens) -> No
     made.say("word 0 ", ends=False)
     for number in range(1, 60):
         made.requested(number)
-        assert made.server.wait_for(lambda server: all(one.done for one in server.requests), 20)
+        assert made.server.wait_for(lambda server: all(one.done for one in server.requests), 120)
         time.sleep(number % 10 * 0.004)
         made.send(f"word {number} \r")
     made.requested(60)

@@ -34,7 +34,7 @@ def _die(guard: OrphanGuard) -> None:
     """What the guard sees when we are killed: its pipe ends without a line."""
     assert guard._shell.stdin is not None
     guard._shell.stdin.close()
-    guard._shell.wait(60)
+    guard._shell.wait(120)
 
 
 def test_an_ordinary_end_leaves_everything_alone() -> None:
@@ -52,7 +52,7 @@ def test_when_we_are_gone_the_group_is_killed() -> None:
         guard.watch(child.pid)
         assert child.poll() is None
         _die(guard)
-        assert child.wait(60) == -9
+        assert child.wait(120) == -9
         assert bystander.poll() is None
 
 
@@ -62,7 +62,7 @@ def test_when_we_are_gone_who_left_the_group_is_killed_by_its_mark() -> None:
         guard = OrphanGuard(MARK).__enter__()
         guard.watch(child.pid)
         _die(guard)
-        assert left.wait(60) == -9
+        assert left.wait(120) == -9
         assert bystander.poll() is None
 
 
@@ -70,7 +70,7 @@ def test_when_we_are_gone_who_left_the_group_is_killed_by_its_mark() -> None:
 def test_when_we_are_gone_before_the_group_was_named_the_mark_is_enough() -> None:
     with _sleeper(MARK) as child, _sleeper() as bystander:
         _die(OrphanGuard(MARK).__enter__())
-        assert child.wait(60) == -9
+        assert child.wait(120) == -9
         assert bystander.poll() is None
 
 

@@ -43,7 +43,7 @@ def listening(folder: Path, answer: bytes | None, *, close: bool = True) -> Iter
             connection, _ = listener.accept()
             with connection:
                 if answer is None:
-                    over.wait(20)
+                    over.wait(120)
                     return
                 connection.sendall(call.HERE)
                 _, first, second = call.HEAD.unpack(call.receive_exactly(connection, call.HEAD.size))
@@ -57,7 +57,7 @@ def listening(folder: Path, answer: bytes | None, *, close: bool = True) -> Iter
             yield later
         finally:
             over.set()
-            thread.join(20)
+            thread.join(120)
 
 
 def test_without_a_socket_nothing_is_tried(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_fork_that_never_says_a_word_makes_the_run_cold(folder: Path, monkeypa
         thread = threading.Thread(target=say_here)
         thread.start()
         assert "did not answer in 100 ms" in caller.try_warm(["ask", "hi"])
-        thread.join(20)
+        thread.join(120)
         held[0].close()
 
 

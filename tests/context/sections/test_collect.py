@@ -311,7 +311,7 @@ def test_a_rendering_that_hangs_is_named_and_the_turn_goes_on(monkeypatch: pytes
 
 
 def wait_for(task: DaemonTask[Any]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not task.ended and time.monotonic() < until:
         time.sleep(0.01)
 

@@ -146,9 +146,9 @@ def test_an_old_list_serves_while_a_new_one_is_made(tmp_path: Path) -> None:
     assert searched(index, "py") == ["old.py"]
     assert searched(index, "py") == ["old.py"] and len(lists) == 1
     now[0] = 6.0
-    assert made_lists.acquire(timeout=60)
+    assert made_lists.acquire(timeout=120)
     searched(index, "py")
-    assert made_lists.acquire(timeout=60)
+    assert made_lists.acquire(timeout=120)
     found = None
     while found != ["new.py"]:
         found = searched(index, "py")

@@ -376,7 +376,7 @@ def test_the_end_of_input_denies() -> None:
 def test_ctrl_c_and_esc_stop_the_turn_and_give_the_terminal_back(key: str) -> None:
     command = f"{PROGRAM} approval ask hi; echo status $?; stty -a"
     environ = {**os.environ, "NEXUS_MODEL": "m", "TERM": "dumb", "COLUMNS": "100"}
-    child = pexpect.spawn("bash", ["-c", command], env=environ, timeout=30)
+    child = pexpect.spawn("bash", ["-c", command], env=environ, timeout=120)
     child.expect_exact("what to do instead: ")
     child.send(key)
     text = child.read().decode()
@@ -386,5 +386,5 @@ def test_ctrl_c_and_esc_stop_the_turn_and_give_the_terminal_back(key: str) -> No
 
 def test_without_a_terminal_nobody_is_asked() -> None:
     command = f"{PROGRAM} approval ask hi </dev/null"
-    child = pexpect.spawn("bash", ["-c", command], env={**os.environ, "NEXUS_MODEL": "m"}, timeout=30)
+    child = pexpect.spawn("bash", ["-c", command], env={**os.environ, "NEXUS_MODEL": "m"}, timeout=120)
     assert "nobody can be asked" in child.read().decode()

@@ -319,7 +319,7 @@ def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:
         await asyncio.sleep(0)
         os.close(master)
         try:
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 120)
         except OSError as error:
             return [type(error).__name__]
         finally:

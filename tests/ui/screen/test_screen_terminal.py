@@ -148,7 +148,7 @@ def test_a_terminal_that_is_gone_ends_the_screen_even_where_sighup_is_ignored(tm
 def test_a_paste_of_a_megabyte_does_not_hang_and_does_not_send(terminal: Terminal) -> None:
     terminal.paste("word " * 200_000)
     terminal.send("\x03words\r")
-    terminal.wait_for(lambda seen: "words" in seen.lines(), timeout=60)
+    terminal.wait_for(lambda seen: "words" in seen.lines(), timeout=120)
     assert _said(terminal) == ["ready", "words", ">", STATUS]
 
 
