@@ -25,8 +25,8 @@ class _Part:
 
 
 _LEAVES = (
-    "effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "workers", "sandbox", "waits",
-    "model", "unsaved",
+    "effort", "path", "recipe", "cache", "branch", "folder", "level", "why", "cost", "drops", "workers", "sandbox",
+    "waits", "model", "unsaved",
 )  # fmt: skip
 """Parts in the order in which they leave; the use of the window stays."""
 
@@ -59,6 +59,7 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
     named = f" ({cut(one_line(branch), FOLDER, theme.signs.cut)})" if branch and "branch" not in gone else ""
     waits = cut(f"waits: {one_line(status.waits)}", FOLDER, theme.signs.cut) if status.waits else ""
+    waits = "waiting" if waits and "why" in gone else waits
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(status.allow), "warn" if status.allow == LEVELS[-1] else "dim"),
