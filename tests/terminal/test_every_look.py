@@ -203,8 +203,10 @@ def press_keys(walk: Walk) -> None:
     walk.send("?")
     walk.meet("keys", "Shift+Tab")
     walk.send(ESCAPE)
-    walk.meet("edit", "Esc again edits")
+    walk.meet("edit", "Esc again goes")
     walk.made.send(ESCAPE)
+    walk.made.wait_for("Go back to which message?")
+    walk.made.send(ENTER)
     walk.meet("edited", "Edit and send again.")
     walk.made.send(ctrl("c"))
 
