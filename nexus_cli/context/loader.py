@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.repository_owner import is_of_somebody_else
 from nexus_cli.context.prompt_loader import (
     FilePromptSource,
@@ -58,8 +58,9 @@ class ContextLayer:
 
     @property
     def header(self) -> str:
-        """The headline of its section; names the folder."""
-        return f"# {TITLES[self.name]} Configuration ({one_line(str(self.folder))})"
+        """The headline of its section; names the folder, which of the packaged instructions says nothing."""
+        place = "built in" if self.folder == defaults_dir() else one_line(str(self.folder))
+        return f"# {TITLES[self.name]} Configuration ({place})"
 
     @property
     def files(self) -> tuple[Path, ...]:

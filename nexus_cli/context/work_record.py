@@ -245,7 +245,7 @@ def fit_record(record: WorkRecord, room: int, count: Callable[[str], int], missi
     fitting, free = 0, room - frame
     if sum(costs) <= room and (whole := count(_layout(record.goals, record.items, record.folder, ""))) <= room:
         fitting, free = total, room - whole
-    while fitting < total and costs[fitting] <= free:
+    while fitting < total - 1 and costs[fitting] <= free:  # without the last: all of them end with a line more
         free -= costs[fitting]
         fitting += 1
     goals, items = record.goals[:fitting], record.items[: max(0, fitting - len(record.goals))]

@@ -118,7 +118,7 @@ def test_the_global_folder_as_working_folder_is_one_layer(config: Path) -> None:
 def test_without_a_global_file_the_packaged_one_is_the_global_layer(config: Path, repo: Path) -> None:
     loaded = ContextLoader(repo).load()
     assert loaded.sources.files == (defaults_dir() / "NEXUS.md",)
-    assert loaded.system_prompt.startswith(f"# Global Configuration ({defaults_dir()})\n")
+    assert loaded.system_prompt.startswith("# Global Configuration (built in)\n")
 
 
 def test_an_untrusted_project_is_named_and_does_not_count(config: Path, repo: Path) -> None:

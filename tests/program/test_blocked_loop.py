@@ -61,7 +61,7 @@ def ends(scene: Scene, root: Path) -> Ended:
             return Ended(person.ask("hi", "--json", bug=broken))
         child = person.begin("ask", "hi", "--json", bug=broken)
         try:
-            assert until(lambda: (person.folder / "blocked").exists(), 60)
+            assert until(lambda: (person.folder / "blocked").exists(), 120)
             child.send_signal(number)
             stdout, stderr = child.communicate(timeout=120)
         finally:

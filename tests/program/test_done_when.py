@@ -100,7 +100,7 @@ def killed_in_a_batch(root: Path) -> dict[str, Any]:
     with stage(root, script) as place:
         child = place.begin("ask", "--allow", "all", "hi")
         try:
-            assert until(lambda: (place.folder / "third").exists(), 40)
+            assert until(lambda: (place.folder / "third").exists(), 120)
             child.send_signal(signal.SIGKILL)
             child.wait(timeout=120)
         finally:

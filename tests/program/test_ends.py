@@ -47,7 +47,7 @@ def stopped(place: Stage, number: signal.Signals, *arguments: str, when: Any) ->
     """A run that gets a signal as soon as `when` holds."""
     child = place.begin("ask", *arguments)
     try:
-        assert until(when, 40), "it never got so far"
+        assert until(when, 120), "it never got so far"
         child.send_signal(number)
         stdout, stderr = child.communicate(timeout=120)
     finally:
@@ -66,7 +66,7 @@ def in_a_command(root: Path) -> dict[signal.Signals, dict[str, Any]]:
 
             done = stopped(place, number, "--json", "--allow", "all", "hi", when=begun)
             pids = [int(pid) for pid in file.read_text().split()]
-            gone = until(lambda: not any(map(alive, pids)), 10)
+            gone = until(lambda: not any(map(alive, pids)), 120)
             for pid in filter(alive, pids):
                 os.kill(pid, signal.SIGKILL)
             safe = sound(place)

@@ -34,9 +34,8 @@ def home_that_is_no_folder(root: Path) -> list[Done]:
 def home_that_is_read_only(root: Path) -> Done:
     with stage(root) as place:
         place.settings(QUICK)
-        (place.nexus_home / "data").mkdir()
+        (place.nexus_home / "data" / "ledger.db").mkdir(parents=True)  # root may write everywhere, but not here
         (place.nexus_home / "data").chmod(0o500)
-        (place.nexus_home / "data" / "ledger.db").mkdir()  # the administrator may write everywhere, but not here
         return place.ask("hi")
 
 

@@ -82,7 +82,7 @@ def killed(root: Path) -> dict[str, Any]:
     with stage(root, [calls(bash(plant)), "done", "and done"]) as place:
         child = place.begin("ask", "--allow", "run", "hi")
         try:
-            assert until(lambda: (place.folder / "planted").exists(), 40)
+            assert until(lambda: (place.folder / "planted").exists(), 120)
             child.send_signal(signal.SIGKILL)
             child.wait(timeout=120)
         finally:

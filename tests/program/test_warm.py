@@ -42,6 +42,8 @@ for f in /proc/$p/fd/*; do readlink $f | sed 's/[0-9]\{3,\}/N/; s/locks.*/lock/'
 """
 """What the process that runs a command is, as the kernel tells it."""
 SLOW = {"default": {"text": "word ", "repeat": 300, "pace": 0.005}}
+SEES_INSIDE = not os.getuid()
+"""Nobody but root sees the environment and the descriptors of a process that is not dumpable, as nexus is."""
 QUIET_SIGNAL = 1 << 31
 """Signal 32 is the C library's own; `posix_spawn` leaves it ignored."""
 
@@ -90,7 +92,8 @@ def test_the_child_is_what_a_cold_process_would_be(place: Stage) -> None:
     other = looked(place, before=before, env="NEXUS_WARM=0")
     assert set(warm) <= set(other), set(warm) - set(other)
     assert "ODD=a" in warm and "5" in warm and "/etc/hostname" not in warm
-    assert {line for line in set(other) - set(warm) if not line.startswith(("pipe:", "/dev/"))} == {"/etc/hostname"}
+    others_alone = {line for line in set(other) - set(warm) if not line.startswith(("pipe:", "/dev/"))}
+    assert others_alone == ({"/etc/hostname"} if SEES_INSIDE else set())
 
 
 def test_bodies_on_the_wire_are_those_of_a_cold_run_byte_for_byte(place: Stage) -> None:
@@ -177,9 +180,9 @@ def test_a_caller_that_is_stopped_stops_its_child_until_it_goes_on(place: Stage,
             return {"T" in [state(pid) for pid in runs], state(child.pid) == "T"}
 
         child.send_signal(signal.SIGTSTP)
-        assert until(lambda: stopped() == {True}, 20)
+        assert until(lambda: stopped() == {True}, 120)
         child.send_signal(signal.SIGCONT)
-        assert until(lambda: stopped() == {False}, 20)
+        assert until(lambda: stopped() == {False}, 120)
         stdout, _ = child.communicate(timeout=120)
         assert (
             child.returncode == 0 and stdout == b"word " * 300 + b"\n"
@@ -195,7 +198,7 @@ def test_the_child_ends_when_its_caller_has_died(place: Stage) -> None:
     run = descendants(place)[-1]
     child.kill()
     child.wait(120)
-    assert until(lambda: not alive(run), 30), "it did not wait for the answer"
+    assert until(lambda: not alive(run), 120), "it did not wait for the answer"
     child.communicate(timeout=120)
 
 
@@ -225,13 +228,15 @@ def test_a_life_from_the_first_call_to_the_last(tmp_path: Path) -> None:
         for name in ("h2", "json", "litellm", "tomllib"):
             (place.folder / f"{name}.py").write_text("open('imported', 'w'); raise SystemExit(9)\n")
         assert not (place.nexus_home / "cache" / "warm").exists()
-        assert place.ask("hi", installed=True).status == 0 and until(listens, 30)
+        assert place.ask("hi", installed=True).status == 0 and until(listens, 120)
         first = status()
         assert first["minutes"] == 7 and first["calls"] == 0 and 50e6 < (first["memory"] or 100e6) < 330e6
-        assert set(environment_of(first["pid"])) <= {"HOME", "LANG", "LC_ALL", "LC_CTYPE"}
-        assert os.readlink(f"/proc/{first['pid']}/cwd") == "/" and len(os.listdir(f"/proc/{first['pid']}/task")) == 1
-        kinds = {os.readlink(f"/proc/{first['pid']}/fd/{name}").partition(":")[0] for name in range(3)}
-        assert kinds == {"/dev/null"}
+        assert len(os.listdir(f"/proc/{first['pid']}/task")) == 1
+        if SEES_INSIDE:
+            assert set(environment_of(first["pid"])) <= {"HOME", "LANG", "LC_ALL", "LC_CTYPE"}
+            assert os.readlink(f"/proc/{first['pid']}/cwd") == "/"
+            kinds = {os.readlink(f"/proc/{first['pid']}/fd/{name}").partition(":")[0] for name in range(3)}
+            assert kinds == {"/dev/null"}
         place.script(SLOW)
         place.server.requests.clear()
         child = place.begin("ask", "hi", program=patient(tmp_path))

@@ -105,13 +105,21 @@ def _shrink_requests(
     if hard <= 0 or others + group_tokens(groups[tail]) <= hard:
         return groups
     cap = max(int(hard * REQUEST_SHARE), floor)
-    room = hard - min(others, cap)
-    groups[tail] = _fit_group(groups[tail], min(room, cap) if tail in requests else room, elider)
+    if tail in requests:
+        return _level_requests(groups, requests, cap, elider)
+    groups[tail] = _fit_group(groups[tail], hard - min(others, cap), elider)
     left = max(min(cap, hard - group_tokens(groups[tail])), min(others, floor))
-    if others > left:
-        height = fill_level([group_tokens(groups[index]) for index in earlier], left)
-        for index in earlier:
-            groups[index] = _fit_group(groups[index], height, elider)
+    return _level_requests(groups, earlier, left, elider) if others > left else groups
+
+
+def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, elider: MessageElider) -> list[Group]:
+    """Return `groups` with the words of these requests cut to one size, so that with their preambles they have `budget`
+    tokens: none loses all its words to another one."""
+    words = [sum(elider.count(item.message.content) for item in groups[index]) for index in requests]
+    around = [group_tokens(groups[index]) - size for index, size in zip(requests, words, strict=True)]
+    height = fill_level(words, budget - sum(around))
+    for index, more in zip(requests, around, strict=True):
+        groups[index] = _fit_group(groups[index], height + more, elider)
     return groups
 
 
