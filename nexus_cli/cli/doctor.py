@@ -33,6 +33,7 @@ from nexus_cli.config.paths import Places, defaults_dir, exists, places, project
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.settings import Settings, build_settings, load_settings, read_values
 from nexus_cli.config.stored_keys import key_place
+from nexus_cli.config.unsupported import describe_unsupported, find_unsupported
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.provider.local_servers import local_servers
@@ -352,6 +353,8 @@ def doctor(json: Json = False) -> int:
         if check is not _config or not any(done.name == "settings" for done in checks):
             checks.append(check(look))
     folder = working_folder()
+    if line := describe_unsupported(find_unsupported(project_root(folder))):
+        checks.append(Check("project", "note", line, "NEXUS.md, CLAUDE.md and AGENTS.md are read"))
     walls = inspect_walls(settings.sandbox, found, project_root(folder), folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)

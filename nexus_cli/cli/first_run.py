@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.cli.choose_model import choose_model
-from nexus_cli.cli.login import ReadKey, ask_key, read_hidden_line
+from nexus_cli.cli.login import ReadKey, ask_key
+from nexus_cli.cli.terminal_line import read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import Places, defaults_dir, places, project_root
 from nexus_cli.config.programs import find_program
@@ -59,7 +60,8 @@ class FirstRun:
     """A dialogue with a person who has no settings yet, or no model.
 
     Raises the `NexusError("config", ...)` of `choose_model` if no model is usable, `NexusError("usage", ...)` after
-    three invalid answers, and `SystemExit(0)` at the end of input; of what is not stored yet nothing is written then.
+    three invalid answers, and `SystemExit(0)` for Esc or at the end of input; of what is not stored yet nothing is
+    written then.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class FirstRun:
         settings: Settings,
         environ: Mapping[str, str],
         stream: Writable,
-        read_line: Callable[[], str],
+        read_line: ReadKey,
         read_key: ReadKey = read_hidden_line,
     ) -> None:
         self._settings = settings
@@ -205,13 +207,12 @@ class FirstRun:
     def _ask(self, what: str, default: str, meant: Meant) -> str:
         """Return the answer to one question; Enter is `default`."""
         for _ in range(TRIES):
-            self._stream.write(f"{what} [{sanitize(default)}]: ")
             try:
-                line = self._read_line()
+                line = self._read_line(f"{what} [{sanitize(default)}]: ")
             except UnicodeDecodeError:
                 line = "\ufffd\n"
             if not line:
-                self._put("")
+                self._put("Cancelled.")
                 raise SystemExit(0)
             try:
                 return meant(line.strip()) if line.strip() else default
@@ -256,7 +257,11 @@ def _provider(text: str, known: Sequence[str]) -> str:
         if 1 <= int(text[:3]) <= len(known):
             return known[int(text[:3]) - 1]
         raise NexusError("usage", text[:20], f"there are {len(known)} providers", "Type one of the numbers, or a name")
-    return find_provider(text[:20])
+    try:
+        return find_provider(text[:20])
+    except NexusError:
+        hint = f"Type a number from 1 to {len(known)}, or a name: {', '.join(known)}"
+        raise NexusError("usage", text[:20], "there is no such provider", hint) from None
 
 
 def _level(text: str, levels: Sequence[str]) -> str:

@@ -7,19 +7,15 @@ stores it; the environment wins over it.
 from __future__ import annotations
 
 import os
-import select
-import signal
 import sys
-import termios
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from nexus_cli.cli.print_report import print_text
-from nexus_cli.cli.process import SIGNALS
+from nexus_cli.cli.terminal_line import read_hidden_line
 from nexus_cli.config.misplaced_keys import looks_like_key
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings import load_settings
@@ -39,11 +35,9 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 MOST = 64 * 1024
 """Bytes that are read from a pipe."""
 TRIES = 3
-RECHECK = 0.2
-"""Seconds after which a signal is noticed at the latest while a key is awaited."""
 MOST_COLUMNS = 88
 ReadKey = Callable[[str], str]
-"""Writes a prompt and returns the line that is typed behind it, "" at the end of input."""
+"""Writes a prompt and returns the line that is typed behind it, "" for Esc or at the end of input."""
 
 
 @app.command("login", context_settings={"allow_extra_args": True})
@@ -106,7 +100,7 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
     """Ask for the key of `provider` and return it; "" for an empty line or the end of input, or after three answers
     that cannot be one."""
     shape = SHAPES[provider]
-    _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Enter to cancel).")
+    _say(stream, f"Create a key for {shape.title} at {shape.page}. Paste it here (Esc to cancel).")
     for _ in range(TRIES):
         line = read_key("Key (not shown): ")
         protect_secret(line.strip())
@@ -145,50 +139,3 @@ def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
     except ProviderError as error:
         return error.kind == "auth"
     return False
-
-
-def read_hidden_line(prompt: str) -> str:
-    """Write `prompt` and return a line from the terminal at stdin, "" at its end; what is typed is not shown."""
-    with _echo_off():
-        QuietStream(Stream(2)).write(prompt)
-        # A signal that comes just before a read would wait until the read returns.
-        while not select.select([0], [], [], RECHECK)[0]:
-            pass
-        return sys.stdin.readline()
-
-
-@contextmanager
-def _echo_off() -> Iterator[None]:
-    """Turn the terminal's echo off for the block; a signal that ends the process turns it on first. A shell that
-    continues the process has turned it on: it is off again."""
-    before = termios.tcgetattr(0)
-    hidden = [*before[:3], before[3] & ~termios.ECHO | termios.ECHONL, *before[4:]]
-    handlers = {number: signal.getsignal(number) for number in (*SIGNALS, signal.SIGCONT)}
-
-    def hide(*_: object) -> None:
-        termios.tcsetattr(0, termios.TCSADRAIN, hidden)
-
-    def restore() -> None:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
-
-    def end(number: int, frame: FrameType | None) -> None:
-        restore()
-        os.write(2, b"\n")
-        handler = handlers[signal.Signals(number)]
-        signal.signal(number, handler)
-        if callable(handler):
-            handler(number, frame)
-        else:
-            os.kill(os.getpid(), number)
-
-    for number, handler in handlers.items():
-        if handler != signal.SIG_IGN:
-            signal.signal(number, hide if number == signal.SIGCONT else end)
-    try:
-        hide()
-        yield
-    finally:
-        signal.signal(signal.SIGCONT, handlers[signal.SIGCONT])
-        restore()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)

@@ -23,14 +23,16 @@ from nexus_cli.cli.choose_model import ModelChoice, choose_model
 from nexus_cli.cli.command_options import PICK, SharedOptions
 from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
-from nexus_cli.cli.login import offer_login, read_hidden_line
+from nexus_cli.cli.login import offer_login
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run_turn import SERVICES, close_loop, format_resume_line, session_options
+from nexus_cli.cli.terminal_line import read_hidden_line, read_line
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
+from nexus_cli.config.unsupported import new_unsupported_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.session.available_models import keys_present
@@ -87,7 +89,7 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
         keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
         if not keyless or shared.no_save or not os.isatty(0):
             raise
-    FirstRun(settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).log_in()
+    FirstRun(settings, os.environ, QuietStream(Stream(1)), read_line).log_in()
     return choose_model(shared.model, os.environ, settings, resumes=resumes)
 
 
@@ -96,7 +98,7 @@ def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
     here = project_root(folder)
     loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     if is_first_run(found) and not (shared.model or shared.no_save or os.environ.get("NEXUS_MODEL", "").strip()):
-        FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), sys.stdin.readline).run()
+        FirstRun(loaded.settings, os.environ, QuietStream(Stream(1)), read_line).run()
         loaded = load_settings_in(here, found, defaults_dir(), os.environ)
     return loaded.settings
 
@@ -238,6 +240,8 @@ class _ReplRun:
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D leaves")
         for notice in (*self._work.notices, *session.take_notices()):
             repl.show_note(f"nexus: {notice}", "warn")
+        if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
+            repl.show_note(f"nexus: {line}")
         for line in _take_away_lines(session):
             repl.show_note(f"nexus: {line}")
         if self._options.resume or self._options.newest:

@@ -50,7 +50,9 @@ def trust(
         record.trust(folder, found)
         value["state"] = "trusted"
         if not json and _terminal():
-            write_stderr_line(f"nexus: {folder} is trusted.")
+            later = ", ".join(value["unsupported"])
+            more = f" Not supported yet: {later}." if later else ""
+            write_stderr_line(f"nexus: {folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.{more}")
             return 0
     elif value["state"] != "trusted":
         write_stderr_line("nexus: nothing was changed.")

@@ -13,25 +13,34 @@ from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
 _SHARED = {"command", "arguments"}
-_FILES_STAY = "/edit goes back to your last message, !git restore FILE to the last commit, /uncompact undoes a summary"
+_FILES_STAY = "There is no undo yet; /diff shows what changed in the files, /edit goes back to your last message"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
 _MODES = "Type what you want; Shift+Tab sets what runs without asking; /plan is read-only"
-_THEME = "nexus config set ui.theme dark|light in a shell"
+_THEME = "/config ui.theme dark (or light); it applies at the next start"
+_VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
+_SKILLS = "/status lists the skills; the model reads one when it fits"
+_REPORT = "nexus doctor --json in a shell prints what a bug report needs"
+NEAR = 0.7
+"""Likeness (0 to 1) from which on a command counts as misspelt: names are short, and others that differ are alike."""
 PEER_COMMANDS: Mapping[str, str] = {
-    **dict.fromkeys(("undo", "redo", "rewind", "checkpoint"), _FILES_STAY),
+    **dict.fromkeys(("undo", "redo", "rewind", "revert", "restore", "checkpoint", "checkpoints"), _FILES_STAY),
     **dict.fromkeys(("add", "drop", "ls", "map", "mention", "read-only"), _MENTION),
     **dict.fromkeys(("run", "test", "lint", "git", "terminal"), _SHELL),
     "commit": "!git commit -am WORDS commits; or ask the model to",
     **dict.fromkeys(("ask", "code", "architect", "chat-mode"), _MODES),
     **dict.fromkeys(("theme", "themes"), _THEME),
     **dict.fromkeys(("share", "unshare"), "/export writes the session to a file"),
-    **dict.fromkeys(("login", "connect"), "nexus login PROVIDER in a shell stores a key"),
     "logout": "nexus logout PROVIDER in a shell removes a key",
     "doctor": "nexus doctor in a shell says what works",
     **dict.fromkeys(("details", "verbose"), "Ctrl+O shows the newest output whole, then the transcript"),
     **dict.fromkeys(("thinking", "think"), "Ctrl+T shows thinking, /effort sets how much"),
     "paste": "Ctrl+V pastes an image",
+    **dict.fromkeys(("vim", "vi"), _VI),
+    "hooks": "Hooks are not supported yet; /permissions sets what runs without asking",
+    **dict.fromkeys(("todo", "todos"), "There is no to-do list yet; /goal sets a goal and its steps"),
+    **dict.fromkeys(("skill", "skills"), _SKILLS),
+    **dict.fromkeys(("bug", "feedback"), _REPORT),
     "mcp": "There are no MCP servers; /status tools lists what the model has",
 }
 """Commands of other agents that have no counterpart of one name, and what does it here."""
@@ -70,6 +79,6 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
     if found := named.get(name.casefold()):
         return found
     typed = name.casefold()
-    near = next((one for one in named if typed and one.startswith(typed)), "") or nearest_name(typed, named)
+    near = next((one for one in named if typed and one.startswith(typed)), "") or nearest_name(typed, named, NEAR)
     hint = PEER_COMMANDS.get(typed) or (f"The nearest is /{near}" if near else "/help lists them")
     raise NexusError("usage", f"/{name}", "there is no such command", hint)

@@ -74,6 +74,9 @@ class CommandContext(Protocol):
         With `search` the choices are only the first ones, and what the person types is searched for in all.
         """
 
+    async def ask_hidden(self, prompt: str) -> str | None:
+        """Return a line that the person types unseen behind `prompt`; None if they give it up."""
+
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         """Open another session, or this one with another model or permission, and print which.
 

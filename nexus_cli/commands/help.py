@@ -19,7 +19,7 @@ KEYS = (
     ("Enter", "sends, or takes the menu's entry; in a turn: steers it"),
     ("Shift+Enter, \\ Enter", "a new line, as Ctrl+J"),
     ("Alt+Enter", "a new line; in a turn: sends when it has ended"),
-    ("Esc", "stops what runs; twice: edits your last message"),
+    ("Esc", "stops what runs; twice: back to a message of yours"),
     ("Up", "what was typed before; in a turn: what is queued"),
     ("Ctrl+C", "stops what runs, clears the line, twice leaves"),
     ("Ctrl+D", "on an empty line leaves; so do exit and quit"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from itertools import islice
 
 from nexus_cli.commands.arguments import (
     parse_session_name,
@@ -14,13 +16,15 @@ from nexus_cli.commands.command import Choice, Command, CommandContext, usage_er
 from nexus_cli.core.clock import format_age, format_utc, local_now
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.session.reports import sessions as reports
 from nexus_cli.session.reports.conversation import shown_text
 from nexus_cli.session.user_messages import read_backwards
 
 MOST = 200
 """Sessions that are at hand; a search reaches the others."""
+LIST = "list"
+"""Lets the person choose which message is edited."""
 TITLE = 100
 """Characters of a title at most."""
 
@@ -28,32 +32,70 @@ TITLE = 100
 async def resume_session(context: CommandContext, rest: str) -> None:
     """Resume another session.
 
-    ID is an id, its start or end, or a name; without it choose among those of this folder, with --all among
-    all, also runs of `nexus ask`. The conversation is shown as it was.
+    ID is an id, its start or end, or a name; else WORDS of a title, or a text that was said in it. Without any choose
+    among those of this folder, with --all among all, also runs of `nexus ask`. The conversation is shown as it was.
     """
     ledger = require_ledger(context)
-    chosen = rest
     if rest in ("", "--all"):
         others, _ = _others(context, everywhere=bool(rest))
         if not others:
             context.say("There is no other session in this folder; /resume --all lists all, also runs of `nexus ask`.")
             return
-
-        def search(words: str) -> tuple[Sequence[Choice], int]:
-            try:
-                found, total = _others(context, words, everywhere=bool(rest))
-            except NexusError:  # a key is no place to report it; taking a choice reports it
-                return (), 0
-            return _choices(ledger, found), total
-
-        chosen = await context.choose("Which session?", _choices(ledger, others), search) or ""
-        if not chosen:
-            return
+        chosen = await _choose_session(context, "Which session?", others, "", everywhere=bool(rest))
+    else:
+        chosen = await _find_session(context, rest)
+    if not chosen:
+        return
     found = ledger.find_session(chosen)
     if found.id == context.session.id:
         context.say("This session is already open.")
         return
     await context.reopen(resume_options(context, resume=found.id, model="", effort="", recipe=""))
+
+
+async def _find_session(context: CommandContext, words: str) -> str:
+    """Return the id of the session that `words` name or that has them, "" if the person chooses none of several.
+
+    Titles of this folder come before those of others, and titles before what was said in a session. Raises
+    `NexusError("usage", ...)` for none.
+    """
+    ledger, title = require_ledger(context), f'Which session with "{words[:TITLE]}"?'
+    try:
+        return ledger.find_session(words).id
+    except NexusError as error:
+        if error.kind != "usage":
+            raise
+        unknown = error
+    for everywhere in (False, True):
+        others, _ = _others(context, words, everywhere=everywhere)
+        if len(others) > 1:
+            return await _choose_session(context, title, others, words, everywhere=everywhere)
+        if others:
+            return others[0].id
+    hits = (await asyncio.to_thread(reports.search_sessions, ledger, words, None, MOST))["hits"]
+    ids = [one for one in dict.fromkeys(hit["session"] for hit in hits) if one != context.session.id]
+    if not ids:
+        raise unknown
+    where = "one session" if len(ids) == 1 else f"{len(ids)} sessions"
+    context.say(f'No title has "{words[:TITLE]}"; it was said in {where}.')
+    choices = _choices(ledger, [ledger.session(one) for one in ids])
+    return str(ids[0]) if len(ids) == 1 else await context.choose(title, choices) or ""
+
+
+async def _choose_session(
+    context: CommandContext, title: str, others: Sequence[SessionInfo], words: str, *, everywhere: bool
+) -> str:
+    """Return the id of one of `others`, which have `words`, "" for none; what is typed is searched for in all."""
+    ledger = require_ledger(context)
+
+    def search(more: str) -> tuple[Sequence[Choice], int]:
+        try:
+            found, total = _others(context, f"{words} {more}", everywhere=everywhere)
+        except NexusError:  # a key is no place to report it; taking a choice reports it
+            return (), 0
+        return _choices(ledger, found), total
+
+    return await context.choose(title, _choices(ledger, others), search) or ""
 
 
 def _others(context: CommandContext, words: str = "", *, everywhere: bool = False) -> tuple[list[SessionInfo], int]:
@@ -81,8 +123,12 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
 def _title(info: SessionInfo) -> str:
     """Return the name of a session, else its first words."""
     words = info.name or info.first_text.split("\n\n<", 1)[0]
-    title = " ".join(words.split())
-    return (title if len(title) <= TITLE else title[: TITLE - 1] + "…") or "(no words)"
+    return _one_line(words)
+
+
+def _one_line(words: str) -> str:
+    line = " ".join(words[: 4 * TITLE].split())
+    return (line if len(line) <= TITLE else line[: TITLE - 1] + "…") or "(no words)"
 
 
 def _turns(info: SessionInfo) -> str:
@@ -145,20 +191,36 @@ async def _reopen_fork(context: CommandContext, made: SessionInfo) -> None:
 async def edit_message(context: CommandContext, rest: str) -> None:
     """Edit your last message and ask again.
 
-    The session continues in a copy that ends before that message; the message is in the input box. Files stay as
-    they are: what the model changed since is not undone.
+    With `list` choose which message. The session continues in a copy that ends before it; the message is in the input
+    box. Files stay as they are: what the model changed since is not undone.
     """
-    ledger, before = require_ledger(context), context.session.id
-    entries = read_backwards(require_record(context).read, require_record(context).last_id())
-    last = next((one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON), None)
-    if last is None:
+    if rest not in ("", LIST):
+        raise usage_error("edit", rest, f"expected nothing, or {LIST}")
+    ledger, record, before = require_ledger(context), require_record(context), context.session.id
+    found = await asyncio.to_thread(_messages, record, MOST if rest else 1)
+    if not found:
         raise usage_error("edit", rest, "this session has no messages yet", "Type your first one")
-    words = shown_text(require_record(context), last)
+    place = 0
+    if rest:
+        choices = [Choice(str(place), _one_line(words), age) for place, (_, words, age) in enumerate(found)]
+        chosen = await context.choose("Go back to which message?", choices)
+        if chosen is None:
+            return
+        place = int(chosen)
+    entry, words, _ = found[place]
     context.session.refuse_to_leave()
-    await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=last.id - 1))
+    await _reopen_fork(context, ledger.fork_session(before, at=format_utc(local_now()), entry=entry - 1))
     context.fill(words)
     named = reports.short_id(ledger, before)
     context.say(f"Edit and send again. Files stay as they are. Previous session: /resume {named}")
+
+
+def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
+    """Return the person's newest messages that began a turn: entry, words, age."""
+    entries = read_backwards(record.read, record.last_id())
+    said = (one for one in entries if one.kind is Kind.USER and one.actor == reports.PERSON)
+    now = local_now()
+    return [(one.id, shown_text(record, one), format_age(one.at, now)) for one in islice(said, most)]
 
 
 async def rename_session(context: CommandContext, rest: str) -> None:
@@ -178,7 +240,7 @@ COMMANDS = (
         "resume",
         "session",
         resume_session,
-        "[ID|--all]",
+        "[ID|WORDS|--all]",
         idle=True,
         complete=_complete_resume,
         aliases=("sessions",),
@@ -186,6 +248,6 @@ COMMANDS = (
     ),
     Command("clear", "session", clear_session, idle=True, aliases=("new", "reset"), is_first=True),
     Command("fork", "session", fork_session, "[NAME]", idle=True),
-    Command("edit", "session", edit_message, idle=True),
+    Command("edit", "session", edit_message, f"[{LIST}]", idle=True, complete=lambda context: (LIST,)),
     Command("rename", "session", rename_session, "NAME"),
 )

@@ -19,8 +19,8 @@ _LINE = re.compile(r"(?:--(space|run)\s+([^-\s].*?))?(?:(?:^|\s+)(?:--last\s+|^)
 async def show_timeline(context: CommandContext, rest: str) -> None:
     """List what happened: when, by whom and why.
 
-    [SEEN] is what the model was sent, [NEW] what it was not yet; with costs, compactions and drops. --space lists the
-    messages of a space, --run the states of a run. The newest 200 rows are listed, or as many as --last says.
+    With costs, compactions and drops, and what the model was not sent yet. --space lists the messages of a space,
+    --run the states of a run. The newest 200 rows are listed, or as many as --last says.
     """
     match = _LINE.fullmatch(rest)
     if match is None:
@@ -31,7 +31,7 @@ async def show_timeline(context: CommandContext, rest: str) -> None:
     subjects = {tool.name: tool.subject for tool in session.tools()}
     form, named, last = match.groups()
     wanted = (form, str(named or "").strip("\"'"), int(last or LAST))
-    context.show("timeline", await asyncio.to_thread(_load_timeline, ledger, session.id, subjects, *wanted))
+    context.show("told_timeline", await asyncio.to_thread(_load_timeline, ledger, session.id, subjects, *wanted))
 
 
 def _load_timeline(

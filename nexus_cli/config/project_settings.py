@@ -23,6 +23,7 @@ from nexus_cli.config.settings import (
     load_settings,
     unknown_key_error,
 )
+from nexus_cli.config.unsupported import KINDS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
@@ -70,7 +71,10 @@ def load_settings_in(folder: Path, places: Places, defaults_dir: Path, environ: 
     loaded = _apply_file(loaded, folder / FOLDER / FILE, data)
     if state == "trusted":
         return loaded
-    pending = [name for key, item in found.items.items() if key not in in_force for name in item.parts]
+    waiting = [item for key, item in found.items.items() if key not in in_force]
+    pending = [name for item in waiting if item.kind not in KINDS for name in item.parts]
+    if waiting and not pending and not found.problem:  # trust would change nothing: `config.unsupported` names it
+        return loaded
     why = found.problem or ("it has changed since you trusted it" if state == "changed" else "")
     return _with_notice(loaded, _not_in_effect(pending or found.files, why))
 

@@ -73,6 +73,7 @@ class ProviderError(NexusError):
         retry_after: float | None = None,
         started: bool = False,
         transient: bool = False,
+        cut: bool = False,
         limit: int | None = None,
         counted: int | None = None,
     ) -> None:
@@ -80,9 +81,11 @@ class ProviderError(NexusError):
         self.retry_after = retry_after
         """Seconds that the provider asked us to wait, or None."""
         self.started = started
-        """A first token had arrived: never retried."""
+        """A first token had arrived: the same stream is never retried."""
         self.transient = transient
         """Worth trying again with identical bytes."""
+        self.cut = cut
+        """It broke the stream of an answer, in a way that makes another request worth it."""
         self.limit = limit
         """For `overflow`: the window in tokens as the provider's message names it, or None."""
         self.counted = counted
@@ -96,8 +99,8 @@ def write_failure_hint(error: OSError, otherwise: str) -> str:
     return "Free some space" if error.errno in _NO_ROOM else otherwise
 
 
-def nearest_name(name: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that is most like a misspelt `name`, or ""."""
+def nearest_name(name: str, names: Iterable[str], least: float = 0.5) -> str:
+    """Return the one of `names` that is most like a misspelt `name`, or "" if none is at least so like it (0 to 1)."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
-    return next(iter(difflib.get_close_matches(name[:80], list(names), 1, 0.5)), "")
+    return next(iter(difflib.get_close_matches(name[:80], list(names), 1, least)), "")

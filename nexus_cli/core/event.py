@@ -183,6 +183,8 @@ class Retry:
     wait: float
     """Seconds."""
     why: str
+    cut: bool = False
+    """The answer had begun: its text so far is no answer, and comes again from the beginning."""
 
 
 @dataclass(frozen=True, slots=True)

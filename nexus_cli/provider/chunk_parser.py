@@ -116,7 +116,7 @@ class ChunkParser:
         if word in BROKEN:
             kind = BROKEN[word]
             why = f"the provider ended the answer with {word!r}"
-            raise ProviderError(kind, why, started=self.started, transient=not self.started)
+            raise ProviderError(kind, why, started=self.started, transient=not self.started, cut=self.started)
         if word and not self._own_reasons:
             self._reason = REASONS.get(word, word)
 

@@ -74,12 +74,15 @@ class EnvValue:
     """It stands so in the environment, where litellm finds it."""
 
 
+NOT_A_KEY = "contains characters that no key contains"
+
+
 def describe_bad_key(text: str) -> str:
     """Return why `text`, which is set as a key, cannot be sent, to stand behind its name; "" if it can."""
     key = text.strip()
     if not key:
         return "is blank"
-    return "" if key.isascii() and key.isprintable() else "contains characters that no key contains"
+    return "" if key.isascii() and key.isprintable() else NOT_A_KEY
 
 
 def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
@@ -94,7 +97,7 @@ def read_env_key(provider: str, environ: Mapping[str, str]) -> EnvValue | None:
         return EnvValue(stored, exact=False) if stored else None
     text = environ[name].strip()
     exact = text == environ[name]
-    bad = describe_bad_key(text) or ("contains characters that no key contains" if name in BEARERS and not exact else "")
+    bad = describe_bad_key(text) or (NOT_A_KEY if name in BEARERS and not exact else "")
     if bad:
         raise ProviderError("auth", f"{name} {bad}", set_key_hint(provider))
     return EnvValue(text, exact)

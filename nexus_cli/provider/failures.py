@@ -393,6 +393,7 @@ def to_provider_error(error: BaseException, *, model: str, started: bool = False
         retry_after=retry_after(f.headers, f.text),
         started=started,
         transient=transient and not started,
+        cut=transient and started,
         limit=limit,
         counted=counted,
     )

@@ -162,8 +162,8 @@ class LitellmBackend:
                 yield delta
         except StallError as error:
             why = f"no data for {request.stall_seconds:g} seconds"
-            hint = hint_for("network", request.model)
-            raise ProviderError("network", why, hint, started=reading.started, transient=not reading.started) from error
+            hint, begun = hint_for("network", request.model), reading.started
+            raise ProviderError("network", why, hint, started=begun, transient=not begun, cut=begun) from error
         except ProviderError:
             raise
         except Exception as error:  # the seam: every class that litellm and the SDKs under it raise is sorted here

@@ -98,6 +98,8 @@ class Reply:
     """`stop`, `tool_calls`, `length`, `refused`, `none` (no finish reason) or `empty`."""
     problem: str
     """One line about what is wrong with the answer, or ""."""
+    is_cut: bool = False
+    """True if the stream ended without a reason, in the middle of a text or of the arguments of a call."""
     sent: str = ""
     """The body that went over the wire, see `SentDelta`; "" if unknown."""
 
@@ -147,7 +149,8 @@ class ReplyFold:
             self._calls.merge_equal()
         calls = () if outcome == "refused" else self._name_calls()
         message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
-        return Reply(message, self._usage, outcome, self._problem(outcome), self._sent)
+        is_cut = outcome == "none" or (self._reason is None and any(call.raw for call in calls))
+        return Reply(message, self._usage, outcome, self._problem(outcome), is_cut, self._sent)
 
     def partial(self) -> Message:
         """Return the message so far, for a stream that was interrupted: its text, no half calls, no half thinking."""

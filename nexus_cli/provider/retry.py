@@ -1,6 +1,7 @@
 """Retry failed requests with identical bytes, bounded in number and time.
 
-`failures` decides what is worth a retry (`ProviderError.transient`). Nothing is retried after the first delta.
+`failures` decides what is worth a retry (`ProviderError.transient`). Nothing is retried here after the first delta:
+that request is paid for, and the session records it before it sends another one (`session.model_call`).
 """
 
 from __future__ import annotations
@@ -72,6 +73,11 @@ class RetryingProvider:
         self._sleep = sleep
         self._rng = rng
         self._now = now
+
+    @property
+    def asks_again(self) -> bool:
+        """True if a request whose answer was cut may be sent once more; who recorded the first one does that."""
+        return self._tries > 1
 
     def prepare(self) -> None:
         """Load what the first request needs, if the other one has something to load."""

@@ -14,6 +14,7 @@ from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import FOLDER, trust_state, trusted_configuration
+from nexus_cli.config.unsupported import find_unsupported
 from nexus_cli.context.loader import ContextLoader, parse_servers
 from nexus_cli.context.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
 from nexus_cli.context.sections.recipe import recipe_names
@@ -96,7 +97,12 @@ def status(
         "model_why": "" if model else _no_model(settings, environ),
         "servers": [{"name": name, "state": "not started"} for name in servers],
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
-        "project": {"folder": str(root), "trust": trust_state(root), "skills_not_trusted": count_untrusted(cwd)},
+        "project": {
+            "folder": str(root),
+            "trust": trust_state(root),
+            "skills_not_trusted": count_untrusted(cwd),
+            "unsupported": [{"path": one.path, "what": one.what} for one in find_unsupported(root)],
+        },
         "memory": memory,
         "notices": [line for line in (problem, trouble) if line],
     }

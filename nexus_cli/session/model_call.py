@@ -1,7 +1,8 @@
 """Send one model request: committed before its first byte, streamed, folded, its reply committed as one entry.
 
 An unfinished answer keeps its text, marked for the model, and raises the matching error; `lane_state.said` has the text
-without the mark.
+without the mark. One whose stream was cut is asked for once more: nothing of it was run, and its text stays out of the
+window, in a memo `CUT`. Both requests are recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 
 from nexus_cli.core import event
 from nexus_cli.core.clock import format_utc
-from nexus_cli.core.entry import Entry, Kind, Manifest
+from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
@@ -21,12 +22,14 @@ from nexus_cli.provider.reply import Reply, ReplyFold
 from nexus_cli.provider.usage import usage_cost
 from nexus_cli.session.lane_state import LaneState
 from nexus_cli.session.next_request.cache_expectation import record_use
-from nexus_cli.session.next_request.current import window_request
+from nexus_cli.session.next_request.current import answer_cap, window_request
 from nexus_cli.session.next_request.next_request import Outlook
 
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
+CUT = "cut"
+"""Kind of the memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
 KEPT = "What arrived is kept"
 """Beginning of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
@@ -39,8 +42,29 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
     """Send the window and record the reply; `cap` is its output limit in tokens.
 
     Raises `ProviderError`, or `NexusError` of kind `provider`, `length` or `refused`; partial text is recorded before.
-    Without `main` (side lanes) no text is emitted and the turn's steps are not counted.
+    Without `main` (side lanes) no text is emitted, the turn's steps are not counted, and a cut answer is not asked for
+    again. The second request counts as the same step, and is not sent if it would go beyond a limit.
     """
+    may_repeat = main and bool(getattr(lane_state.model.provider, "asks_again", False))
+    try:
+        return await _request_reply(lane_state, cap, main, may_repeat)
+    except _ReplyCutError as cut:
+        lane_state.spending.steps -= 1
+        cap = min(cap, answer_cap(lane_state))
+        lane_state.emit(event.Retry(1, 0.0, cut.why, cut=True))
+    return await _request_reply(lane_state, cap, main, may_repeat=False)
+
+
+class _ReplyCutError(Exception):
+    """The stream of a reply was cut; its request is recorded."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat: bool) -> Reply:
+    """Send one request; with `may_repeat` a reply that is cut raises `_ReplyCutError`."""
     ahead = window_request(lane_state).outlook()
     request = _send(lane_state, cap, main, ahead)
     info = lane_state.model.info
@@ -66,13 +90,20 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
         raise
     except ProviderError as error:
         error.output_cap = cap
+        if may_repeat and error.cut:
+            _keep_cut(lane_state, fold, error.kind, error.why, ahead)
+            raise _ReplyCutError(error.why) from error
         _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began else None)
         raise
     finally:
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
-    return _accept_reply(lane_state, fold.finish(), main, ahead)
+    reply = fold.finish()
+    if may_repeat and reply.is_cut:
+        _keep_cut(lane_state, fold, "none", reply.problem, ahead)
+        raise _ReplyCutError(reply.problem)
+    return _accept_reply(lane_state, reply, main, ahead)
 
 
 def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
@@ -165,13 +196,29 @@ def _estimate_usage(lane_state: LaneState, message: Message) -> Usage:
 def _keep_partial(lane_state: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
     """Record the text that had come, without half calls; once anything came the request is paid for."""
     message = fold.partial()
+    usage = _spend_partial(lane_state, message, began)
+    return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
+
+
+def _keep_cut(lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook) -> None:
+    """Record a request whose answer was cut, and beside the window the text that had come."""
+    message, timeline = fold.partial(), lane_state.lane.timeline
+    usage = _spend_partial(lane_state, message, ahead)
+    if message.content:
+        value = {"text": message.content, "step": lane_state.step, "why": why}
+        timeline.log.record_memo(Memo(CUT, timeline.now(), timeline.last, value))
+    _record(lane_state, None, usage, finish, False)
+
+
+def _spend_partial(lane_state: LaneState, message: Message, began: Outlook | None) -> Usage:
+    """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
     lane_state.said = message.content
     nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
     usage = _estimate_usage(lane_state, message) if began else nothing
     lane_state.spending.add(usage)
     if began:
         record_use(lane_state, began, Usage())
-    return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
+    return usage
 
 
 def _record(

@@ -47,6 +47,8 @@ class Status:
     """False if it is known that commands cannot be confined here, and the level needs it."""
     workers: int = 0
     """Workers that run in the background, from who follows their events."""
+    waits: str = ""
+    """What the run of the session waits for, from who watches it; "" for nothing."""
 
 
 def status(state: SessionState) -> Status:

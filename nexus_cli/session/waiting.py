@@ -12,10 +12,18 @@ from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
-from nexus_cli.ledger import FailoverLog, Ledger
+from nexus_cli.core.run import WAITING as WAITING_STATE
+from nexus_cli.ledger import WAIT, FailoverLog, LaneLog, Ledger
 
 WAITING = "waiting"
 """Kind of the error with which the turn of a run ends that waits from then on."""
+
+
+def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
+    """Return the entry with the result that the run of a session still waits after; 0 if it waits for nothing."""
+    memos = log.memos(WAIT)
+    run = ledger.runs.of_session(log.session_id) if memos else None
+    return memos[-1].entry if run is not None and run.state == WAITING_STATE else 0
 
 
 @dataclass

@@ -58,14 +58,14 @@ class Person:
         """Print."""
         self.seen.append(text)
 
-    def read(self) -> str:
+    def read(self, prompt: str) -> str:
         """One line."""
+        self.write(prompt)
         return self.answers.pop(0) + "\n" if self.answers else ""
 
     def read_key(self, prompt: str) -> str:
         """One line that is not shown."""
-        self.write(prompt)
-        return self.read()
+        return self.read(prompt)
 
     def start(self, environ: Mapping[str, str]) -> None:
         """The first start."""

@@ -74,7 +74,9 @@ def test_status_tells_everything_that_there_is(nexus: Any, tmp_path: Path) -> No
     assert value["tools"] == TOOLS
     assert value["skills"] == [{"name": "deploy", "description": "Roll out", "origin": "personal"}]
     assert value["recipes"] == ["ask", "chat"], "those that a person can start, not what nexus uses itself"
-    assert value["project"] == {"folder": str(tmp_path), "trust": "nothing", "skills_not_trusted": 0}
+    assert value["project"] == {
+        "folder": str(tmp_path), "trust": "nothing", "skills_not_trusted": 0, "unsupported": [],
+    }
     assert (value["servers"], value["memory"], value["notices"]) == ([], None, [])
     text = nexus("status", env={"COLUMNS": "40"}).stdout.decode()
     assert all(len(line) <= 40 for line in text.splitlines())
@@ -112,7 +114,8 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     assert capability_forms(value)[0].splitlines() == [
         "Model: openai/m.",
         "MCP servers: 1 needs setup (mine: not started).",
-        "Credentials: 1 ready (OPENAI_API_KEY) | 1 broken (ANTHROPIC_API_KEY: contains characters that no key contains).",
+        "Credentials: 1 ready (OPENAI_API_KEY)"
+        " | 1 broken (ANTHROPIC_API_KEY: contains characters that no key contains).",
         "Skills: 2 ready | 2 need setup (`nexus trust`) | 1 broken (notes: is empty)."
         " `nexus skill use NAME` prints a guide:",
         "- deploy: deploy it",

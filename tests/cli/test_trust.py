@@ -35,7 +35,8 @@ def test_trust_shows_what_would_take_effect_and_lets_it(nexus: Run, project: Pat
     assert done.returncode == 0 and not done.stderr
     for line in (
         "limits.max_steps = 7: instead of 200", "allow = all: has no effect, yours is ask",
-        "model: a project cannot set this", ".nexus/recipes/careful.toml", ".nexus/mcp.json", "It is in effect.",
+        "model: a project cannot set this", ".nexus/recipes/careful.toml", ".nexus/mcp.json",
+        "Trusted. Active: settings, recipes.",
     ):  # fmt: skip
         assert line in text
     assert nexus("config", "get", "limits.max_steps").stdout == b"7\n"
@@ -60,8 +61,11 @@ def test_in_a_terminal_json_asks_too_and_stdout_is_the_object(
 def test_trust_is_revoked_and_gone_after_a_change(nexus: Run, project: Path) -> None:
     assert json.loads(nexus("trust", "--json").stdout)["state"] == "trusted"
     (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {"new": {}}}')
+    told = nexus("config", "get", "limits.max_steps").stderr
+    assert b"not in effect" not in told, "trust would change nothing"
+    (project / ".nexus" / "SOUL.md").write_text("Be kind.")
     changed = nexus("config", "get", "limits.max_steps")
-    assert changed.stdout == b"7\n" and b"this project has .nexus/mcp.json, which is not in effect" in changed.stderr
+    assert changed.stdout == b"7\n" and b"this project has .nexus/SOUL.md, which is not in effect" in changed.stderr
     (project / ".nexus" / "config.toml").write_text('model = "openai/x"\n[limits]\nmax_steps = 8\n')
     changed = nexus("config", "get", "limits.max_steps")
     assert changed.stdout == b"200\n" and b"changed since you trusted it" in changed.stderr
@@ -109,7 +113,7 @@ def test_what_is_wrong_in_a_file_is_told_before_it_is_trusted(nexus: Run, projec
     (project / ".nexus" / "recipes" / "careful.toml").write_text("overrides = 3\n")
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "there is no setting limits.max_step" in text and "cannot set overrides" in text
-    assert text.endswith("It is in effect, but for what is named above.")
+    assert text.endswith("Active: settings, recipes, but for what is named above.")
     done = nexus("config", "get", "limits.max_steps")
     assert done.stdout == b"200\n" and b"nothing of this file is in effect" in done.stderr
 
@@ -119,7 +123,7 @@ def test_a_recipe_whose_name_is_taken_is_told_to_have_no_effect(nexus: Run, proj
         (project / ".nexus" / "recipes" / f"{name}.toml").write_text("[limits]\nmax_steps = 4\n")
     text = " ".join(nexus("trust").stdout.decode().split())
     assert "recipes/ask.toml: another recipe has this name, and comes first" in text and "ours.toml: a" not in text
-    assert text.endswith("It is in effect, but for what is named above.")
+    assert text.endswith("Active: settings, recipes, but for what is named above.")
     (project / ".nexus" / "recipes" / "Bad Name.toml").write_text("[limits]\nmax_steps = 4\n")
     assert "Bad Name.toml: no recipe can be named so" in " ".join(nexus("trust").stdout.decode().split())
 
@@ -145,3 +149,16 @@ def test_without_configuration_there_is_nothing_to_trust(nexus: Run, tmp_path: P
 def test_memory_cannot_be_put_in_order_without_a_model(nexus: Run, tmp_path: Path) -> None:
     done = nexus("memory", "consolidate")
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+
+
+def test_what_nothing_reads_is_said_not_to_be_supported(nexus: Run, project: Path) -> None:
+    (project / ".nexus" / "commands").mkdir()
+    (project / ".nexus" / "commands" / "fix.md").write_text("Fix it")
+    (project / ".nexus" / "mcp.json").write_text('{"mcpServers": {"new": {}}}')
+    (project / ".mcp.json").write_text("{}")
+    text = " ".join(nexus("trust").stdout.decode().split())
+    assert text.endswith("Trusted. Active: settings, recipes. Not supported yet: commands, MCP servers.")
+    assert json.loads(nexus("trust", "--json").stdout)["unsupported"] == ["commands", "MCP servers"]
+    line = "Found .nexus/commands, .nexus/mcp.json (MCP servers), .mcp.json (MCP servers): not supported yet"
+    for words in ("status", "doctor"):
+        assert line in " ".join(nexus(words).stdout.decode().split())

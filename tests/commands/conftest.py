@@ -49,6 +49,9 @@ class FakeContext:
         self.search: Search | None = None
         self.attached: list[tuple[str, str]] = []
         self.started: list[str] = []
+        self.asked: list[str] = []
+        self.secrets: list[str] = []
+        """What is typed unseen, one line after the other."""
         self.pick: Callable[[Sequence[Choice]], str | None] = lambda choices: None
         self.typed = "written in an editor"
         self.filled = self.copied = self.last_answer = ""
@@ -86,6 +89,12 @@ class FakeContext:
         assert title and choices
         self.offered, self.search = list(choices), search
         return self.pick(choices)
+
+    async def ask_hidden(self, prompt: str) -> str | None:
+        """See `CommandContext`."""
+        assert prompt
+        self.asked.append(prompt)
+        return self.secrets.pop(0) if self.secrets else None
 
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         """See `CommandContext`."""

@@ -142,6 +142,19 @@ def test_commands_of_other_agents_name_what_does_it_here() -> None:
         assert caught.value.hint == hint
 
 
+def test_a_name_that_is_only_a_little_like_a_command_suggests_none() -> None:
+    for typed in ("ide", "stop", "ps", "personality"):
+        with pytest.raises(NexusError) as caught:
+            find(typed, discover())
+        assert caught.value.hint == "/help lists them"
+
+
+def test_no_hint_throws_away_what_the_person_did_not_commit() -> None:
+    assert not any(re.search(r"git (restore|reset|checkout|stash|clean)", hint) for hint in PEER_COMMANDS.values())
+    assert all("/diff" in PEER_COMMANDS[name] for name in ("undo", "redo", "rewind"))
+    assert "ui.keys vi" in PEER_COMMANDS["vim"]
+
+
 NEED_THE_LEDGER = [
     "agents", "cache", "clear", "cost", "drops", "export", "fork", "recall", "rename", "resume", "sessions",
     "space",

@@ -55,6 +55,28 @@ def test_resume_offers_the_other_sessions_of_the_folder(context: FakeContext, tm
     assert context.session.id == first
 
 
+def test_resume_finds_a_session_by_words_of_its_title_or_by_what_was_said_in_it(context: FakeContext) -> None:
+    context.turn("fix the discount of the shop")
+    first = context.session.id
+    context.run("clear").turn("fix the tax")
+    second = context.session.id
+    context.turn("the word marzipan is only said in here")
+    context.run("clear").turn("other things")
+    context.run("resume discount fix")
+    assert context.session.id == first, "one title has both words"
+    context.run("resume fix")
+    assert context.session.id == second and not context.offered, "the open one is none of several"
+    context.run("clear").turn("and now")
+    third = context.session.id
+    context.run("resume fix")
+    assert context.session.id == third and {one.key for one in context.offered} == {first, second}
+    assert context.search is not None and [one.key for one in context.search("tax")[0]] == [second]
+    context.run("resume marzipan")
+    assert context.session.id == second and any("No title has" in line for line in context.said)
+    with pytest.raises(NexusError, match="no session"):
+        context.run("resume nothing-has-this")
+
+
 def test_resume_searches_all_sessions_and_not_only_those_that_it_offers(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +163,20 @@ def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeC
     assert len(context.provider.seen[-1]) == 2, "the copy of nothing begins empty"
     with the_ledger() as ledger:
         assert ledger.session(source).entries == 4
+
+
+def test_a_message_of_the_list_is_gone_back_to_and_nothing_is_forked_before_it_is_chosen(context: FakeContext) -> None:
+    context.turn("first words")
+    context.turn("second words")
+    source = context.session.id
+    context.run("edit list")
+    assert [choice.label for choice in context.offered] == ["second words", "first words"]
+    with the_ledger() as ledger:
+        assert context.session.id == source and len(ledger.sessions()) == 1
+    context.pick = lambda choices: choices[1].key
+    context.run("edit list")
+    filled: str = context.filled
+    assert context.session.id != source and filled == "first words"
 
 
 def test_a_session_whose_ledger_failed_is_not_copied_when_it_can_be_written_again(context: FakeContext) -> None:

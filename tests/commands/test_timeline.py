@@ -18,7 +18,7 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     context.run("pin always use tabs").run("unpin p1").run("compact").run("uncompact").turn("and then")
     context.run("timeline --last 500")
     form, value = context.shown[-1]
-    assert form == "timeline" and value["earlier"] == 0
+    assert form == "told_timeline" and value["earlier"] == 0
     rows = {row["kind"]: row for row in value["rows"]}
     assert [row["text"] for row in value["rows"] if row["kind"] == "pin"] == ["p1 always use tabs", "p1 removed"]
     assert rows["lane"]["lane"] == "compact" and rows["lane"]["requests"] == 1 and rows["lane"]["tokens"] > 0
@@ -26,10 +26,11 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     assert made["before"] and back["after"] and made["epoch"] < back["epoch"]
     kinds = [row["kind"] for row in value["rows"]]
     assert kinds.index("pin") < kinds.index("lane") < kinds.index("compaction") < kinds.index("undo")
-    text = FORMS["timeline"](value, 80)
-    assert "for summaries · 1 request" in text and "<- TRIGGER repl" in text and "p1 always use tabs" in text
+    text = FORMS[form](value, 80)
+    assert "for summaries · 1 request" in text and " You: and then\n" in text and "p1 always use tabs" in text
+    assert " nexus: " in text and not any(mark in text for mark in ("[SEEN]", "[NEW]", "TRIGGER", "Agent"))
     assert context.run("timeline 3").shown[-1][1]["rows"] == value["rows"][-3:]
-    assert "earlier: --last 15" in FORMS["timeline"](context.shown[-1][1], 80)
+    assert "earlier: --last 15" in FORMS[form](context.shown[-1][1], 80)
 
 
 @pytest.mark.parametrize("rest", ["0", "-1", "x", "--last", "--last 0", "1 2", "--lst 5", "9" * 20])

@@ -45,7 +45,7 @@ def cut_off(root: Path) -> dict[str, Any]:
 
 
 def lost(root: Path) -> dict[str, Any]:
-    return resumed(root, [{"text": "half an answer " * 9, "fault": "reset"}])
+    return resumed(root, [{"text": "half an answer " * 9, "fault": "reset"}] * 2)
 
 
 def complete(root: Path) -> list[Done]:

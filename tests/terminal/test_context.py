@@ -69,10 +69,10 @@ def test_a_dumb_terminal_gets_bars_of_ascii_and_a_model_without_a_price_no_dolla
 def test_the_timeline_is_a_row_for_each_thing_that_happened(repl: Opens) -> None:
     made = talked(repl, columns=80)
     rows = shown(made, "/timeline")
-    said = [row for row in rows if "SEEN]" in row or "[NEW]" in row]
-    assert len(said) == 4 and sum("<- TRIGGER repl" in row for row in said) == 2
-    assert "[NEW]  Agent" in said[-1] and "fine too" in said[-1]
+    said = [row for row in rows if " You: " in row or " nexus: " in row]
+    assert len(said) == 4 and sum(" You: " in row for row in said) == 2
+    assert said[-1].endswith(" nexus: fine too")
     assert sum("request " in row and " out" in row for row in rows) == 2
     made.resize(40, 40)
     made.wait_quiet(0.3)
-    assert any("<- TRIGGER repl" in row for row in shown(made, "/timeline --last 4"))
+    assert any(" You: " in row for row in shown(made, "/timeline --last 4"))

@@ -88,7 +88,7 @@ def story() -> list[Any]:
         {"text": "I look at it first.", "calls": looks},
         {"calls": asked},
         "The **share** is an argument of the total now.\n\n- no tests\n\n```python\ntotal(1)\n```",
-        {"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}},
+        *[{"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}}] * 2,
         {"calls": [call("agent", task="Count the shelves\nand say what is on each")]},
         {"calls": [call("bash", command=HOLD)]},
         "There are **two** shelves.\n\nOne has tea, one has milk.\nNothing else.",
@@ -203,8 +203,10 @@ def press_keys(walk: Walk) -> None:
     walk.send("?")
     walk.meet("keys", "Shift+Tab")
     walk.send(ESCAPE)
-    walk.meet("edit", "Esc again edits")
+    walk.meet("edit", "Esc again goes")
     walk.made.send(ESCAPE)
+    walk.made.wait_for("Go back to which message?")
+    walk.made.send(ENTER)
     walk.meet("edited", "Edit and send again.")
     walk.made.send(ctrl("c"))
 

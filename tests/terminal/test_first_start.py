@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from terminal.golden import check, styled
 from terminal.repl import Place, Repl
-from terminal.terminal import ENTER, Terminal, ctrl
+from terminal.terminal import ENTER, ESCAPE, Terminal, ctrl
 
 KEY = "sk-proj-newcomer-0123456789"
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None, "NEXUS_MODEL": None}
@@ -38,7 +38,9 @@ def test_a_newcomer_without_a_key_pastes_one_and_gets_an_answer(
     assert not echoes(first)
     first.send(KEY + ENTER)
     first.wait_for("Permission level [ask]:")
-    assert echoes(first)
+    assert f"Key (not shown): {'*' * len(KEY)} ({len(KEY)} characters)" in first.lines()
+    first.send("al")
+    first.wait_for("]: al")
     first.send(ENTER)
     first.ready()
     first.say("hello")
@@ -126,5 +128,49 @@ def test_a_model_whose_key_is_missing_asks_for_it_and_enter_goes_on(
     without.send(ENTER)
     without.ready()
     without.send("hello" + ENTER)
-    without.wait_for("nexus login openai")
+    without.wait_for("`/login openai` stores a key")
+    without.idle()
+    without.send("/login openai" + ENTER)
+    without.wait_for("(not shown, Esc cancels)")
+    without.send(ESCAPE)
+    without.wait_for("Cancelled. No key was stored.")
     assert not list(here.nexus_home.glob("data/keys/*"))
+
+
+def test_after_a_wrong_key_another_one_is_used_at_once_and_the_turn_goes_on(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    here = places([{"fault": 401}, "It works now."])
+    made = opened(Repl(here, env={"OPENAI_API_KEY": "sk-proj-wrong-0123456789"}))
+    made.ready()
+    made.say("hello")
+    made.send("/login" + ENTER)
+    made.wait_for("Which provider is the key from?")
+    made.send(ENTER)
+    made.wait_for("(not shown, Esc cancels)")
+    made.send(KEY)
+    made.wait_for("*" * len(KEY))
+    made.send(ENTER)
+    made.wait_for("OPENAI_API_KEY is not used in this session any more")
+    made.idle()
+    made.say("/continue")
+    made.wait_for("It works now.")
+    assert here.server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert KEY.encode() not in made.raw
+
+
+def test_esc_cancels_each_field_and_shows_nothing(
+    places: Callable[..., Place], opened: Callable[[Terminal], Any]
+) -> None:
+    for typed, status, said in (("", 0, "Cancelled."), ("banana" + ENTER + "2" + ENTER, 2, "One of the ways above")):
+        here = places()
+        (here.nexus_home / "config" / "config.toml").unlink()
+        made = opened(Repl(here, env=BARE, bug=ALONE))
+        made.wait_for("Provider [anthropic]:")
+        made.send(typed)
+        made.wait_for("Key (not shown):" if typed else "Provider [anthropic]:")
+        made.send("half a word\x1b[A\x7f")
+        made.send(ESCAPE)
+        assert made.status() == status and said in made.picture() and "^[" not in made.picture()
+        assert not typed or "banana: there is no such provider. Type a number from 1" in made.picture()
+        assert echoes(made) and not list(here.nexus_home.glob("data/keys/*"))

@@ -13,6 +13,7 @@ SCRIPT: list[Any] = [
     {"fault": {"kind": "status", "status": 503, "retry_after": "1"}},
     {"calls": [{"name": "bash", "arguments": {"command": command}} for command in (HOLD, "echo two")]},
     "All done.",
+    {"text": "part of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}},
     {"text": "half of an answer", "chunk": 3, "fault": {"kind": "cut", "after": 3}},
     "and its other half.",
 ]
@@ -47,6 +48,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     made.say("again")
     address = made.place.environment["OPENAI_API_BASE"].split("/")[2]
     said = " ".join(" ".join(made.lines()).split())
+    assert f"! cut off: the connection to {address} was lost; asking again" in said
     assert f"the connection to {address} was lost." in said
     assert "· This turn was cut short. /continue to resume it." in made.lines()
     made.say("/continue")
@@ -63,6 +65,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     at = paged.index(next(line for line in paged if line.startswith("* bash seq 9;")))
     assert paged[at + 1 : at + 10] == [f"    {number}" for number in range(1, 10)]
     assert "> go" in paged and "> again" in paged and "[the reply broke off here]" in paged
+    assert "[cut off, asked again]" in paged
 
 
 def test_a_dumb_terminal_gets_a_line_for_each_attempt_and_the_transcript_printed(repl: Opens) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from terminal.repl import Opens, Repl, everywhere
 from terminal.stories import call
-from terminal.terminal import ALT_ENTER, BACKSPACE, ESCAPE, UP, ctrl
+from terminal.terminal import ALT_ENTER, BACKSPACE, ENTER, ESCAPE, UP, ctrl
 from ui.screen.test_key_table import bytes_of, rows_of_table
 
 TALK = {"text": "word " * 60, "chunk": 5, "pace": 0.025}
@@ -122,9 +122,18 @@ def test_escape_stops_the_turn_then_enter_sends_and_twice_edits_the_last_message
     made.say("")
     made.wait_for("second")
     made.send(ESCAPE)
-    made.wait_for("Esc again edits your last message")
+    made.wait_for("Esc again goes back to a message of yours")
     time.sleep(0.2)
     made.send(ESCAPE)
+    made.wait_for("Go back to which message?")
+    made.send(ESCAPE)
+    made.wait_for(lambda one: "Go back" not in one.picture())
+    made.send(ESCAPE)
+    made.wait_for("Esc again goes")
+    time.sleep(0.2)
+    made.send(ESCAPE)
+    made.wait_for("Go back to which message?")
+    made.send(ENTER)
     made.wait_for("> typed meanwhile")
     made.wait_for("Files stay as they are")
     made.say(" or later")

@@ -6,11 +6,12 @@ Read from the ledger, so that a compacted window hides nothing. Sends nothing an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from nexus_cli.core import event
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry, Kind, Memo
 from nexus_cli.core.event import Event
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.typed_text import split_attachments
@@ -18,8 +19,10 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import LaneLog
 from nexus_cli.ledger.sessions import SHOWN
 from nexus_cli.session.dispatch import RESULT
+from nexus_cli.session.model_call import CUT
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
+from nexus_cli.session.waiting import waiting_entry
 
 PERSON = "person"
 LONGEST = 200
@@ -46,6 +49,7 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
     if record is None:
         return
     subjects = {tool.name: tool.subject for tool in session.tools()}
+    waiting = waiting_entry(session.ledger, record) if session.ledger is not None else 0
     turn: list[Entry] = []
     for entry in read_backwards(record.read, record.last_id()):
         if len(turn) < LONGEST or entry.kind is Kind.USER:
@@ -53,7 +57,9 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
         if entry.kind is Kind.USER or entry.id == 1:
             first = turn[-2].id if len(turn) > 1 else entry.id
             results = {memo.entry: memo.value for memo in record.memos(RESULT, first=first)}
-            yield list(_events(in_call_order(turn[::-1]), results, subjects, shown_text(record, entry)))
+            words = shown_text(record, entry)
+            cuts = [memo for memo in record.memos(CUT, first=entry.id) if memo.entry <= turn[0].id]
+            yield list(_events(in_call_order(turn[::-1]), results, subjects, words, waiting, cuts))
             turn = []
 
 
@@ -71,9 +77,15 @@ def in_call_order(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _events(
-    turn: Sequence[Entry], results: Mapping[int, Mapping[str, Any]], subjects: Mapping[str, str], words: str
+    turn: Sequence[Entry],
+    results: Mapping[int, Mapping[str, Any]],
+    subjects: Mapping[str, str],
+    words: str,
+    waiting: int,
+    cuts: Sequence[Memo],
 ) -> Iterator[Event]:
-    """Yield the events of a turn that began with `words`."""
+    """Yield the events of a turn that began with `words`; the result of the entry `waiting` is still waited for. Of
+    `cuts` each is an answer that was cut, and came again after its entry."""
     calls: dict[str | None, ToolCall] = {}
     answer = ""
     for entry in turn:
@@ -91,9 +103,13 @@ def _events(
                 calls |= {call.id: call for call in message.tool_calls}
             case Kind.TOOL if call := calls.get(message.tool_call_id):
                 result, seconds = restore_result(message.content, results.get(entry.id, {}))
+                result = result if entry.id == waiting else replace(result, waits=None)
                 subject = " ".join(str(call.arguments.get(subjects.get(call.name, ""), "")).split())[:200]
                 yield event.ToolCallEvent(call, subject)
                 yield event.ToolResultEvent(call, result, entry.tokens, seconds)
             case _:
                 pass
+        for cut in (one for one in cuts if one.entry == entry.id):
+            yield event.Text(str(cut.value["text"]))
+            yield event.Retry(1, 0.0, str(cut.value["why"]), cut=True)
     yield event.TurnEnd(event.Outcome(True, 0, answer, "stop", None, 0, Usage(), 0.0))

@@ -58,6 +58,7 @@ from nexus_cli.session.goals import KIND as GOAL
 from nexus_cli.session.next_request.cache_expectation import REWRITE
 from nexus_cli.session.reports.workers import recorded_workers
 from nexus_cli.session.user_input import ATTACHMENTS, TRIGGER
+from nexus_cli.session.waiting import waiting_entry
 from nexus_cli.session.worker_slot import WORKER
 
 LAST = 200
@@ -112,6 +113,7 @@ class SessionRecord:
         self._requests = {log.lane: log.requests() for log in self._logs}
         self._drops = self._log.drops()
         self.read = ReadEntries(self._log, self._info, subjects, max(1, self._newest - last + 1), self._newest)
+        self.read.waiting = waiting_entry(ledger, self._log)
         self.unread = self.read.first - 1
 
     def facts(self) -> dict[str, Any]:
@@ -196,6 +198,8 @@ class ReadEntries:
 
     def __init__(self, log: LaneLog, info: SessionInfo, subjects: Mapping[str, str], first: int, newest: int) -> None:
         self.first, self.cursor = first, log.cursor()
+        self.waiting = 0
+        """The entry of the result that the run still waits after."""
         self._front = "ask" if info.front == RUN else "repl"
         self.entries = {entry.id: entry for entry in (log.read(first, newest) if newest else ())}
         self._times: list[str] = []
@@ -279,7 +283,7 @@ class ReadEntries:
         return self._entry_row(
             entry, _actor(entry.actor), entry.message.content, why=str(made.get("why") or made.get("rule") or ""),
             seconds=None if note is None else seconds, call=call,
-            subject=subject, outcome="" if note is None else _outcome(result),
+            subject=subject, outcome="" if note is None else _outcome(result, waits=entry.id == self.waiting),
             decision=made.get("decision"), answer=made.get("answer"), **more,
         )  # fmt: skip
 
@@ -289,7 +293,9 @@ def _by_entry(memos: Sequence[Memo]) -> dict[int, Mapping[str, Any]]:
     return {memo.entry: memo.value for memo in memos}
 
 
-def _outcome(result: ToolResult) -> str:
+def _outcome(result: ToolResult, *, waits: bool) -> str:
+    if waits:
+        return "waiting"
     if result.denied:
         return "refused"
     if result.stopped:

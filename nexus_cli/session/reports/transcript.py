@@ -12,9 +12,11 @@ from typing import Any
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.ledger.sessions import SHOWN
+from nexus_cli.session.model_call import CUT
 from nexus_cli.session.reports.conversation import in_call_order
 from nexus_cli.session.reports.sessions import entry_value, session_value
 from nexus_cli.session.session import Session
+from nexus_cli.session.waiting import waiting_entry
 
 _CUT = re.compile(r'left out: recall\("(d\d+)", "\d+:\d+"\) \.\.\.\]')
 _CAPS = (Cause.OUTPUT_CAP, Cause.INPUT_CAP)
@@ -25,17 +27,20 @@ def session_transcript(session: Session) -> dict[str, Any]:
     if session.ledger is None or session.record is None:
         return {"version": 1, "entries": []}
     subjects = {tool.name: tool.subject for tool in session.tools()}
-    return transcript_of(session.record, session.ledger.session(session.id), subjects)
+    waiting = waiting_entry(session.ledger, session.record)
+    return {**transcript_of(session.record, session.ledger.session(session.id), subjects), "waiting": waiting}
 
 
 def transcript_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, str]) -> dict[str, Any]:
-    """Return the session with every entry of its main lane; `subjects` are the names of the tools' main arguments."""
+    """Return the session with every entry of its main lane, and with answers that were cut and came again (`cut`);
+    `subjects` are the names of the tools' main arguments."""
     drops = {drop.id: drop for drop in record.drops() if drop.cause in _CAPS}
     shown = {memo.entry: str(memo.value["text"]) for memo in record.memos(SHOWN)}
     return {
         "version": 1,
         **session_value(info),
         "subjects": dict(subjects),
+        "cut": [{"after": memo.entry, "text": str(memo.value["text"])} for memo in record.memos(CUT)],
         "entries": [
             {**entry_value(entry), "text": shown.get(entry.id) or _whole_text(entry, record, drops)}
             for entry in in_call_order(record.read(1, record.last_id()))

@@ -9,6 +9,7 @@ from typing import Any
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings import LoadedSettings, shown_value
 from nexus_cli.config.trust import FOLDER, Configuration, part_text, trust_state, trusted_keys, trusted_texts
+from nexus_cli.config.unsupported import KINDS
 from nexus_cli.context.sections import recipe_file
 from nexus_cli.context.sections.recipe import NAME, recipe_names
 from nexus_cli.context.text_file import decode
@@ -17,10 +18,15 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.session.recipes import INSIDE, folders
 from nexus_cli.tools.edit_preview import unified_diff
 
+ACTIVE = {
+    "settings": "settings", "rule": "rules", "recipe": "recipes", "skill": "skills", "identity": "identity files",
+}  # fmt: skip
+"""Kinds of items that have an effect once they are trusted, with what people call them."""
+
 
 def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> dict[str, Any]:
     """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `items`, `problems`,
-    `state`.
+    `state`; what can be `active` once it is trusted, and what is `unsupported` then too.
 
     `loaded` are the person's settings without the project's. Each of `items` is trusted by itself.
     """
@@ -45,6 +51,8 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
             if name != FILE
         ],
         "items": [*_items(project, found)],
+        "active": [*dict.fromkeys(ACTIVE[one.kind] for one in found.items.values() if one.kind in ACTIVE)],
+        "unsupported": [*dict.fromkeys(KINDS[one.kind] for one in found.items.values() if one.kind in KINDS)],
         "problems": problems,
     }
 

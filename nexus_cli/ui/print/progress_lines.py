@@ -42,6 +42,7 @@ from nexus_cli.ui.cells import one_line
 from nexus_cli.ui.render.drop_batcher import LOST, DropBatcher, DropOwner, describe_drop, shell_drops_command
 from nexus_cli.ui.render.event_texts import (
     describe_compaction_end,
+    describe_cut,
     describe_denials,
     describe_told_facts,
     describe_worker,
@@ -127,7 +128,7 @@ class ProgressLines:
                     for line in event.text.splitlines():
                         self._step(f"  | {line}")
             case Retry():
-                self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
+                self._retried(event)
             case CompactionStart():
                 self._step(f"  compacting {event.tokens:,} tokens ({event.cause})")
             case CompactionDone():
@@ -184,6 +185,12 @@ class ProgressLines:
     def _noted(self, text: str) -> None:
         if not self._quiet:
             self._line(f"nexus: {text}")
+
+    def _retried(self, event: Retry) -> None:
+        if event.cut:
+            self.notice(describe_cut(event.why))
+        else:
+            self._step(f"  retry {event.attempt} in {event.wait:.0f} s: {event.why}")
 
     def _resulted(self, event: ToolResultEvent) -> None:
         result = event.result

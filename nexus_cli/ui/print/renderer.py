@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from nexus_cli.core.event import Event, StepEnd, Text, ToolCallEvent, TurnEnd
+from nexus_cli.core.event import Event, Retry, StepEnd, Text, ToolCallEvent, TurnEnd
 from nexus_cli.ui.print.progress_lines import Writable
 
 
@@ -38,7 +38,7 @@ class PlainRenderer:
         if self._markdown is not None:
             if isinstance(event, Text):
                 self._write(self._markdown.feed(event.text))
-            elif isinstance(event, ToolCallEvent | StepEnd | TurnEnd):
+            elif isinstance(event, ToolCallEvent | Retry | StepEnd | TurnEnd):
                 self._write(self._markdown.flush())
         elif isinstance(event, TurnEnd) and (text := event.outcome.text.rstrip("\n")):
             self._stream.write(text + "\n")

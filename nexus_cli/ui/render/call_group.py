@@ -40,7 +40,7 @@ class CallGroup:
         """True if `done` may be folded away with others."""
         result = done.result
         open_ = done.failed or result.stopped or done.asked
-        return not (open_ or result.diff or result.changed or done.call.name in {*SAID, AGENT})
+        return not (open_ or result.diff or result.changed or result.waits or done.call.name in {*SAID, AGENT})
 
     def add(self, item: FinishedCall | HeldNote) -> None:
         """Add the next one."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nexus_cli.core.event import CacheResult, CompactionDone, Outcome
+from nexus_cli.core.event import CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.limits import LEVELS, name_level
 from nexus_cli.session.worker_slot import AT_WORK
 from nexus_cli.ui.cells import cut, one_line, wrap
@@ -17,6 +17,18 @@ from nexus_cli.ui.reports.lines import Value, dollars, plural, short, short_doll
 
 NAMED = 5
 """Named calls and reasons at most."""
+
+
+def describe_cut(why: str) -> str:
+    """Return the line below a text whose stream was cut; the answer comes again."""
+    return f"cut off: {why.rstrip('.')}; asking again"
+
+
+def describe_retries(last: Retry, seconds: float, then: Event) -> str:
+    """Return how often a request was sent again; why only if the turn did not end `then` with the same words."""
+    error = then.outcome.error if isinstance(then, TurnEnd) else None
+    why = "" if error and last.why in error.get("message", "") else f": {last.why}"
+    return f"{plural(last.attempt, 'retry', 'retries')} in {format_duration(seconds)}{why}"
 
 
 def describe_kept(kept: Mapping[str, Any]) -> list[str]:
@@ -160,6 +172,7 @@ def format_duration(seconds: float) -> str:
 
 
 HERE = {
+    "nexus login": "/login",
     "nexus memory accept": "/memory accept",
     "nexus memory forget": "/memory forget",
     "nexus memory list": "/memory",

@@ -29,7 +29,6 @@ from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
 from nexus_cli.ui.render.worker_tree import WorkerTree
-from nexus_cli.ui.reports.lines import plural
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
@@ -218,6 +217,10 @@ class RichRenderer:
 
     def _retry(self, event: e.Retry) -> None:
         """Count the attempts in the spinner; in lines where there is none."""
+        if event.cut:
+            self._close()
+            self._scrollback.add_note(event_texts.describe_cut(event.why), "warn")
+            return
         self._spinner.retry(event.attempt, event.wait, event.why)
         if self._drawn:
             began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
@@ -229,10 +232,7 @@ class RichRenderer:
         """Show how often a request was sent again, before `event`: why is not said twice where that failed too."""
         assert self._retried is not None, "shown after a retry"
         (last, began), self._retried = self._retried, None
-        error = event.outcome.error if isinstance(event, e.TurnEnd) else None
-        why = "" if error and last.why in error.get("message", "") else f": {last.why}"
-        took = event_texts.format_duration(self._clock() - began)
-        self._scrollback.add_note(f"{plural(last.attempt, 'retry', 'retries')} in {took}{why}", "dim")
+        self._scrollback.add_note(event_texts.describe_retries(last, self._clock() - began, event), "dim")
 
     def _show_group(self) -> None:
         """Put the calls that were held together, if there are any."""

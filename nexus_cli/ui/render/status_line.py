@@ -25,15 +25,15 @@ class _Part:
 
 
 _LEAVES = (
-    "effort", "path", "recipe", "cache", "branch", "folder", "level", "cost", "drops", "workers", "sandbox", "model",
-    "unsaved",
+    "effort", "path", "recipe", "cache", "branch", "folder", "level", "why", "cost", "drops", "workers", "sandbox",
+    "waits", "model", "unsaved",
 )  # fmt: skip
 """Parts in the order in which they leave; the use of the window stays."""
 
 
 def status_line(status: Status, branch: str, width: int, theme: Theme, home: str = "") -> str:
-    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, drops, cache,
-    cost."""
+    """Return `status` in at most `width` - 1 cells: model, level, folder and branch, context, workers, what is waited
+    for, drops, cache, cost."""
     room = max(0, width - 1)
     gone: set[str] = set()
     waiting = list(_LEAVES)
@@ -58,6 +58,8 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
     recipe = one_line(status.recipe)
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
     named = f" ({cut(one_line(branch), FOLDER, theme.signs.cut)})" if branch and "branch" not in gone else ""
+    waits = cut(f"waits: {one_line(status.waits)}", FOLDER, theme.signs.cut) if status.waits else ""
+    waits = "waiting" if waits and "why" in gone else waits
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(name_level(status.allow)), "warn" if status.allow == LEVELS[-1] else "dim"),
@@ -66,8 +68,9 @@ def _parts(status: Status, branch: str, theme: Theme, home: str, gone: set[str])
         _Part("folder", (place + named).strip()),
         _Part("used", used, role),
         _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),
+        _Part("waits", waits, "accent"),
         _Part("drops", f"{status.drops:,} left out" if status.drops else "", "warn"),
-        _Part("cache", f"{status.cached:.0%} cached" if status.cached is not None else ""),
+        _Part("cache", f"last {status.cached:.0%} cached" if status.cached is not None else ""),
         _Part("cost", known_dollars(status.cost_usd, status.known_usd)),
         _Part("unsaved", "" if status.saved else "not saved", "warn"),
     ]

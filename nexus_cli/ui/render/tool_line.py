@@ -75,7 +75,7 @@ class FinishedCall:
     def is_sure(self) -> bool:
         """True if nothing of it failed: the status of a pipe or a list is that of its last command."""
         hides = self.result.status is not None and _HIDES_STATUS.search(str(self.call.arguments.get("command", "")))
-        return not (self.failed or self.result.stopped or hides)
+        return not (self.failed or self.result.stopped or hides or self.result.waits)
 
 
 def main_argument(call: ToolCall) -> str:
@@ -148,6 +148,8 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
         sign, role = theme.signs.error, "warn" if done.result.denied else "error"
     elif done.is_sure:
         sign, role = theme.signs.ok, "ok"
+    elif done.result.waits:
+        sign, role = theme.signs.waiting, "accent"
     what = format_call(done.call, done.subject)
     facts = _facts(done, theme.signs.dot)
     dot = f" {theme.signs.dot} "
@@ -193,6 +195,8 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
         facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
+    if result.waits:
+        facts.append(("waiting", "accent"))
     if result.denied:
         facts.append(("refused", "warn"))
     if result.stopped:

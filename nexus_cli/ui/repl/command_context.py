@@ -79,6 +79,10 @@ class ReplCommandContext:
         with self._repl.jobs.wait_for_user():
             return await self._repl.view.choose(title, choices, search)
 
+    async def ask_hidden(self, prompt: str) -> str | None:
+        with self._repl.jobs.wait_for_user():
+            return await self._repl.view.hidden_line(prompt)
+
     async def reopen(self, options: Options, settings: Settings | None = None) -> None:
         settings = settings or self._settings
         before = self._repl.session

@@ -82,7 +82,7 @@ class Repl:
         """How the newest turn ended."""
         self.jobs = JobRunner(lambda text, role: self.show_note(text, role), self._ended, self._cancelled)
         self.sleeping = SleepingRun(
-            lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note
+            lambda: self.session, self.jobs, self.run_turn, lambda: self.outcome, self.show_note, view.invalidate
         )
         self._hand_over = PlanHandOver(lambda: self.session, view, self.jobs, self.input_queue, self.show_note)
         self.share_attachments()
@@ -159,7 +159,7 @@ class Repl:
         if self._status is None:
             self.refresh_status()
         assert self._status is not None
-        now = replace(self._status, workers=self.renderer.background_workers)
+        now = replace(self._status, workers=self.renderer.background_workers, waits=self.sleeping.waits)
         return status_line(now, self._branch, width, self.theme, str(Path.home()))
 
     def refresh_status(self) -> None:
@@ -219,9 +219,9 @@ class Repl:
         return True
 
     def edit_last(self) -> None:
-        """Fork before the last message, and put that into the box."""
+        """Let the person choose a message; fork before it, and put it into the box."""
         if self.jobs.current is None:
-            self.jobs.start("command", "/edit", self._run(find("edit", self.commands), ""))
+            self.jobs.start("command", "/edit", self._run(find("edit", self.commands), "list"))
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop what runs: first gently, then with every child process, then nexus itself."""

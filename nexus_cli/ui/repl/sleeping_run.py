@@ -26,12 +26,19 @@ class SleepingRun:
         run_turn: Callable[[Trigger], Awaitable[None]],
         outcome: Callable[[], e.Outcome | None],
         show_note: Callable[[str], None],
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`outcome` is that of the newest turn."""
+        """`outcome` is that of the newest turn; `changed` is called when `waits` is another."""
         self._session, self._jobs, self._run_turn, self._outcome = session, jobs, run_turn, outcome
-        self._show_note = show_note
+        self._show_note, self._changed = show_note, changed
+        self._waits = ""
         self._watched = ""
         """The session whose wait is watched."""
+
+    @property
+    def waits(self) -> str:
+        """Return what the session waits for, "" for nothing."""
+        return self._waits if self._watched == self._session().id else ""
 
     def watch(self) -> None:
         """Begin to watch if the session waits, as its newest turn said, or an earlier process left it."""
@@ -43,15 +50,19 @@ class SleepingRun:
         self._jobs.start_background(self._watch(session))
 
     async def _watch(self, session: Session) -> None:
-        from nexus_cli.runs.live_wait import wait_until_over  # noqa: PLC0415  (few sessions wait)
+        from nexus_cli.runs.live_wait import wait_until_over, waiting_run  # noqa: PLC0415  (few sessions wait)
 
+        run = waiting_run(session)
+        self._waits = run.waits.why if run and run.waits else ""
+        self._changed()
         try:
             if not await wait_until_over(session):
                 return
             while (job := self._jobs.current) is not None and job.task is not None:  # the person's words go first
                 await asyncio.wait([job.task])
         finally:
-            self._watched = ""
+            self._watched = self._waits = ""
+            self._changed()
         if self._session() is session:
             self._jobs.start("turn", "", self._go_on(session))
 

@@ -39,7 +39,7 @@ class ReplController(Protocol):
         """Esc on an empty box: the next message takes along one thing less; False if it takes nothing."""
 
     def edit_last(self) -> None:
-        """Esc twice on an empty box: the person wants to change the last message."""
+        """Esc twice on an empty box: the person wants to go back to a message."""
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Ctrl+C while something runs; `gently` (Esc) asks once and forces nothing."""
@@ -103,6 +103,9 @@ class ReplView(Protocol):
 
         What was typed before the question could be read never answers it: it stays in the input box. Cancellable.
         """
+
+    async def hidden_line(self, prompt: str) -> str | None:
+        """Read one line behind `prompt` without showing it; None at the end of input and with Esc. Cancellable."""
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """Let the person pick one of `choices` and return its key; None if they pick none. Cancellable.

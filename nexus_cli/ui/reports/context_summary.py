@@ -82,7 +82,9 @@ def _bar(value: Value, room: int, look: Look) -> list[str]:
     if not cached:
         return [bar]
     marks = look.below * max(1, round(start * cached / used))
-    return [bar, look.paint("dim", f"{marks} {cached / used:.0%} cached" if cells(marks) + 12 <= room else marks)]
+    # The status line has the share of the last request.
+    told = f"{marks} next request {cached / used:.0%} cached"
+    return [bar, look.paint("dim", told if cells(told) <= room else marks)]
 
 
 def _legend(value: Value, room: int, look: Look) -> Iterator[str]:

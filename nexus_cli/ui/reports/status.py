@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli.config.settings import shown_value
+from nexus_cli.config.unsupported import Unsupported, describe_unsupported
 from nexus_cli.core.limits import name_level
 from nexus_cli.ui.cells import expand_tabs, fold
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
@@ -22,7 +23,7 @@ TRUST = {
 }
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 STANDS = {
-    "trusted": "It is in effect.",
+    "trusted": "Trusted.",
     "changed": "What is new or has changed is not in effect; the rest is.",
     "untrusted": "It is not in effect.",
     "nothing": "There is no configuration of this project: nothing to trust.",
@@ -67,6 +68,8 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     if own := [name for name in value["recipes"] if name not in FRONTS]:
         yield "recipes", _names(own)
     yield "project", f"{value['project']['folder']}, {TRUST[value['project']['trust']]}"
+    if value["project"]["unsupported"]:
+        yield "not read", describe_unsupported(tuple(Unsupported(**one) for one in value["project"]["unsupported"]))
     if value["memory"] is not None:
         yield (
             "memory",
@@ -146,8 +149,10 @@ def trust_text(value: Value, width: int) -> str:
                 first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
                 lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
     stands = STANDS[value["state"]]
-    if value["problems"] and value["state"] == "trusted":
-        stands = "It is in effect, but for what is named above."
+    if value["state"] == "trusted":
+        stands += f" Active: {_names(value['active'])}{', but for what is named above' * bool(value['problems'])}."
+    if value["unsupported"]:
+        stands += f" Not supported yet: {_names(value['unsupported'])}."
     return "\n".join([*lines, "", *filled(stands, width)])
 
 

@@ -1,11 +1,12 @@
 """`nexus timeline`, `/timeline`: what happened, when, by whom, why, and what is new.
 
-Marks stand before the words of a message, which are quoted and come last: no text can pass for a mark.
+`nexus timeline` has the marks that models and programs read, `/timeline` is for the person. In both, marks stand before
+the words of a message, which come last: no text can pass for a mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from nexus_cli.core.clock import format_local_minute
@@ -48,8 +49,25 @@ STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
 """Kinds of rows with the words of somebody, cut to one line; all others are whole."""
 
 
+SPOKEN = ("user", "steer", "assistant", "instruction")
+"""Those of them that are read as `NAME: words`."""
+LONGEST_NAME = 24
+"""Cells of a name in front of words."""
+TYPED = ("repl", "ask")
+"""Types of triggers that say no more than that the person typed."""
+
+
 def timeline_text(value: Value, width: int) -> str:
     """Return a line for each row below its day, then the totals."""
+    return _listed(value, width, _row)
+
+
+def told_timeline_text(value: Value, width: int) -> str:
+    """Return the same for a person: `You: fix it`, `nexus: done`."""
+    return _listed(value, width, _told_row)
+
+
+def _listed(value: Value, width: int, row_lines: Callable[[Value, int], list[str]]) -> str:
     rows = value["rows"]
     lines = filled(_title(value), width)
     if value["earlier"]:
@@ -58,7 +76,7 @@ def timeline_text(value: Value, width: int) -> str:
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
         lines += ["", cut_line(day, width)] if day else [""]
         for row in several:
-            lines += _row(row, width)
+            lines += row_lines(row, width)
     if not rows:
         lines += filled("Nothing happened yet.", width)
     lines += ["", *filled(_totals(value["totals"]), width)]
@@ -105,6 +123,29 @@ def _row(row: Value, width: int) -> list[str]:
         head = f"{time} {mark:<6} {name}{' ' * (NAME - cells(name))} " + (f"{trigger} " if trigger else "")
         lines = _said(row, said, width, indent, head) or [head.rstrip()]
     return [*lines, *(line for text in _below(row) for line in filled(text, width, f"{indent}  ", indent))]
+
+
+def _told_row(row: Value, width: int) -> list[str]:
+    """Return a row without the marks of a model: of what is new that it was not sent, of a trigger what started it."""
+    time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
+    name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
+    kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
+    notes = [kind] if kind not in (*TYPED, name.casefold()) and not _is_posted(row) else []
+    notes += ["not sent yet"] if row["seen"] is False and row["kind"] != "assistant" else []
+    head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + (":" if row["kind"] in STATED else "")
+    said = " · ".join(filter(None, map(one_line, _spoken(row) if row["kind"] in SPOKEN else _facts(row))))
+    below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
+    if cells(head) > width // 2:
+        return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]
+    return [*(_said(row, said, width, " " * 9, f"{head} ") or [head]), *below]
+
+
+def _spoken(row: Value) -> Iterator[str]:
+    """Yield what somebody said, and what the model called."""
+    if row.get("recalled"):
+        yield f"recalled {', '.join(row['recalled'])}"
+    yield row["text"]
+    yield from (f"-> {call['name']} {call['subject']}".rstrip() for call in row.get("calls", ()))
 
 
 def _trigger(row: Value) -> str:

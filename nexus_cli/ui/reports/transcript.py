@@ -12,6 +12,8 @@ from nexus_cli.session.reports.conversation import CONTINUED
 from nexus_cli.ui.reports.lines import Value, cut_line, folded, plural
 
 INDENT = "    "
+CUT = "[cut off, asked again]"
+"""Below an answer whose stream was cut; the whole one follows."""
 
 
 def transcript_text(value: Value, width: int) -> str:
@@ -23,7 +25,11 @@ def transcript_text(value: Value, width: int) -> str:
     blocks = [_head(value, width)] if value.get("id") else []
     shell_by_entry = {after: list(found) for after, found in groupby(shell, key=lambda one: one["after"])}
     for entry in [{"id": 0}, *entries]:
-        blocks += [_message(entry, calls, value.get("subjects", {}), width)] if entry["id"] else []
+        still = " · waiting" if entry["id"] and entry["id"] == value.get("waiting") else ""
+        blocks += [_message(entry, calls, value.get("subjects", {}), width, still)] if entry["id"] else []
+        blocks += [
+            [*folded(one["text"], width), CUT] for one in value.get("cut", ()) if one["after"] == entry["id"] != 0
+        ]
         blocks += [_output(one["title"], one["text"], width) for one in shell_by_entry.get(entry["id"], ())]
     return "\n\n".join("\n".join(lines) for lines in blocks if lines)
 
@@ -35,11 +41,11 @@ def _head(value: Value, width: int) -> list[str]:
     return [cut_line(" · ".join(facts), width)]
 
 
-def _message(entry: Value, calls: Value, subjects: Value, width: int) -> list[str]:
+def _message(entry: Value, calls: Value, subjects: Value, width: int, still: str) -> list[str]:
     text, actor = str(entry.get("text") or "").strip("\n"), str(entry.get("actor"))
     if entry.get("call"):
         call = calls.get(entry["call"])
-        return _output(_title(call, subjects) if call else actor.removeprefix("tool:"), text, width)
+        return _output((_title(call, subjects) if call else actor.removeprefix("tool:")) + still, text, width)
     if actor == "agent":
         blocks = [folded(text, width)] if text else []
         for call in entry.get("calls", ()):

@@ -6,7 +6,6 @@ Bindings only; what they cause is in `Screen` (through `ScreenActions`) and behi
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -35,7 +34,8 @@ from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire
 ESCAPE_SECONDS = 0.05
 """How long an Esc may be the beginning of another key."""
 MEANT = 1.5
-"""Seconds after a Ctrl+C that stopped something in which another one can only mean the same: it may have settled."""
+"""Seconds after a Ctrl+C or Esc that stopped something in which another one can only mean the same: it may have
+settled."""
 
 
 REPEAT = 0.1
@@ -75,19 +75,21 @@ class Stops:
     def __init__(self, reach: ScreenActions) -> None:
         self._reach = reach
         self._at = -MEANT
+        self.typed = False
+        """Something was typed since the last stop."""
 
     def stop(self, *, gently: bool = False) -> bool:
         """Stop what runs; whether something ran. `gently` never ends nexus, however often it comes."""
         if not self._reach.controller.running:
             return False
-        self._at = time.monotonic()
+        self._at, self.typed = asyncio.get_running_loop().time(), False
         self._reach.controller.interrupt(gently=gently)
         return True
 
     @property
     def meant(self) -> bool:
         """True if the work that a key stopped has settled just now."""
-        return time.monotonic() - self._at < MEANT
+        return asyncio.get_running_loop().time() - self._at < MEANT
 
 
 class HeldKey:
@@ -115,13 +117,13 @@ def screen_bindings(box: InputArea, panel: QuestionPanel, picker: PickerPanel, r
 
 def _of_box(box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
     made = KeyBindings()
-    _bind_lines(made, box, panel, reach)
+    _bind_lines(made, box, panel, reach, stops)
     _bind_escape(made, box, reach, stops)
     _bind_control(made, box, reach, stops)
     return made
 
 
-def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: ScreenActions) -> None:
+def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> None:
     """Bind what sends a message, breaks its lines, takes it back, and what an empty box offers.
 
     Several lines at once may be typed ahead and are sent; while a question is coming they are a paste, and stay here.
@@ -141,6 +143,7 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
         elif panel.asking and paste.ends:
             return
         elif box.buffer.text.strip():
+            stops.typed = True  # taking the text is no change of it
             reach.controller.submit(box.take())
 
     @made.add("escape", "enter", filter=here)
@@ -175,7 +178,7 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
 
 
 def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops: Stops) -> None:
-    """Bind Esc: stops what runs, takes back what waits, twice on an empty box edits the last message.
+    """Bind Esc: stops what runs, takes back what waits, twice on an empty box lists the messages to go back to.
 
     With vi keys it leaves the insert mode first, where there is a text to move in. A key that is held down does no more
     than stop what runs.
@@ -185,6 +188,7 @@ def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops:
     running = Condition(lambda: reach.controller.running)
     inserting = Condition(lambda: get_app().editing_mode == EditingMode.VI) & ~vi_navigation_mode
     held = HeldKey()
+    box.buffer.on_text_changed += lambda _: setattr(stops, "typed", True)
 
     @made.add("escape", filter=here & running & ~menu & (empty | ~inserting))
     def _stop(event: KeyPressEvent) -> None:
@@ -193,7 +197,7 @@ def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops:
 
     @made.add("escape", filter=here & empty & ~running & ~menu)
     def _back(event: KeyPressEvent) -> None:
-        if held.repeats() or reach.help_left:
+        if held.repeats() or reach.help_left or (stops.meant and not stops.typed and not inserting()):
             return
         text = reach.controller.take_back()
         if text:

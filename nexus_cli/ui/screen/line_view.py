@@ -154,6 +154,21 @@ class LineView:
             finally:
                 termios.tcsetattr(self._stdin, termios.TCSANOW, before)
 
+    async def hidden_line(self, prompt: str) -> str | None:
+        """See `ReplView`. The terminal ends a line with Enter alone: Esc and Enter is Esc."""
+        before = None
+        with suppress(termios.error):
+            before = termios.tcgetattr(self._stdin)
+            flags = before[3] & ~termios.ECHO | termios.ECHONL
+            termios.tcsetattr(self._stdin, termios.TCSANOW, [*before[:3], flags, *before[4:]])
+        try:
+            line = await self.question("", prompt)
+        finally:
+            with suppress(termios.error):
+                if before is not None:
+                    termios.tcsetattr(self._stdin, termios.TCSANOW, before)
+        return None if line is None or line.startswith("\x1b") else line
+
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         return await choose_by_number(title, choices, self.width, self.question, search)
 

@@ -64,6 +64,10 @@ class PipeView:
         """Nobody can be asked."""
         return None
 
+    async def hidden_line(self, prompt: str) -> str | None:
+        """Nobody can be asked."""
+        return None
+
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         """Nobody can be asked."""
         return None

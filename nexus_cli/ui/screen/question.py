@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import _Flush
 from prompt_toolkit.layout import BufferControl, Window
-from prompt_toolkit.layout.processors import AfterInput, BeforeInput
+from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor, PasswordProcessor
 
 from nexus_cli.ui.cells import without_codes, wrap
 from nexus_cli.ui.render.lone_key import ALONE, QUIET, LoneKey, describe_key
@@ -42,12 +43,15 @@ class QuestionPanel:
         self._lone = LoneKey()
         self.buffer = Buffer(multiline=False, on_text_changed=lambda buffer: self._typed())
         before = BeforeInput(lambda: _OPEN if self.is_open else _CLOSED)
-        control = BufferControl(self.buffer, [before, AfterInput(self._hint)], focusable=True)
+        stars = ConditionalProcessor(PasswordProcessor(), Condition(lambda: self.hidden))
+        control = BufferControl(self.buffer, [stars, before, AfterInput(self._hint)], focusable=True)
         self.container = Window(control, height=1, dont_extend_height=True, wrap_lines=False)
         self.answer: asyncio.Future[str | None] | None = None
         """Waits for what the person says; None while nothing is asked."""
         self.is_open = False
         """The field has the keys."""
+        self.hidden = False
+        """What is typed is shown as stars."""
         self.seen = 0.0
         """When the question was drawn first, 0 before."""
         self.keys: Sequence[AnswerKey] = ()
@@ -67,8 +71,16 @@ class QuestionPanel:
         """True if the arrows move over the keys: there are some, and nothing is typed."""
         return bool(self.keys) and not self.buffer.text
 
-    def begin(self, prompt: str, answer: asyncio.Future[str | None], keys: Sequence[AnswerKey] = ()) -> None:
+    def begin(
+        self,
+        prompt: str,
+        answer: asyncio.Future[str | None],
+        keys: Sequence[AnswerKey] = (),
+        *,
+        hidden: bool = False,
+    ) -> None:
         """Show `prompt`; the field is closed yet."""
+        self.hidden = hidden
         self._prompt, self.answer, self.is_open, self.seen = prompt, answer, False, 0.0
         self.keys, self._chosen = keys, None
         self.buffer.reset()
@@ -195,7 +207,9 @@ def expire(answer: asyncio.Future[str | None] | None) -> None:
 
 async def wait_for_quiet(panel: QuestionPanel, last_key: Callable[[], float]) -> None:
     """Return when the question has been seen and no key has come for a while; with keys that approve something when
-    there is no draft either."""
+    there is no draft either. For a hidden line at once: the person has asked for it, and it belongs nowhere else."""
+    if panel.hidden:
+        return
     clock, quiet = asyncio.get_running_loop().time, QUIET if panel.keys else LOOK
     while True:
         wait = (max(panel.seen, last_key()) + quiet - clock()) if panel.seen else quiet

@@ -47,7 +47,7 @@ from nexus_cli.ui.terminal_sanitizer import sanitize
 T = TypeVar("T")
 
 AGAIN = 2.0
-"""Seconds within which a second Ctrl+C leaves, and a second Esc edits the last message."""
+"""Seconds within which a second Ctrl+C leaves, and a second Esc lists the messages to go back to."""
 PIECE = 65_536
 """Characters that are put before keys are looked at again."""
 _STYLE = Style.from_dict({"incsearch": "underline", "incsearch.current": "reverse", "question.hint": "dim"})
@@ -155,7 +155,9 @@ class Screen:
         self._box.fill(text)
         self._app.invalidate()
 
-    async def question(self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "") -> str | None:
+    async def question(
+        self, text: str, prompt: str, keys: Sequence[AnswerKey] = (), block: str = "", *, hidden: bool = False
+    ) -> str | None:
         """See `ReplView`; several questions are asked one after the other."""
         async with self._asking:
             if self._over:
@@ -163,7 +165,7 @@ class Screen:
             self.put(text)
             self._asked_block = block
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            self._panel.begin(prompt, answer, keys)
+            self._panel.begin(prompt, answer, keys, hidden=hidden)
             self._redraw.dirty()
             opening = asyncio.ensure_future(self._open())
             try:
@@ -175,6 +177,9 @@ class Screen:
                 self._panel.end()
                 self._asked_block = ""
                 self._redraw.dirty()
+
+    async def hidden_line(self, prompt: str) -> str | None:
+        return await self.question("", prompt, hidden=True)
 
     async def choose(self, title: str, choices: Sequence[Choice], search: Search | None = None) -> str | None:
         async with self._asking:
@@ -274,7 +279,7 @@ class Screen:
 
     def editing_last(self) -> None:
         """An Esc that has nothing to do: say what a second one does, and the second time do it."""
-        self._act_the_second_time("Esc again edits your last message", self.controller.edit_last)
+        self._act_the_second_time("Esc again goes back to a message of yours", self.controller.edit_last)
 
     def _act_the_second_time(self, hint: str, act: Callable[[], None]) -> None:
         now = asyncio.get_running_loop().time()

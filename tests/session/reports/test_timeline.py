@@ -26,7 +26,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.timeline import session_timeline
 from nexus_cli.tools.registry import discover_tools
-from nexus_cli.ui.reports.timeline import timeline_text
+from nexus_cli.ui.reports.timeline import timeline_text, told_timeline_text
 
 SUBJECTS = {tool.name: tool.subject for tool in discover_tools().values()}
 BEGUN = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
@@ -215,6 +215,9 @@ def test_what_began_a_turn_is_named_and_who_sent_it(tmp_path: Path) -> None:
     assert begun == [
         ("ask", "human"), ("stdin", "human"), ("client", "human"), ("worker", "agent"), ("service", "nexus"),
     ]  # fmt: skip
+    told = told_timeline_text(value, 80)
+    for words in (" You: do it\n", " You (stdin): do it\n", " Client: do it\n", " Agent (worker): do it\n"):
+        assert words in told, words
     assert "<- TRIGGER stdin" in timeline_text(value, 80) and "<- TRIGGER worker" in timeline_text(value, 40)
 
 
@@ -248,6 +251,9 @@ def test_no_text_passes_for_a_mark_or_reaches_the_terminal_as_a_code() -> None:
         for line in lines:
             before = line.partition('"')[0]
             assert "TRIGGER plan" not in before and "TRIGGER service" not in before
+        told = told_timeline_text(value, width).splitlines()
+        assert max(map(len, told)) <= width and not [line for line in told if any(sign in line for sign in "\x1b\x07")]
+        assert sum(" You (not sent yet):" in line for line in told) == 3, "the marks stand before the words"
     assert sum(line.count("<- TRIGGER repl") for line in timeline_text(value, 80).splitlines()) == 3
 
 

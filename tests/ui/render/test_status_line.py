@@ -40,7 +40,7 @@ def line(width: int, status: Status = STATUS, theme: Theme = PLAIN) -> str:
 
 def test_with_room_everything_is_there() -> None:
     assert line(140) == (
-        "gpt-5 high · edit · ~/src/nexus (main) · 12k of 112k · 3 left out · 92% cached · $0.0123 · not saved"
+        "gpt-5 high · edit · ~/src/nexus (main) · 12k of 112k · 3 left out · last 92% cached · $0.0123 · not saved"
     )
 
 
@@ -121,3 +121,9 @@ def test_tokens_are_told_in_few_characters(tokens: int, shown: str) -> None:
 def test_dollars_have_the_decimals_that_matter() -> None:
     shown = [short_dollars(cost) for cost in (0.0, 0.0123, 1.5, 12.345)]
     assert shown == ["$0.00", "$0.0123", "$1.50", "$12.35"]
+
+
+def test_what_a_run_waits_for_is_said_while_there_is_room_and_that_it_waits_for_longer() -> None:
+    waits = replace(STATUS, waits="build.done changes")
+    assert " · waits: build.done changes · " in line(140, waits) and " · waiting · " in line(60, waits)
+    assert line(44, waits) == "gpt-5 · 12k of 112k · waiting · not saved"

@@ -75,6 +75,10 @@ class Kept:
         self.asked.append(f"{text}\n{line_prompt(prompt, keys)}")
         return await self._answered()
 
+    async def hidden_line(self, prompt: str) -> str | None:
+        self.asked.append(prompt)
+        return await self._answered()
+
     async def _answered(self) -> str | None:
         while not self.answers:  # noqa: ASYNC110  (a test adds them at any time)
             await asyncio.sleep(0.005)
@@ -985,6 +989,7 @@ def test_keys_change_the_level_and_edit_the_last_message_without_a_word(tmp_path
             await stage.idle()
             levels.append(stage.repl.session.status().allow)
         assert levels == ["read", "edit", "run", "plan", "read"] and stage.text == before
+        stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
         assert stage.view.box == "first" and "Files stay as they are" in stage.text
@@ -1059,6 +1064,7 @@ def test_words_of_ours_are_sent_with_what_waits_and_are_not_shown_as_the_persons
         assert ledger and record and ledger.session(stage.repl.session.id).first_text == "/init see @no.py"
         assert session_transcript(stage.repl.session)["entries"][0]["text"] == "/init see @no.py"
         assert "at the root" in record.read(1, 1)[0].message.content
+        stage.view.answers = ["1"]
         stage.repl.edit_last()
         await stage.idle()
         assert stage.view.box == "/init see @no.py"

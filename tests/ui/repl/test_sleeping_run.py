@@ -15,6 +15,13 @@ from ui.repl.test_repl import Stage
 from nexus_cli.config.paths import places
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs import live_wait
+from nexus_cli.session.reports.conversation import newest_turns
+from nexus_cli.session.reports.timeline import session_timeline
+from nexus_cli.session.reports.transcript import session_transcript
+from nexus_cli.ui.cells import without_codes
+from nexus_cli.ui.render.theme import Theme
+from nexus_cli.ui.repl.conversation import last_screenful
+from nexus_cli.ui.reports.transcript import transcript_text
 
 
 @pytest.fixture
@@ -30,16 +37,40 @@ def stage(_isolated: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(_isolated, script, allow="all")
 
 
+def shown_again(stage: Stage) -> list[str]:
+    """The rows of the session as they are shown when it is resumed."""
+    turns = newest_turns(stage.repl.session)
+    return [without_codes(line) for line in last_screenful(turns, 50, 80, Theme(), drawn=True).lines]
+
+
+def outcomes(stage: Stage) -> list[str]:
+    """What `timeline` says of the calls."""
+    session = stage.repl.session
+    assert session.ledger is not None
+    return [row["outcome"] for row in session_timeline(session.ledger, session.id, {})["rows"] if row["kind"] == "tool"]
+
+
+def transcript(stage: Stage) -> str:
+    return transcript_text(session_transcript(stage.repl.session), 80)
+
+
 def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(stage: Stage) -> None:
     async def scene() -> None:
         stage.type("tell me how CI ends")
         await stage.until(lambda: "run-1 waits: ci.log changes" in stage.view.text)
         await stage.idle()
         assert stored(1).state == "waiting_reply"
+        assert "○ wait_for ci.log · waiting" in stage.view.text and "✓ wait_for" not in stage.view.text
+        assert "waits: ci.log changes" in stage.repl.status(160)
+        assert [value for value in shown_again(stage) if "wait_for" in value] == ["○ wait_for ci.log · waiting"]
+        assert outcomes(stage) == ["waiting"] and transcript(stage).count("* wait_for ci.log · waiting") == 1
         stage.type("what do you do meanwhile?")
         (stage.repl.folder / "ci.log").write_text("passed")
         await stage.until(lambda: "CI has passed" in stage.view.text)
         await stage.idle()
+        assert "waits" not in stage.repl.status(160)
+        assert [value for value in shown_again(stage) if "wait_for" in value] == ["✓ wait_for ci.log"]
+        assert outcomes(stage) == ["ok"] and "· waiting" not in transcript(stage)
 
     stage.play(scene())
     sent = stage.provider.seen[-1]

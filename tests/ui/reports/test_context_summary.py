@@ -40,7 +40,7 @@ def test_twelve_rows_say_it_all() -> None:
     assert drawn(80, look(colour=False)) == [
         "Context   36,000 of 112,000 tokens, 32% (128k window, 16k reserved)",
         "          █▓▓▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░",
-        "          ▔▔▔▔▔▔▔▔▔▔▔▔▔▔ 75% cached",
+        "          ▔▔▔▔▔▔▔▔▔▔▔▔▔▔ next request 75% cached",
         "          █ system 2k  ▓ tools 4k  ▒ history 30k  ░ free 76k",
         "Largest   12,000  result of read_file 1.py",
         "           6,000  result of read_file 2.py",
@@ -64,7 +64,8 @@ def test_colours_change_no_row_and_a_narrow_terminal_gets_few_more(width: int, r
 def test_without_utf_8_the_parts_of_the_bar_have_signs_of_their_own() -> None:
     lines = drawn(80, look(ASCII, colour=False))
     assert lines == FORMS["context_summary"](VALUE, 80).split("\n") and "\n".join(lines).isascii()
-    assert lines[1].strip() == "#" + "++" + "-" * 16 + "." * 41 and lines[2].strip() == "^" * 14 + " 75% cached"
+    assert lines[1].strip() == "#" + "++" + "-" * 16 + "." * 41
+    assert lines[2].strip() == "^" * 14 + " next request 75% cached"
 
 
 def test_what_is_small_is_seen_and_what_is_full_does_not_run_over() -> None:

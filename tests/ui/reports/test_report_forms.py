@@ -296,6 +296,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         "reflection": {"text": text},
         "trust": {
             "project": text, "state": "trusted" if many % 2 else "changed", "refused": [text] * many,
+            "active": [text] * many, "unsupported": [text] * many,
             "items": [{"kind": "server", "name": text, "state": "changed", "diff": f"-{text}\n+{text}\n"}] * many,
             "settings": [{"key": text, "value": text, "effect": text}] * many, "problems": [text] * many,
             "files": [{"name": text, "bytes": 10**6}] * many,
@@ -345,7 +346,10 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
             "host": text, "model": None, "model_why": text, "tools": [text] * many, "credentials": [text] * many,
             "skills": [{"name": text, "description": text}] * many, "recipes": [text] * many, "notices": [text] * many,
             "servers": [{"name": text, "state": "not started"}] * many, "memory": {"user": many, "proposed": 0},
-            "project": {"folder": text, "trust": "changed", "skills_not_trusted": many},
+            "project": {
+                "folder": text, "trust": "changed", "skills_not_trusted": many,
+                "unsupported": [{"path": text, "what": text}] * many,
+            },
             "warm": {"running": False, "minutes": many},
         },
         "transcript": {
@@ -407,7 +411,7 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
         },
         "warm": {"running": True, "pid": many, "minutes": 10.0, "calls": many, "memory": many * 10**8},
     }  # fmt: skip
-    return made[form]
+    return made["timeline" if form == "told_timeline" else form]
 
 
 def _run_value(text: str, many: int) -> dict[str, Any]:

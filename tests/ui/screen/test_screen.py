@@ -208,7 +208,7 @@ def test_escape_and_then_enter_sends_and_both_at_once_make_a_line() -> None:
     assert run_at_once(play()) == ["entered 'one\\ntwo'"]
 
 
-def test_escape_twice_on_an_empty_box_edits_the_last_message_also_right_after_one_that_stopped_the_turn() -> None:
+def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_to_go_back_to() -> None:
     async def play() -> tuple[list[str], list[str]]:
         async with stand() as on:
             on.controller.running = True
@@ -216,9 +216,14 @@ def test_escape_twice_on_an_empty_box_edits_the_last_message_also_right_after_on
             await on.until(lambda: on.controller.said == ["stopped"])
             on.controller.running = False
             on.controller.said.clear()
-            await asyncio.sleep(1.5 * key_bindings.REPEAT)
+            for _ in range(2):
+                await asyncio.sleep(1.5 * key_bindings.REPEAT)
+                on.type("\x1b")
+            await on.still()
+            assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
+            await asyncio.sleep(key_bindings.MEANT)
             on.type("\x1b")
-            await on.until("Esc again edits your last message")
+            await on.until("Esc again goes back to a message of yours")
             first = list(on.controller.said)
             await asyncio.sleep(1.5 * key_bindings.REPEAT)
             on.type("\x1b")
@@ -752,8 +757,9 @@ def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_af
             on.type("\x1b")
             await on.until(lambda: app.vi_state.input_mode == InputMode.NAVIGATION)
             assert (await on.still())[1] == STATUS
+            await asyncio.sleep(key_bindings.MEANT)
             on.type("\x1b")
-            await on.until("Esc again edits")
+            await on.until("Esc again goes")
             on.type("\x1b")
             await on.until(lambda: len(on.controller.said) == 2)
             return on.controller.said

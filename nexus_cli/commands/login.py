@@ -1,0 +1,72 @@
+"""`/login`: store the key of a provider and use it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from nexus_cli.commands.command import Choice, Command, CommandContext
+from nexus_cli.config.misplaced_keys import looks_like_key
+from nexus_cli.config.stored_keys import store_key
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.redact_secrets import protect_secret
+from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable
+from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
+from nexus_cli.provider.model_table import provider_of
+
+TRIES = 3
+"""Keys that may be refused by their shape before nothing more is asked."""
+
+
+async def log_in(context: CommandContext, rest: str) -> None:
+    """Store an API key, and use it from now on.
+
+    Without PROVIDER choose one. The key is not shown; Esc cancels. It is kept where `nexus login` keeps it: in the
+    system's keyring, else in a file that only you can read.
+    """
+    if looks_like_key(rest):
+        why = "a key must not be an argument: it stays in the history, and on the screen"
+        raise NexusError("usage", "/login", why, "/login PROVIDER asks for it unseen. Better make a new key")
+    provider = find_provider(rest) if rest else await _choose_provider(context)
+    key = await _ask_key(context, provider) if provider else ""
+    if not key:
+        context.say("Cancelled. No key was stored.")
+        return
+    place = await asyncio.to_thread(store_key, key_variable(provider), key)
+    context.say(f"The {SHAPES[provider].title} key is stored in {place}, and used from now on.")
+    for name in KEY_VARIABLES[provider]:
+        if os.environ.pop(name, None) is not None:
+            context.say(f"{name} is not used in this session any more; it wins again at the next start: unset it.")
+    if context.session.is_open():
+        context.say("/continue resumes the turn that was cut short.")
+
+
+async def _choose_provider(context: CommandContext) -> str:
+    """Return a provider, "" for none; that of the session's model comes first."""
+    own = provider_of(context.session.model)
+    names = sorted(SHAPES, key=lambda name: name != own)
+    choices = [Choice(name, SHAPES[name].title, SHAPES[name].page) for name in names]
+    return await context.choose("Which provider is the key from?", choices) or ""
+
+
+async def _ask_key(context: CommandContext, provider: str) -> str:
+    """Return the key, "" for none."""
+    shape = SHAPES[provider]
+    context.say(f"Create a key for {shape.title} at {shape.page}, and paste it here.")
+    for _ in range(TRIES):
+        line = await context.ask_hidden(f"{shape.title} key (not shown, Esc cancels)")
+        if line is None or not line.strip():
+            return ""
+        protect_secret(line.strip())
+        try:
+            return clean_key(provider, line, os.environ)
+        except NexusError as error:
+            context.say(f"{error.message}. {error.hint.replace('nexus login', '/login')}.")
+    return ""
+
+
+COMMANDS = (
+    Command(
+        "login", "model", log_in, "[PROVIDER]", idle=True, complete=lambda context: tuple(SHAPES), aliases=("connect",)
+    ),
+)

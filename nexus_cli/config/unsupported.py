@@ -1,0 +1,90 @@
+"""What a project has that nexus knows and does not read: its own for later, and that of other tools.
+
+The one table of it. Where something of it is supported one day, its row goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus_cli.config.paths import places
+from nexus_cli.config.private_file import replace_private_file
+
+PLACES: Mapping[str, str] = {
+    ".nexus/commands": "commands",
+    ".nexus/mcp.json": "MCP servers",
+    ".claude/commands": "commands",
+    ".claude/skills": "skills",
+    ".claude/agents": "agents",
+    ".mcp.json": "MCP servers",
+    ".vscode/mcp.json": "MCP servers",
+    ".cursor/mcp.json": "MCP servers",
+    ".cursor/commands": "commands",
+    ".opencode/command": "commands",
+}
+"""Paths in a project, and what they hold."""
+SETTINGS = (".claude/settings.json", ".claude/settings.local.json")
+SETTINGS_KEYS = ("hooks", "permissions")
+"""Keys of these files that say what runs; a file without them is nothing that is missed."""
+KINDS: Mapping[str, str] = {"command": "commands", "server": "MCP servers", "servers": "MCP servers"}
+"""Kinds of items of `.nexus` (`trust_items`) that have no effect, trusted or not, with what people call them."""
+MOST_BYTES = 1 << 20
+"""Of a settings file that is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """One thing that is there and not read."""
+
+    path: str
+    """In the project."""
+    what: str
+
+
+def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
+    """Return what is there, in the order of the table. Raises nothing."""
+    found = [Unsupported(path, what) for path, what in PLACES.items() if os.path.exists(project / path)]
+    return (*found, *(Unsupported(path, what) for path in SETTINGS for what in _settings_keys(project / path)))
+
+
+def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
+    """Return one line, "" for nothing: `Found .claude/commands, .mcp.json (MCP servers): not supported yet`."""
+    named = [one.path if one.path.endswith(one.what) else f"{one.path} ({one.what})" for one in found]
+    return f"Found {', '.join(named)}: not supported yet" if named else ""
+
+
+def new_unsupported_line(project: Path) -> str:
+    """Return the line where something else is there than when it was last returned for `project`, else ""."""
+    line, path = describe_unsupported(find_unsupported(project)), places().data / "unsupported.json"
+    key, now = os.path.realpath(project), hashlib.sha256(line.encode()).hexdigest()[:16]
+    told = _read_told(path)
+    if told.get(key, "") == now or not (line or key in told):
+        return ""
+    with suppress(OSError):  # then it is said once more
+        replace_private_file(path, json.dumps({"version": 1, "projects": {**told, key: now}}, indent=1).encode())
+    return line
+
+
+def _settings_keys(path: Path) -> Iterator[str]:
+    if not os.path.isfile(path):  # a pipe is never waited for
+        return
+    try:
+        with open(path, "rb") as file:
+            table = json.loads(file.read(MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return
+    yield from (key for key in SETTINGS_KEYS if isinstance(table, dict) and table.get(key))
+
+
+def _read_told(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_bytes())["projects"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {}

@@ -1,0 +1,51 @@
+"""`/login`: a key that is typed unseen is stored, used at once, and said nowhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from commands.conftest import FakeContext
+
+from nexus_cli.config.paths import places
+from nexus_cli.core.errors import NexusError
+
+KEY = "sk-0123456789abcdef"
+
+
+def stored() -> list[Path]:
+    return sorted(places().keys.glob("*"))
+
+
+def test_a_key_is_stored_and_wins_over_the_environment_from_now_on(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-0123456789")
+    context.secrets = ["not a key", f"  {KEY} "]
+    context.run("login openai")
+    assert [path.read_text() for path in stored()] == [KEY] and "OPENAI_API_KEY" not in os.environ
+    text = "\n".join(context.said)
+    assert str(stored()[0]) in text and "OPENAI_API_KEY is not used" in text and KEY not in text
+    assert len(context.asked) == 2 and "/continue" not in text
+
+
+def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(context: FakeContext) -> None:
+    context.run("login")
+    assert context.offered[0].key == "openai" and not stored(), "nobody chose"
+    context.pick = lambda choices: choices[1].key
+    context.run("login")
+    assert not stored() and context.said[-1].startswith("Cancelled")
+    context.secrets = ["", KEY]
+    context.run("login")
+    assert not stored(), "an empty line cancels"
+    context.secrets = [KEY]
+    context.run("login anthropic")
+    assert "/login openai stores it" in " ".join(context.said) and not stored()
+
+
+@pytest.mark.parametrize("rest", [KEY, "banana"])
+def test_a_key_as_an_argument_and_an_unknown_provider_are_refused(rest: str, context: FakeContext) -> None:
+    with pytest.raises(NexusError) as caught:
+        context.run(f"login {rest}")
+    assert caught.value.kind == "usage" and KEY not in caught.value.line and not context.asked

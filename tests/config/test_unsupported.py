@@ -1,0 +1,46 @@
+"""What nexus knows of other tools and does not read is named: once in a project, and again when something is new."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.config.unsupported import PLACES, describe_unsupported, find_unsupported, new_unsupported_line
+
+
+def put(project: Path, path: str, text: str = "x") -> None:
+    (project / path).parent.mkdir(parents=True, exist_ok=True)
+    (project / path).write_text(text)
+
+
+def test_nothing_is_said_of_a_project_without_any(tmp_path: Path) -> None:
+    put(tmp_path, ".claude/settings.json", json.dumps({"model": "x", "hooks": {}}))
+    assert not find_unsupported(tmp_path) and new_unsupported_line(tmp_path) == ""
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_each_place_of_the_table_is_found(path: str, tmp_path: Path) -> None:
+    put(tmp_path, path)
+    assert [one.path for one in find_unsupported(tmp_path)] == [path] and path in new_unsupported_line(tmp_path)
+
+
+def test_it_is_said_once_and_again_when_something_else_is_there(tmp_path: Path) -> None:
+    put(tmp_path, ".claude/commands/fix.md")
+    put(tmp_path, ".mcp.json")
+    line = new_unsupported_line(tmp_path)
+    assert line == "Found .claude/commands, .mcp.json (MCP servers): not supported yet"
+    assert new_unsupported_line(tmp_path) == ""
+    put(tmp_path, ".claude/settings.json", json.dumps({"hooks": {"PreToolUse": []}, "permissions": {"allow": ["x"]}}))
+    assert ".claude/settings.json (hooks), .claude/settings.json (permissions)" in new_unsupported_line(tmp_path)
+    other = tmp_path / "other"
+    put(other, ".mcp.json")
+    assert new_unsupported_line(other) and not new_unsupported_line(tmp_path)
+
+
+def test_files_that_are_none_or_broken_are_no_trouble(tmp_path: Path) -> None:
+    put(tmp_path, ".claude/settings.local.json", "[" * 100_000)
+    os.mkfifo(tmp_path / ".claude" / "settings.json")
+    assert describe_unsupported(find_unsupported(tmp_path)) == ""
