@@ -86,12 +86,8 @@ def ask(
     The answer goes to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2 usage or configuration,
     3 stopped short, 75 try again later, 130, 143 and 129 interrupted by SIGINT, SIGTERM and SIGHUP.
     """
-    for name, value in (("--max-cost", max_cost), ("--timeout", timeout)):
-        if value == float("inf"):
-            raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Omit {name}")
-        if value is not None and not value > 0:
-            why = "it must be above 0"
-            raise NexusError("usage", f"wrong value for {name}: {value:g}", why, "See nexus ask --help")
+    _require_limit("--max-cost", max_cost)
+    _require_limit("--timeout", timeout)
     shared = SharedOptions(
         model, effort, continue_, resume, directory, recipe, no_tools, allow, no_save, verbose, quiet, worktree
     )
@@ -106,6 +102,14 @@ def ask(
         explain_context,
     )
     return run_ask(options)
+
+
+def _require_limit(name: str, value: float | None) -> None:
+    """Raise `NexusError("usage", ...)` for a limit that is not above 0, or limits nothing."""
+    if value == float("inf"):
+        raise NexusError("usage", f"wrong value for {name}: inf", "it limits nothing", f"Omit {name}")
+    if value is not None and not value > 0:
+        raise NexusError("usage", f"wrong value for {name}: {value:g}", "it must be above 0", "See nexus ask --help")
 
 
 def run_ask(options: AskOptions) -> int:

@@ -9,7 +9,6 @@ import contextlib
 import difflib
 import hashlib
 import os
-import re
 import stat
 from collections import Counter
 from dataclasses import dataclass
@@ -216,8 +215,6 @@ def _mostly_utf_8(read: DecodedText) -> bool:
     return read.stray_bytes * 2 <= len(read.text) - len(read.text.encode("ascii", "ignore"))
 
 
-_LINE = re.compile(r"([^\r\n]*+(?:\r++(?!\n)[^\r\n]*+)*+)(\r*+\n|\Z)")
-_CR_LINE = re.compile(r"([^\r]*)(\r|\Z)")
 _COMPARED = 4_000_000
 """Lines before times lines after up to which the lines of a mixed text are matched one by one."""
 _NAMES = {"\n": "LF", "\r\n": "CRLF", "\r": "CR"}
@@ -228,9 +225,14 @@ def split_lines(text: str) -> list[tuple[str, str]]:
 
     An end is `\\n` with all `\\r` before it. A lone `\\r` ends a line only in a text that has no `\\n`.
     """
-    pattern = _CR_LINE if "\r" in text and "\n" not in text else _LINE
-    lines = [(found[1], found[2]) for found in pattern.finditer(text)]
-    return lines[:-1] if lines and lines[-1] == ("", "") else lines
+    if "\r" in text and "\n" not in text:
+        *ended, last = text.split("\r")
+        lines = [(body, "\r") for body in ended]
+    else:
+        *ended, last = text.split("\n")
+        bodies = [line.rstrip("\r") for line in ended]
+        lines = [(body, f"{line[len(body) :]}\n") for body, line in zip(bodies, ended, strict=True)]
+    return [*lines, (last, "")] if last else lines
 
 
 def count_lines(text: str) -> int:

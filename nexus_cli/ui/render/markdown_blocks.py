@@ -25,7 +25,7 @@ _RULE = re.compile(r" {0,3}([-*_])[ \t]*(\1[ \t]*){2,}$")
 _SPECIAL = re.compile(r"\s*([-*+>#|]|\d{1,9}[.)]|`{3}|~{3}|$)(?!\*)|\s{4}")
 """A line that may begin something else than a paragraph."""
 _MARKS = "`*_["
-DELIMITER = re.compile(r" {0,3}\|?[ \t]*+:?-++:?[ \t]*+(\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
+DELIMITER = re.compile(r" {0,3}\|?[ \t]*+:?-++:?[ \t]*+(\|[ \t]*+:?-++:?[ \t]*+)*\|?[ \t]*+$")
 """The second line of a table, which is repeated with its head where a long table is given out in parts."""
 
 
