@@ -20,7 +20,7 @@ from nexus_cli.session.reports import models as reports
 
 
 async def set_model(context: CommandContext, rest: str) -> None:
-    """Switch to another model, or choose one from a list.
+    """Switch to another model, or choose from a list.
 
     NAME is a litellm model name or an alias of the settings; without it choose among those usable now. The session
     stays. A provider caches per model, so it prints how much of the next request misses the cache.

@@ -138,7 +138,7 @@ def test_model_use_writes_the_personal_setting(nexus: Run, config: Path) -> None
     assert nexus("model", "use", "fast").returncode == 0
     assert nexus("config", "get", "model").stdout == b"fast\n" and "# mine" in config.read_text()
     told = nexus("model", "use", "openai/not-in-any-table", env={"NEXUS_MODEL": "other/one"})
-    assert told.returncode == 0 and b"is unknown" in told.stderr and b"NEXUS_MODEL is set" in told.stderr
+    assert told.returncode == 0 and b"unknown context window" in told.stderr and b"NEXUS_MODEL is set" in told.stderr
     before = config.read_bytes()
     for name in ("not-a-model-at-all", "openai/", "", "[/bold]"):
         assert nexus("model", "use", name).returncode == 2

@@ -172,7 +172,7 @@ def test_a_plan_is_asked_for_at_the_lowest_level_and_shown_whole(project: Path) 
     events, _ = say(planning(project, LATER, ("plan", {"action": "list"}), person=person), "go")
     assert [one.kind for one in person.asked] == ["later"] and not plans()
     text = question_text(person.asked[0], 80, Theme(colour=False))
-    for shown in ("0 3 * * *", "Look at the build", "and report it", "level: read", "$0.5 a run", "first at"):
+    for shown in ("0 3 * * *", "Look at the build", "and report it", "level: ask", "$0.5 a run", "first at"):
         assert shown in text
     assert results(events)[0].text == "Declined: not at night"
     say(planning(project, LATER, person=Person()), "go")
@@ -220,7 +220,7 @@ def test_work_in_the_background_asks_and_work_that_is_waited_for_does_not(projec
     say(session, "go")
     assert [one.kind for one in person.asked] == ["later"]
     shown = person.asked[0].detail
-    assert "look\nat it" in shown and "max_steps: 3" in shown and "level: read" in shown
+    assert "look\nat it" in shown and "max_steps: 3" in shown and "level: ask" in shown
     assert not tool.works_later({"task": "x"}) and not tool.works_later({"task": "x", "wait": True})
 
 

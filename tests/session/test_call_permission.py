@@ -606,8 +606,8 @@ def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str)
     ]
     events, _ = say(opened(project, calls, allow="run", settings=settings), "go")
     write, network, plain = (result.text for result in results(events))
-    assert f"[sandbox: write to {outside} refused; `outside` asks" in write and not outside.exists()
-    assert "[sandbox: no network" in network and "`network: true` asks" in network
+    assert f"[sandbox: write to {outside} refused; ask to run it outside" in write and not outside.exists()
+    assert "[sandbox: no network" in network and "network=true" in network
     assert plain == "no trouble\n[exit status 0]"
 
 

@@ -180,7 +180,7 @@ def test_what_a_side_lane_used_counts_and_its_own_limits_bind(tmp_path: Path) ->
 
 def test_there_is_nothing_to_look_back_at_before_the_first_turn(tmp_path: Path) -> None:
     provider = Played(lambda request: "well")
-    with pytest.raises(NexusError, match="nothing was asked"):
+    with pytest.raises(NexusError, match="no turn yet"):
         run(opened(provider, tmp_path), reflection(lambda text: None))
     assert not provider.seen
 
