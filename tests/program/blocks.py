@@ -37,7 +37,7 @@ async def after_two(chunks):
             block()
 
 def block():
-    os.mkdir("blocked")
+    os.makedirs("blocked", exist_ok=True)
     {block}
 
 OpenStream.open = open

@@ -57,14 +57,14 @@ def stopped(place: Stage, number: signal.Signals, *arguments: str, when: Any) ->
 
 def in_a_command(root: Path) -> dict[signal.Signals, dict[str, Any]]:
     def one(number: signal.Signals) -> dict[str, Any]:
-        script = {"rules": [{"when": {"contains": "hi"}, "then": calls(("bash", SLEEPER), ("bash", SLEEPER))}]}
+        script = {"rules": [{"when": {"contains": "SLEEP"}, "then": calls(("bash", SLEEPER), ("bash", SLEEPER))}]}
         with stage(root / number.name, script) as place:
             file = place.folder / "pids"
 
             def begun() -> bool:
                 return file.exists() and len(file.read_text().split()) == 2
 
-            done = stopped(place, number, "--json", "--allow", "all", "hi", when=begun)
+            done = stopped(place, number, "--json", "--allow", "all", "SLEEP", when=begun)
             pids = [int(pid) for pid in file.read_text().split()]
             gone = until(lambda: not any(map(alive, pids)), 120)
             for pid in filter(alive, pids):

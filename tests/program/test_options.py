@@ -50,7 +50,7 @@ def unsaved(root: Path) -> dict[str, Any]:
 
 def cut_off(root: Path) -> list[Done]:
     steps = [{"text": "half an answer", "finish": "length"}, {"text": "half an answer", "fault": "no_finish"}]
-    with stage(root, [*steps, steps[0]]) as place:
+    with stage(root, [*steps, steps[1], steps[0]]) as place:  # what breaks off is asked for again, once
         return [place.ask(*words, "--json", "hi") for words in (["--no-save"], ["--no-save"], [])]
 
 
@@ -163,7 +163,7 @@ def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
     *unkept, kept = seen["cut_off"]
     for done, kind in zip(unkept, ("length", "provider"), strict=True):
         assert done.result["error"]["kind"] == kind and "Nothing was saved" in done.result["error"]["hint"]
-        assert len(done.told) == 1 and "ask to continue" not in done.told[0]
+        assert len(done.told) == 1 + (kind == "provider") and "ask to continue" not in str(done.told)
     assert kept.result["error"]["hint"] == "What arrived is kept; ask to continue"
 
 

@@ -56,7 +56,7 @@ def test_from_claude_code(repl: Opens) -> None:
     made.send(ctrl("c"))
     made.say("/init")
     assert "NEXUS.md" in sent(made) and made.times("NEXUS.md is written.")
-    habit(made, "/rewind" + ENTER, "/edit goes back")
+    habit(made, "/rewind" + ENTER, "There is no undo yet")
 
 
 def test_from_codex(repl: Opens) -> None:
@@ -119,7 +119,7 @@ def test_from_opencode(repl: Opens) -> None:
     made.send(ESCAPE)
     made.wait_for(lambda one: "Usable now" not in one.picture())
     habit(made, "/share" + ENTER, "/export writes")
-    habit(made, "/undo" + ENTER, "/edit goes back")
+    habit(made, "/undo" + ENTER, "There is no undo yet")
     habit(made, "/themes" + ENTER, "ui.theme")
     habit(made, "/details" + ENTER, "Ctrl+O shows")
     habit(made, "/editor" + ENTER, "from the editor")
