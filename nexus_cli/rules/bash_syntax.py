@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from time import thread_time
 from typing import TYPE_CHECKING
-
-from nexus_cli.rules.command_line import Binding, CommandLine, SimpleCommand, Word, WordPiece
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser, Tree
@@ -34,25 +32,14 @@ _KINDS = frozenset({
     "comment", "variable_assignment", "variable_name", "negated_command", "subshell", "test_command",
     "unary_expression", "test_operator",
 })  # fmt: skip
-_TOKENS = frozenset({
-    ";", "&&", "||", "|", "|&", "\n", "!", '"', ">", ">>", "&>", ">&", "<", "=", "==", "!=", "(", ")", "[", "]", "$",
-    "$(", "${", "{", "}", "for", "in", "do", "done", "if", "then", "elif", "else", "fi",
-})  # fmt: skip
-_FREE_KINDS: Mapping[str, str] = {
-    "command_substitution": "a command substitution", "simple_expansion": "a variable",
-    "special_variable_name": "a variable", "if_statement": "a condition", "elif_clause": "a condition",
-    "else_clause": "a condition", "binary_expression": "a condition", "for_statement": "a loop",
-    "do_group": "a loop", "compound_statement": "a group",
-}  # fmt: skip
-"""Constructs that are free where all commands in them are, with their names."""
-VARIABLE_SET = "a variable is set"
-FREE_DOUBTS = frozenset({*_FREE_KINDS.values(), VARIABLE_SET})
+_TOKENS = frozenset({";", "&&", "||", "|", "|&", "\n", "!", '"', ">", ">>", "&>", ">&", "<", "=", "(", ")", "[", "]"})
 _NAMES = {
-    "process_substitution": "a process substitution",
-    "expansion": "a variable that is changed", "arithmetic_expansion": "an arithmetic expansion",
+    "command_substitution": "a command substitution", "process_substitution": "a process substitution",
+    "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "an arithmetic expansion",
     "brace_expression": "a brace expansion", "heredoc_redirect": "a here-document",
     "herestring_redirect": "a here-string", "function_definition": "a function", "&": "a command in the background",
-    "declaration_command": "a declaration", "case_statement": "a case", "while_statement": "a loop without a list",
+    "declaration_command": "a declaration", "if_statement": "a condition", "for_statement": "a loop",
+    "while_statement": "a loop", "compound_statement": "a group", "case_statement": "a condition",
     ">|": "a redirect that overwrites", "ERROR": "a part that does not parse",
 }  # fmt: skip
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
@@ -84,8 +71,62 @@ _REDIRECT = re.compile(rb"[<>]")
 _WALKED_FIRST = frozenset({"program", "list", "redirected_statement"})
 
 
-_VARIABLE = re.compile(r"[a-z][a-z0-9_]*")
-"""A variable that a line may set: bash gives others a meaning."""
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, unquoted."""
+
+    text: str
+    """Its value; the source where it is not known."""
+    is_known: bool = True
+    """False: bash computes it when the command runs."""
+    has_glob: bool = False
+    """It holds an unquoted `*`, `?` or `[`."""
+    has_tilde: bool = False
+    """It begins with an unquoted `~`."""
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the program gets exactly `text`."""
+        return self.is_known and not self.has_glob and not self.has_tilde
+
+    @property
+    def is_single(self) -> bool:
+        """True if it stays one word whatever bash computes: it is in double quotes, and no list."""
+        quoted = self.text[:1] == self.text[-1:] == '"' and self.text.count('"') == 2
+        return self.is_known or (quoted and not {"@", "*", "\\"} & set(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleCommand:
+    """A program and its arguments, wherever in the line it stands."""
+
+    words: tuple[Word, ...]
+    assignments: tuple[str, ...] = ()
+    """Names of the variables set for it alone."""
+    is_certain: bool = False
+    """True if it runs in the shell of the line itself, whatever the commands before it did."""
+    reads_pipe: bool = False
+    """True if its input is the output of another command."""
+
+
+@dataclass(slots=True)
+class CommandLine:
+    """The content of one command line."""
+
+    commands: list[SimpleCommand] = field(default_factory=list)
+    """Every simple command, also those in substitutions, functions and loops, in the order of the text."""
+    redirects: list[tuple[str, Word]] = field(default_factory=list)
+    """Operator and target."""
+    inputs: list[str] = field(default_factory=list)
+    """Texts of here-documents and here-strings."""
+    codes: list[str] = field(default_factory=list)
+    """Commands in backticks in a here-document, which the parser leaves as text."""
+    doubts: dict[str, None] = field(default_factory=dict)
+    """Constructs beyond plain commands, in words, in order."""
+    is_unclear: bool = False
+    """True: it does not parse, so a command may have been overlooked."""
+    is_long: bool = False
+    """True: above `LONGEST`."""
 
 
 @cache
@@ -143,9 +184,6 @@ class _Reader:
         self.source = source
         self.line = CommandLine()
         self.end = 0
-        self.before: dict[int, tuple[int, ...]] = {}
-        """The stages of a pipeline before a command, by the command's node."""
-        self.loop_end = 0
         self.extras: dict[int, list[Node]] = {}
         """Words of a command that stand behind its redirects, by the command's node."""
 
@@ -179,9 +217,7 @@ class _Reader:
         kind = node.type
         if kind in (_KINDS if node.is_named else _TOKENS) and not node.is_missing:
             return
-        if kind == "expansion" and [one.type for one in node.children] == ["${", "variable_name", "}"]:
-            kind = "simple_expansion"
-        self.line.doubts[_FREE_KINDS.get(kind) or _NAMES.get(kind, f"`{kind}`")] = None
+        self.line.doubts[_NAMES.get(kind, f"`{kind}`")] = None
         if kind == "ERROR" or node.is_missing:
             self.line.is_unclear = True
 
@@ -199,15 +235,7 @@ class _Reader:
     def _collect(self, node: Node, children: list[Node], certain: bool, piped: bool) -> None:
         kind = node.type
         if kind == "command":
-            self._add_command(node, children, certain, piped)
-        elif kind == "pipeline":
-            stages = _stages(node)
-            for place, stage in enumerate(stages):
-                self.before.setdefault(stage, stages[:place])
-        elif kind in ("for_statement", "while_statement"):
-            self.loop_end = max(self.loop_end, node.end_byte)
-            if kind == "for_statement":
-                self._bind_loop(node)
+            self._add_command(children, certain, piped, self.extras.pop(node.id, []))
         elif kind in ("declaration_command", "unset_command"):
             words = [Word(children[0].type)] + [self._word(one) for one in children[1:] if one.is_named]
             self.line.commands.append(SimpleCommand(tuple(words)))
@@ -225,34 +253,10 @@ class _Reader:
             self.line.inputs.append(self._word(children[-1]).text)
         elif kind == "variable_assignment" and children and self._stores_code(children):
             self._mark_unclear("code in a variable")
-        if kind not in ("command", "declaration_command"):
-            for child in children:
-                if child.type == "variable_assignment":
-                    self._bind(child, certain and kind in ("program", "list") and child == children[0])
+        if kind not in ("command", "declaration_command") and any(c.type == "variable_assignment" for c in children):
+            self.line.doubts["a variable is set"] = None
         if kind != "case_item" and any(child.type in (";;", ";&", ";;&") for child in children):
             self._mark_unclear("`;;` outside of a case")
-
-    def _bind(self, node: Node, certain: bool) -> None:
-        """Note a variable that the line sets."""
-        name, *rest = node.children
-        is_plain = [one.type for one in rest[:1]] == ["="] and len(rest) == 2 and name.type == "variable_name"
-        if not is_plain or not _VARIABLE.fullmatch(self._text(name)):
-            self.line.doubts[f"the variable {self._text(name, 40)} is set"] = None
-            return
-        self.line.doubts[VARIABLE_SET] = None
-        parent = node.parent
-        certain = certain or (parent is not None and parent.type == "program")
-        end = len(self.source) if certain else 0
-        self.line.bindings.append(Binding(self._text(name), (self._word(rest[1]),), node.end_byte, end))
-
-    def _bind_loop(self, node: Node) -> None:
-        """Note the variable of a `for`."""
-        name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
-        if name is None or body is None or not _VARIABLE.fullmatch(self._text(name)):
-            self.line.doubts["a loop over a special variable"] = None
-            return
-        words = tuple(self._word(one) for one in node.children_by_field_name("value"))
-        self.line.bindings.append(Binding(self._text(name), words, body.start_byte, body.end_byte))
 
     def _find_extras(self, children: list[Node]) -> None:
         """Note the words of a command that stand behind its redirects, where the parser leaves them."""
@@ -283,26 +287,24 @@ class _Reader:
         words = [self._word(piece) for piece in pieces]
         return any(word.is_known and {"$", "`"} & set(word.text) for word in words)
 
-    def _add_command(self, node: Node, children: list[Node], certain: bool, piped: bool) -> None:
+    def _add_command(self, children: list[Node], certain: bool, piped: bool, extras: list[Node]) -> None:
         words: list[Word] = []
         names: list[str] = []
-        values: list[Word] = []
         nodes: list[Node] = []
         for child in children:
             if child.type == "variable_assignment":
                 names.append(self._text(child.children[0]) if child.children else "?")
-                values.append(self._word(child.children[-1]) if len(child.children) > 2 else Word(""))
                 if len(child.children) > 2 and not self._word(child.children[-1]).is_plain:
                     names.append("?")
             elif child.type.endswith("_redirect"):
                 nodes += _targets(child)[1:]
             elif child.is_named and child.type != "comment":
                 nodes.append(child)
-        nodes += self.extras.pop(node.id, [])
+        nodes += extras
         end = -1
-        for one in nodes:
-            word = self._word(one.children[0] if one.type == "command_name" and one.children else one)
-            gap = self.source[end : one.start_byte]
+        for node in nodes:
+            word = self._word(node.children[0] if node.type == "command_name" and node.children else node)
+            gap = self.source[end : node.start_byte]
             if words and not gap:  # the parser splits 'r'\m, bash does not
                 before = words.pop()
                 known = before.is_known and word.is_known
@@ -311,29 +313,17 @@ class _Reader:
             elif words and not _BLANKS.fullmatch(gap) and not _REDIRECT.search(gap):
                 self._mark_unclear("words that bash may join or split")
             words.append(word)
-            end = one.end_byte
-        command = SimpleCommand(
-            tuple(words), tuple(names), certain, piped, tuple(values), self.before.get(node.id, ()),
-            node.start_byte < self.loop_end, node.start_byte,
-        )  # fmt: skip
-        self.line.made[node.id] = command
-        self.line.commands.append(command)
+            end = node.end_byte
+        self.line.commands.append(SimpleCommand(tuple(words), tuple(names), certain, piped))
 
     def _add_test(self, node: Node, children: list[Node]) -> None:
-        """Add `[ -f x ]` as `test -f x`, and `[ a = b ]`; any other test is a command of unknown words."""
+        """Add `[ -f x ]` as `test -f x`; any other test is a command of unknown words."""
         inner = children[1] if len(children) == 3 and children[0].type == "[" else None
-        words, sizes = [Word("test")], {"unary_expression": 2, "binary_expression": 3}
-        while inner is not None and inner.type == "unary_expression" and inner.children[0].type == "!":
-            inner = inner.children[1]  # what it compares is what counts
-        if inner is not None and len(inner.children) == sizes.get(inner.type):
-            operator = len(inner.children) - 2
-            words += [
-                Word(self._text(one)) if place == operator else self._word(one)
-                for place, one in enumerate(inner.children)
-            ]
+        if inner is not None and inner.type == "unary_expression" and len(inner.children) == 2:
+            words = [Word("test"), Word(self._text(inner.children[0])), self._word(inner.children[1])]
         else:
             words = [Word(children[0].type if children else "["), Word(self._text(node, _LONGEST_UNKNOWN), False)]
-        self.line.commands.append(SimpleCommand(tuple(words), start=node.start_byte))
+        self.line.commands.append(SimpleCommand(tuple(words)))
 
     def _text(self, node: Node, most: int = MOST_READ * 4) -> str:
         return self.source[node.start_byte : min(node.end_byte, node.start_byte + most)].decode("utf-8", "replace")
@@ -350,7 +340,7 @@ class _Reader:
             read = self._piece(piece)
             end = piece.end_byte
             if read is None:
-                return Word(self._text(node, _LONGEST_UNKNOWN), False, pieces=tuple(self._computed(pieces)))
+                return Word(self._text(node, _LONGEST_UNKNOWN), False)
             value.append(read[0])
             bare.append(read[1])
         text, shape = "".join(value), "".join(bare)
@@ -361,36 +351,6 @@ class _Reader:
         if _LATE_TILDE.match(shape):
             return Word(text, False)
         return Word(text, True, bool(_GLOB & set(shape)), shape.startswith("~"))
-
-    def _computed(self, nodes: list[Node], is_quoted: bool = False) -> list[WordPiece]:
-        """Return the pieces of a word that bash computes, none where one of them is not understood."""
-        found: list[WordPiece] = []
-        end = nodes[0].start_byte if nodes else 0
-        for node in nodes:
-            gap = self.source[end : node.start_byte].decode("utf-8", "replace")  # the parser leaves out blanks
-            if gap.strip() or (gap and not is_quoted):
-                return []
-            found += [WordPiece(gap, is_quoted=True)] if gap else []
-            end = node.end_byte
-            kind, text, read = node.type, self._text(node), self._piece(node)
-            if kind == "string_content":
-                if _LIVE.match(text) or text.endswith("$"):
-                    return []
-                found.append(WordPiece(_unquote(text), is_quoted=True))
-            elif read is not None and kind != '"':
-                if {"{", "}", "~"} & set(read[1]):
-                    return []
-                found.append(WordPiece(read[0], has_glob=bool(_GLOB & set(read[1]))))
-            elif kind in ("simple_expansion", "expansion") and re.fullmatch(r"\$(?:\w+|\?|\{\w+\})", text):
-                found.append(WordPiece(text.strip("${}"), True, is_quoted))
-            elif kind == "command_substitution" and text.startswith("$(") and not is_missing(node):
-                stages = _stages(node.named_children[0]) if len(node.named_children) == 1 else (-1,)
-                found.append(WordPiece(is_quoted=is_quoted, stages=stages))
-            elif kind == "string" and not is_quoted and (inner := self._computed(node.children[1:-1], True)):
-                found += inner
-            else:
-                return []
-        return found
 
     def _piece(self, node: Node) -> tuple[str, str] | None:
         """Return value and unquoted signs of one piece (quoted ones are NUL), or None if bash computes it."""
@@ -408,33 +368,12 @@ class _Reader:
                     return None
                 value = found
             case "string" if text[:1] == text[-1:] == '"' and len(text) > 1 and not _LIVE.match(text[1:-1]):
-                value = _unquote(text[1:-1])
+                value = re.sub(r'\\(["$`\\\n])', lambda m: "" if m[1] == "\n" else m[1], text[1:-1])
             case "translated_string":
                 return self._piece(node.children[-1])
             case _:
                 return None
         return value, "\0" * len(value) or "\0"
-
-
-def _unquote(text: str) -> str:
-    """Return the value of a text between double quotes in which nothing is expanded."""
-    return re.sub(r'\\(["$`\\\n])', lambda found: "" if found[1] == "\n" else found[1], text)
-
-
-def is_missing(node: Node) -> bool:
-    """Return True if the parser made up a part of `node`."""
-    return node.has_error or any(one.is_missing for one in node.children)
-
-
-def _stages(node: Node) -> tuple[int, ...]:
-    """Return the commands of a pipeline, or of a single command; -1 for what is neither."""
-    if node.type == "command":
-        return (node.id,)
-    if node.type == "redirected_statement" and node.named_children:
-        return _stages(node.named_children[0])
-    if node.type == "pipeline":
-        return tuple(stage for one in node.named_children for stage in _stages(one))
-    return (-1,)
 
 
 def _targets(redirect: Node) -> list[Node]:

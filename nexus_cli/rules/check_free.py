@@ -2,38 +2,99 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import takewhile, zip_longest
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus_cli.config.child_environment import child_environment
-from nexus_cli.rules import awk_script
-from nexus_cli.rules.command_line import NotFree, SimpleCommand, Word, shorten
-from nexus_cli.rules.computed_words import LISTED, MOST_VALUES
-from nexus_cli.rules.folders import Folders, check_glob, check_path, is_below
+from nexus_cli.config.paths import places
+from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.rules.bash_syntax import SimpleCommand, Word
 from nexus_cli.rules.free_commands import (
-    ENVIRONMENT,
     FIND_FLAGS,
     FIND_TESTS,
     FREE,
     GIT_FLAGS,
     HARMLESS_VARIABLES,
-    VERSION_FILES,
-    VERSIONS,
     FreeCommand,
 )
 from nexus_cli.rules.git_repository import NotPlain, check_repository
 from nexus_cli.rules.sed_script import is_plain_script
 from nexus_cli.rules.wrappers import WRAPPERS, find_wrapper, skip_options, system_name
 
+MOST_FOLDERS = 8
+"""Folders that a line may be in at once, by what its `cd` did."""
+MOST_LISTED = 5_000
+"""Names that are read to see where the globs of a line lead."""
 _GLOB = re.compile(r"[*?\[]")
 _NUMBERS = {"number": re.compile(r"\d{1,2}(?:\.\d+)?s?"), "duration": re.compile(r"\d+(?:\.\d+)?[smhd]?")}
-_MIXED = frozenset({"config", "listed", "remote", "stash", "worktree"})
+_MIXED = frozenset({"listed", "remote", "stash", "worktree"})
 """Rows of commands that write in their plain form too."""
 _READS_FOLDER = frozenset({"ls", "find", "grep", "egrep", "fgrep", "rg", "fd", "fdfind", "du", "tree", "git", "df"})
 """Without an operand they read the folder that they are in."""
+
+
+class NotFree(Exception):
+    """A command is not free; the text says why."""
+
+
+@dataclass(slots=True)
+class Folders:
+    """The folders that a line may be in, and the project."""
+
+    project: str
+    start: str
+    assumed: str
+    """The folder if every `cd` succeeds."""
+    others: list[str]
+    """The folders if one does not."""
+    secrets: SecretPlaces | None = None
+    """Looked up at the first path in the project."""
+    anywhere: bool = False
+    """Only the forms of commands count, wherever they read."""
+    is_lost: bool = False
+    """A command before has changed the shell: nothing is free any more."""
+    listed: int = 0
+    """Names that were read for globs."""
+    repositories: dict[str, bool] = field(default_factory=dict)
+    """Folders that were looked at for git, and whether it finds the project's repository there."""
+
+    @classmethod
+    def of(cls, cwd: Path, project: Path) -> Folders:
+        """Return the folders of a line that begins in `cwd`."""
+        start, root = os.path.realpath(cwd), os.path.realpath(project)
+        return cls(root, start, start, [])
+
+    def holds(self, path: str) -> bool:
+        """Return True if the real `path` lies in the project and is no place of credentials."""
+        if self.anywhere:
+            return True
+        if not _is_below(path, self.project):
+            return False
+        project = Path(self.project)
+        self.secrets = self.secrets or SecretPlaces(places(), project)
+        return self.secrets.find(Path(path), inside=project) is None
+
+    def enter(self, command: SimpleCommand) -> None:
+        """Follow one `cd`; raise `NotFree` if it leads out of the project or where nobody knows."""
+        words = command.words[1:]
+        if words and words[0].text == "--":
+            words = words[1:]
+        if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
+            raise NotFree("cd leads to a folder that is not known")
+        entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
+        for folder in entered:
+            if os.path.realpath(folder) != folder and os.path.lexists(folder):
+                raise NotFree("cd follows a link")
+        if not self.holds(entered[0]):
+            raise NotFree("cd leads out of the project")
+        sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
+        others = [] if sure else [self.assumed, *self.others, *entered[1:]]
+        self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
+        if len(self.others) > MOST_FOLDERS:
+            raise NotFree("the folder changes too often")
 
 
 def check_free(command: SimpleCommand, folders: Folders) -> str:
@@ -65,22 +126,16 @@ def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
 
 
 def _check(command: SimpleCommand, folders: Folders) -> None:
-    if not command.words:
+    words = command.words
+    if not words:
         raise NotFree("it has no program")
+    unknown = next((word for word in words if not word.is_known), None)
+    if unknown is not None:
+        raise NotFree(f"the value of {_short(unknown.text)} is not known before it runs")
     if folders.is_lost:
         raise NotFree("a command before it changes the shell")
-    for variable, value in zip_longest(command.assignments, command.values):
-        if variable not in HARMLESS_VARIABLES and (variable not in ("GIT_PAGER", "PAGER") or value != Word("cat")):
-            raise NotFree("it sets a variable")
-    forms = folders.forms(command)
-    if len(forms) > MOST_VALUES:
-        raise NotFree("it has too many values")
-    for words in forms:
-        _check_words(words, command, folders)
-
-
-def _check_words(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
-    """Check a command with the words that it runs with."""
+    if not HARMLESS_VARIABLES.issuperset(command.assignments):
+        raise NotFree("it sets a variable")
     name = system_name(words[0])
     if name == "cd" and not command.assignments:
         folders.enter(command)
@@ -90,26 +145,18 @@ def _check_words(words: tuple[Word, ...], command: SimpleCommand, folders: Folde
         return
     wrapper, head = find_wrapper(words)
     if wrapper is not None and wrapper.is_transparent and name:
-        _check_wrapped(SimpleCommand(words), name, head, folders)
+        _check_wrapped(command, name, head, folders)
         return
-    texts = [word.text for word in words[1:]]
-    says_version = texts[1:] == [] and texts[:1] and texts[0] in VERSIONS.get(name, _SAYS if name in FREE else ())
-    if says_version or (name in ("pip", "pip3") and texts[:1] in (["list"], ["show"]) and all(map(_PIP, texts))):
-        _check_program(name, folders)
-    elif name == "tar":
-        _check_tar(words[1:], folders)
-    elif name == "find":
+    if name == "find":
         _check_find(words[1:], folders)
-    elif name == "xargs":
-        _check_xargs(words, command, folders)
     elif name == "git":
         _check_git(words[1:], folders)
     elif name == "nexus":
         _check_nexus([word.text for word in words[1:]])
-    elif (row := _find_row(name)) is not None:
-        _check_row(words[1:], row, name, folders)
+    elif name in FREE:
+        _check_row(words[1:], FREE[name], name, folders)
     else:
-        raise NotFree(f"{shorten(words[0].text)} is not on the list of commands that only read")
+        raise NotFree(f"{_short(words[0].text)} is not on the list of commands that only read")
 
 
 def _check_nexus(texts: list[str]) -> None:
@@ -135,17 +182,9 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
     if row.operands == "test":
         _check_test(words, row, folders)
         return
-    is_deep = name == "diff" and any(_DEEP.fullmatch(word.text) for word in words)
-    if is_deep:
-        flat = (Word(re.sub("[rN]", "", one.text)) if _DEEP.fullmatch(one.text) else one for one in words)
-        words = tuple(one for one in flat if one.text not in ("-", "--ecusive", "--new-file"))
     operands, has_pattern = (list(words), False) if row.operands == "any text" else split_options(words, row, name)
-    if LISTED in operands and (name == "diff" or row.operands == "path"):
-        raise NotFree(f"{name} does more with several files than to read them")
     check = _CHECKS.get(name)
     if check is not None and operands and not has_pattern:
-        if operands[0].has_glob:
-            raise NotFree(f"what {name} does is not known before it runs")
         check(operands)
     if row.operands == "text paths":
         count = 0 if has_pattern else 1
@@ -155,8 +194,6 @@ def _check_row(words: tuple[Word, ...], row: FreeCommand, name: str, folders: Fo
     if name == "diff":
         for word in operands:
             _check_compared(word, folders)
-            if is_deep:
-                folders.check_links(word.text)
 
 
 def _check_compared(word: Word, folders: Folders) -> None:
@@ -164,7 +201,7 @@ def _check_compared(word: Word, folders: Folders) -> None:
     for folder in (folders.assumed, *folders.others):
         path = os.path.join(folder, os.path.expanduser(word.text) if word.has_tilde else word.text)
         if word.has_glob or os.path.isdir(path):
-            check_glob(os.path.join(path, "*"), folders)
+            _check_glob(os.path.join(path, "*"), folders)
 
 
 def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple[list[Word], bool]:
@@ -179,7 +216,7 @@ def split_options(words: tuple[Word, ...], row: FreeCommand, name: str) -> tuple
         elif not text.startswith("-") or text == "-":
             operands.append(word)
         elif word.has_glob:
-            raise NotFree(f"{shorten(text)} may become any option")
+            raise NotFree(f"{_short(text)} may become any option")
         else:
             take = _take_long if text.startswith("--") else _take_short
             has_pattern |= take(text, row, name, rest)
@@ -201,7 +238,7 @@ def _take_long(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) -> 
     elif f"{flag}==" in row.long and not equals:
         value = _next_value(rest, name) + _next_value(rest, name)
     elif f"{flag}?" not in row.long and (equals or flag not in row.long):
-        raise NotFree(f"{name} --{shorten(flag)} is not on the list")
+        raise NotFree(f"{name} --{_short(flag)} is not on the list")
     _check_value(value, in_form=flag in ("format", "pretty", "sort"))
     return flag == "regexp" or (name == "rg" and flag in ("files", "type-list"))
 
@@ -218,13 +255,13 @@ def _take_short(text: str, row: FreeCommand, name: str, rest: Iterator[Word]) ->
             value = behind or _next_value(rest, name)
             # On another system the option may have no value, and this word is a path.
             if not behind and letter != "e" and len(value) > 1 and (value.startswith(("/", "~")) or ".." in value):
-                raise NotFree(f"{name} -{letter} {shorten(value)} may be a path")
+                raise NotFree(f"{name} -{letter} {_short(value)} may be a path")
             _check_value(value)
             return letter == "e"
         if "#" in row.short and letter.isascii() and letter.isdigit():
             continue
         if letter not in row.short or letter == "#":
-            raise NotFree(f"{name} -{shorten(letter)} is not on the list")
+            raise NotFree(f"{name} -{_short(letter)} is not on the list")
     return False
 
 
@@ -250,12 +287,17 @@ def _check_printf(operands: list[Word]) -> None:
         raise NotFree("printf %n sets a variable")
 
 
-_JQ = re.compile(r"(?<!\.)\benv\b|\.\.\s*env\b|\$ENV|\$__|\b(?:include|import|get_search_list|modulemeta)\b")
+_JQ = re.compile(r"(?<!\.)\benv\b|\.\.\s*env\b|\$\s*(?:ENV|__|#)|\b(?:include|import|get_search_list|modulemeta)\b")
 
 
 def _check_jq(operands: list[Word]) -> None:
     if _JQ.search(operands[0].text):
         raise NotFree("the jq program reads the environment or a module")
+
+
+def _check_strings(operands: list[Word]) -> None:
+    if any(word.text.startswith("@") for word in operands):
+        raise NotFree("strings reads options from @FILE")
 
 
 def _check_sed(script: str) -> None:
@@ -264,27 +306,14 @@ def _check_sed(script: str) -> None:
         raise NotFree("the sed script may write or run something")
 
 
-def _check_awk(operands: list[Word]) -> None:
-    if not awk_script.is_plain_script(operands[0].text):
-        raise NotFree("the awk script may write, read or run something")
-
-
 _CHECKS: Mapping[str, Callable[[list[Word]], None]] = {
     "date": _check_date,
     "jq": _check_jq,
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _check_awk),
     "printf": _check_printf,
     "sed": lambda operands: _check_sed(operands[0].text),
+    "strings": _check_strings,
 }
 """What the operands of a command may be, beyond its row."""
-_OVERRIDDEN = {value.split(".")[0] for name, value in ENVIRONMENT.items() if "_KEY_" in name}
-"""Sections of git's configuration that a free command is given in another form."""
-_READS_CONFIG = frozenset({"-l", "--list", "--get", "--get-all", "--get-regexp"})
-_XARGS = re.compile(r"-[0rt]+|-[nLP]\d+|-I\{\}")
-_DEEP = re.compile(r"-(?!-)\w*[rN]\w*|--recursive|--new-file")
-_PIP = re.compile(r"\w[\w.-]*|-v|--(?:format=\w+|files|user|local|not-required)").fullmatch
-_SAYS = ("--version", "--help")
-_NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _TESTS = frozenset({"-e", "-f", "-d", "-s", "-r", "-w", "-x", "-L", "-h"})
 
 
@@ -294,7 +323,6 @@ def _check_test(words: tuple[Word, ...], row: FreeCommand, folders: Folders) -> 
         _check_operands([words[1]], FreeCommand(), "test", folders)
         return
     compares = len(texts) == 3 and texts[1] in ("=", "==", "!=") and not texts[0].startswith(("-", "(", "!"))
-    compares |= len(texts) == 3 and texts[1] in _NUMBER_TESTS and texts[0].isdigit() and texts[2].isdigit()
     if any(word.has_glob for word in words) or not (compares or (len(texts) == 2 and texts[0] in ("-n", "-z"))):
         raise NotFree("this test is not on the list")
 
@@ -308,13 +336,61 @@ def _check_operands(operands: list[Word], row: FreeCommand, name: str, folders: 
         raise NotFree(f"{name} may take long")
     for word in operands:
         if word.has_glob and _GLOB.match(word.text) and not row.is_safe_with_globs:
-            raise NotFree(f"a file that {shorten(word.text)} finds may be called like an option")
+            raise NotFree(f"a file that {_short(word.text)} finds may be called like an option")
         if word.has_glob or kind in ("path", "paths"):
             check_path(word, folders)
     if not operands and name in _READS_FOLDER:
         for folder in (folders.assumed, *folders.others):
             if not folders.holds(folder) and os.path.lexists(folder):
                 raise NotFree("the folder may lie outside the project")
+
+
+def check_path(word: Word, folders: Folders) -> None:
+    """Raise `NotFree` if `word` may name something outside the project."""
+    text = word.text
+    if text in ("-", "/dev/null") or not text or folders.anywhere:
+        return
+    if word.has_tilde:
+        if text != "~" and not text.startswith("~/"):
+            raise NotFree(f"{_short(text)} is not known before it runs")
+        text = os.path.expanduser(text)
+    for folder in (folders.assumed, *folders.others):
+        path = os.path.join(folder, text)
+        if word.has_glob:
+            _check_glob(path, folders)
+        elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
+            raise NotFree(f"{_short(text)} lies outside the project")
+
+
+def _check_glob(path: str, folders: Folders) -> None:
+    """Raise `NotFree` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
+    parts = path.split("/")
+    first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
+    # A bash before 5.2 finds `..` by `.*`.
+    up = any(part.startswith(".") and fnmatch.fnmatchcase("..", part.replace("[", "*")) for part in parts[first:])
+    if up or ".." in parts[first:] or not folders.holds(os.path.realpath("/".join(parts[:first]) or "/")):
+        raise NotFree(f"{_short(path)} may lie outside the project")
+    found = ["/".join(parts[:first]) or "/"]
+    for part in parts[first:]:
+        deeper: list[str] = []
+        for folder in found:
+            if not _GLOB.search(part):
+                deeper.append(os.path.join(folder, part))
+                continue
+            if not os.path.isdir(folder):
+                continue
+            pattern = re.compile(fnmatch.translate("*" if "[" in part or "\\" in part else part))
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    folders.listed += 1
+                    if folders.listed > MOST_LISTED:
+                        raise NotFree(f"{_short(part)} finds too many files")
+                    if pattern.match(entry.name):
+                        deeper.append(entry.path)
+        for one in deeper:
+            if not folders.holds(os.path.realpath(one)):
+                raise NotFree(f"{_short(one)} leads out of the project")
+        found = deeper
 
 
 def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
@@ -326,80 +402,14 @@ def _check_find(words: tuple[Word, ...], folders: Folders) -> None:
     rest = iter(words[place:])
     for word in rest:
         if not word.is_plain:
-            raise NotFree(f"{shorten(word.text)} in find may become any option")
+            raise NotFree(f"{_short(word.text)} in find may become any option")
         if word.text in FIND_TESTS:
             if not _next_word(rest).is_known or not word.is_plain:
                 raise NotFree("a value of find is not known")
         elif word.text == "-newer":
             check_path(_next_word(rest), folders)
-        elif word.text == "-exec":
-            before = takewhile(lambda one: one is not word, words)  # noqa: B023  (taken at once)
-            folders.are_listed([SimpleCommand((Word("find"), *before))], is_split=False)
-            inner = list(takewhile(lambda one: one.text not in (";", "+"), rest))
-            if "{}" not in [one.text for one in inner]:
-                raise NotFree("find -exec without {} is not on the list")
-            _check_inner(tuple(LISTED if one.text == "{}" else one for one in inner), inner, folders)
         elif word.text not in FIND_FLAGS:
-            raise NotFree(f"find {shorten(word.text)} is not on the list")
-
-
-def _check_xargs(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
-    """Check `xargs`: a command of the list that is handed names of files in the project."""
-    place = 1
-    while place < len(words) and words[place].text.startswith("-"):
-        flag = words[place].text
-        value = words[place + 1].text if place + 1 < len(words) and flag in ("-n", "-L", "-P", "-I") else ""
-        if not _XARGS.fullmatch(f"{flag}{value}") or not words[place].is_plain:
-            raise NotFree(f"xargs {shorten(flag)} is not on the list")
-        place += 1 + bool(value)
-    is_marked = any(word.text.startswith("-I") for word in words[1:place])
-    stages = [one for one in map(folders.line.made.get, command.before) if one is not None]
-    if len(stages) != len(command.before) or not folders.are_listed(stages):
-        raise NotFree("what xargs is handed is not known before it runs")
-    inner = list(words[place:])
-    if inner:
-        handed = [LISTED if word.text == "{}" else word for word in inner] if is_marked else [*inner, LISTED]
-        _check_inner(tuple(handed), inner, folders)
-
-
-def _check_inner(words: tuple[Word, ...], written: Sequence[Word], folders: Folders) -> None:
-    """Check a command that another one runs with listed names in it."""
-    name = system_name(written[0]) if written else ""
-    if _find_row(name) is None or any("{}" in word.text for word in words):
-        raise NotFree("what runs with the names that are listed is not on the list of commands that only read")
-    _check_words(words, SimpleCommand(words), folders)
-
-
-def _find_row(name: str) -> FreeCommand | None:
-    """Return the row of a command; of one that also writes, that of its forms that only read."""
-    return FREE.get(name) or FREE.get(f"only-{name}")
-
-
-def _check_tar(words: tuple[Word, ...], folders: Folders) -> None:
-    """Raise `NotFree` for what does more than list an archive of the project."""
-    flags = words[0].text if words else ""
-    names = [word.text for word in words[1:]]
-    if not re.fullmatch(r"-?[tvzjJ]*t[tvzjJ]*f", flags) or not all(word.is_plain for word in words):
-        raise NotFree("of tar only `tf FILE` is on the list")
-    if not names or ":" in names[0] or any(name.startswith("-") for name in names):
-        raise NotFree("of tar only `tf FILE` is on the list")
-    check_path(words[1], folders)
-
-
-def _check_program(name: str, folders: Folders) -> None:
-    """Raise `NotFree` where the project holds the program that is found, or may choose it for a launcher."""
-    path = child_environment(os.environ, Path(folders.start)).get("PATH", os.defpath)
-    found = [os.path.join(folders.start, entry, name) for entry in path.split(os.pathsep)]
-    program = next((one for one in found if os.access(one, os.X_OK)), "")
-    if not program or folders.anywhere:
-        return
-    if any(is_below(one, folders.project) for one in (os.path.normpath(program), os.path.realpath(program))):
-        raise NotFree(f"{name} is a program of the project")
-    if name not in ("cargo", "rustc") and not {"shims", ".volta"} & {*Path(program).parts}:
-        return
-    for above in {one for folder in folders.all() for one in (Path(folder), *Path(folder).parents)}:
-        if any(os.path.lexists(above / file) for file in VERSION_FILES):
-            raise NotFree(f"a file in {shorten(str(above))} may choose which {name} runs")
+            raise NotFree(f"find {_short(word.text)} is not on the list")
 
 
 def _next_word(rest: Iterator[Word]) -> Word:
@@ -410,7 +420,9 @@ def _next_word(rest: Iterator[Word]) -> Word:
 
 
 def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
-    """Check `git`: a subcommand of the list with options of its row."""
+    """Check `git`: in the folder where the line begins, a subcommand of the list with options of its row."""
+    if {folders.assumed, *folders.others} - {folders.start, folders.project}:
+        raise NotFree("git in another folder may run what the repository there names")
     place = 0
     while place < len(words) and words[place].text.startswith("-"):
         if words[place].text == "-C" and place + 1 < len(words):
@@ -423,11 +435,11 @@ def _check_git(words: tuple[Word, ...], folders: Folders) -> None:
         elif words[place].text in GIT_FLAGS:
             place += 1
         else:
-            raise NotFree(f"git {shorten(words[place].text)} is not on the list")
+            raise NotFree(f"git {_short(words[place].text)} is not on the list")
     name = words[place].text if place < len(words) else ""
     row = FREE.get(f"git-{name}")
     if row is None or not words[place].is_plain:
-        raise NotFree(f"git {shorten(name)} is not on the list of commands that only read".replace("  ", " "))
+        raise NotFree(f"git {_short(name)} is not on the list of commands that only read".replace("  ", " "))
     _check_repository(name, [word for word in words[place + 1 :] if not word.text.startswith("-")], folders)
     _check_subcommand(words[place + 1 :], row, name, folders)
 
@@ -436,7 +448,7 @@ def _check_repository(name: str, operands: list[Word], folders: Folders) -> None
     """Raise `NotFree` where git may find another repository than the project's, or runs what that one names."""
     if folders.anywhere:
         return
-    for folder in dict.fromkeys((folders.start, folders.project, *folders.all())):
+    for folder in dict.fromkeys((folders.start, folders.project)):
         if folder not in folders.repositories:
             try:
                 folders.repositories[folder] = check_repository(folder, folders.project)
@@ -456,12 +468,8 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
             listing = flags & {"-l", "--list"} or (name == "tag" and any(f.startswith("-n") for f in flags))
             if operands and not listing:
                 raise NotFree(f"git {name} with a name changes it")
-        case "config" if not flags & _READS_CONFIG and texts[:1] not in (["get"], ["list"]):
-            raise NotFree("git config with a name changes it")
-        case "config" if any(key.lower() in name.lower() for key in _OVERRIDDEN for name in texts):
-            raise NotFree("a command that only reads has other settings of git")
         case "remote" if texts and texts[0] != "get-url":
-            raise NotFree(f"git remote {shorten(texts[0])} is not on the list")
+            raise NotFree(f"git remote {_short(texts[0])} is not on the list")
         case "stash" if texts[:1] not in (["list"], ["show"]):
             raise NotFree("git stash changes files")
         case "worktree" if texts != ["list"]:
@@ -474,3 +482,13 @@ def _check_subcommand(words: tuple[Word, ...], row: FreeCommand, name: str, fold
         operands = operands[1:]
     for word in operands:
         _check_operands([word], FreeCommand(), "git", folders)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _short(text: str) -> str:
+    """Return `text` for a message: on one line, at most 40 characters."""
+    line = "".join(char if char.isprintable() else "?" for char in text[:41])
+    return line if len(line) <= 40 else line[:37] + "..."

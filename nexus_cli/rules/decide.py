@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.rules.bash_syntax import FREE_DOUBTS, find_hidden_sign, read_command_line
-from nexus_cli.rules.check_free import check_free, keeps_form
-from nexus_cli.rules.command_line import CommandLine, NotFree, SimpleCommand, Word
-from nexus_cli.rules.folders import Folders, check_path
+from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
+from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path, keeps_form
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.free_commands import FREE
 from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings
@@ -95,7 +93,7 @@ def decide_command(
     """
     line = read_command_line(command)
     search = _Search(rules, level, command)
-    folders = Folders.of(cwd, project, line)
+    folders = Folders.of(cwd, project)
     parts: list[CommandPart] = []
     is_free = True
     for one in line.commands:
@@ -113,7 +111,7 @@ def decide_command(
         parts += [part for part in found if part.decision == "deny" or level != "all"]
     if line.is_unclear and level == "all":
         parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
-    doubts = [one for one in line.doubts if not is_free or one not in FREE_DOUBTS] + _check_redirects(line, folders)
+    doubts = [*line.doubts, *_check_redirects(line, folders)]
     doubts += ["an empty command"] * (not parts and not doubts)
     denied = next((part for part in parts if part.decision == "deny"), None)
     asks = [] if level == "all" else _find_reasons(command, line, doubts, parts, level, rules)
@@ -168,7 +166,10 @@ def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) 
     if not strict:
         return None
     words = [word for word in command.words[1:] if word.text and not word.text.startswith("-")]
-    named = [os.path.realpath(os.path.join(folders.assumed, word.text)) for word in words if word.is_plain]
+    try:
+        named = [os.path.realpath(os.path.join(folders.assumed, word.text)) for word in words if word.is_plain]
+    except (OSError, ValueError):  # no name of a file, as far as we know
+        return strict[0]
     rule = rules.find_for_path("read_file", map(Path, named), Path(folders.project)) if named else None
     if rule is not None and rule.decision != "allow":
         return rule

@@ -25,7 +25,6 @@ ENVIRONMENT: Mapping[str, str] = {
     "GIT_CONFIG_KEY_10": "gpg.x509.program", "GIT_CONFIG_VALUE_10": "false",
     "GIT_CONFIG_KEY_11": "gpg.ssh.program", "GIT_CONFIG_VALUE_11": "false",
     "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
 }  # fmt: skip
 """Variables of a free command: git neither writes its index nor runs what a repository names. What they cannot switch
 off (`diff.external`, filters) `git_repository` looks for."""
@@ -33,28 +32,10 @@ UNSET = (
     "RIPGREP_CONFIG_PATH", "CDPATH", "BASH_ENV", "ENV", "GIT_EXTERNAL_DIFF", "GIT_PAGER", "GREP_OPTIONS", "TREE_COLORS",
     "LESSOPEN", "JQ_COLORS", "SHELLOPTS", "BASHOPTS", "GLOBIGNORE", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR",
     "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS",
-    "PYTHONPATH", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB",
-    "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "TAR_OPTIONS", "AWKPATH", "AWKLIBPATH",
 )  # fmt: skip
 """Variables that a free command does not get: they change what it does."""
 HARMLESS_VARIABLES = frozenset({"LC_ALL", "LANG", "LC_CTYPE", "TZ", "NO_COLOR", "COLUMNS", "TERM"})
 """Variables that a line may set for a free command."""
-VERSIONS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("python", "python3", "pip", "pip3", "cargo", "rustc"), ("--version", "-V")),
-    **dict.fromkeys(("node", "npm", "ruby", "perl", "docker"), ("--version", "-v")),
-    **dict.fromkeys(
-        ("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "gh", "bash", "curl", "wget", "sqlite3", "psql", "uv",
-         "ruff", "deno", "bun", "tar", "awk", "gawk", "xargs", "find"),
-        ("--version",),
-    ),
-    "go": ("version",), "ssh": ("-V",), "openssl": ("version",), "tmux": ("-V",),
-}  # fmt: skip
-"""Options by which a program says its version, and does nothing else."""
-VERSION_FILES = (
-    ".tool-versions", ".python-version", ".ruby-version", ".node-version", ".nvmrc", "mise.toml", ".mise.toml",
-    "rust-toolchain", "rust-toolchain.toml", "package.json",
-)  # fmt: skip
-"""Files by which launchers (pyenv, asdf, mise, rustup, volta) choose the program that runs."""
 
 
 class FreeCommand(NamedTuple):
@@ -141,7 +122,6 @@ printf | text | - | - |
 date | text | uRj | dI? | utc universal rfc-email iso-8601? rfc-3339= date=
 jq | text paths | rcnsSeMCjaR | - | raw-output compact-output null-input slurp sort-keys exit-status color-output
     monochrome-output join-output ascii-output raw-input tab indent= arg== argjson== stream seq
-only-awk only-gawk only-mawk only-nawk | text paths | - | Fv | field-separator= assign=
 sed | text paths | nErsz | - | quiet silent regexp-extended separate null-data posix
 test | test | - | - |
 which | text | as | - | all
@@ -229,7 +209,6 @@ git-branch | listed | arvl | - | all remotes verbose list show-current color? no
     abbrev= no-abbrev format= ignore-case points-at= contains= no-contains= merged= no-merged=
 git-tag | listed | ln | - | list sort= format= column? no-column color? ignore-case points-at= contains= no-contains=
     merged= no-merged=
-git-config | config | lz | - | list get get-all get-regexp show-origin show-scope name-only null local global system
 git-remote | remote | v | - | verbose
 git-stash | stash | pu# | - | stat? patch name-only name-status oneline include-untracked only-untracked format=
     date= pretty?

@@ -45,8 +45,7 @@ _KEYS = frozenset({
 })  # fmt: skip
 """Further keys, without their subsection. Those that name a program are switched off by the environment of free
 commands, or are for the network, which such a command has not."""
-_LINKED_MODE = 0o160000
-_LINKED_ENTRY = _LINKED_MODE.to_bytes(4)
+_LINKED_ENTRY = b"\0\0\xe0\0"
 """The mode of a link to another repository as the index holds it."""
 
 
@@ -185,12 +184,7 @@ def _linked_folders(git: str) -> Iterator[bytes]:
 
 
 def _read_links(data: bytes) -> Iterator[bytes]:
-    """Yield the links of an index that may have some."""
-    return (name for mode, name in read_entries(data) if mode == _LINKED_MODE)
-
-
-def read_entries(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield mode and name of the entries of an index; `NotPlain` for a form that is not read here."""
+    """Yield the links of an index that may have some; `NotPlain` for a form that is not read here."""
     version, count = int.from_bytes(data[4:8]), int.from_bytes(data[8:12])
     if data[:4] != b"DIRC" or version not in (2, 3) or count > len(data) // 62:
         raise NotPlain("the index may link to other repositories")
@@ -200,7 +194,8 @@ def read_entries(data: bytes) -> Iterator[tuple[int, bytes]]:
         end = data.find(b"\0", head)
         if end < 0 or min(end - head, 0xFFF) != int.from_bytes(data[place + 60 : place + 62]) & 0xFFF:
             raise NotPlain("the index may link to other repositories")
-        yield int.from_bytes(data[place + 24 : place + 28]), data[head:end]
+        if data[place + 24 : place + 28] == _LINKED_ENTRY:
+            yield data[head:end]
         place += (end - place + 8) // 8 * 8
 
 

@@ -209,3 +209,8 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
         assert decided(command, "all") == "deny", "what reads it in plain sight"
     for command in ("cat $x", "cat .e*", "cp a .env", "git add .env", "make", "cat README.md"):
         assert decided(command, "all") == "allow", command
+
+
+def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS, "config.toml", 1),))
+    assert decide("cat $'\\ud800'", tmp_path, "read", rules).decision != "allow"

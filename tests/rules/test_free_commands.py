@@ -38,7 +38,6 @@ def project(tmp_path: Path) -> Path:
     hostile = folder / "evil"
     hostile.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-$$\ncat\n")
     hostile.chmod(0o755)
-    subprocess.run(["tar", "-cf", str(folder / "x.tar"), "-C", str(folder), "names.txt"], check=True)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(folder)]
     script = ["init -q -b main", "add .", "commit -q -m x", "tag v1"]
     for words in script:
@@ -73,13 +72,12 @@ def find_breaches(trace: str, inside: str) -> list[str]:
 def has_programs(command: str) -> bool:
     names = {one.words[0].text for one in read_command_line(command).commands if one.words}
     builtin = {"cd", "echo", "printf", "test", "[", "pwd", "type", "command", "true", "false", ":", "time"}
-    # rustup writes settings where it has none: walls keep it from that.
-    return not names & {"cargo", "rustc"} and all(shutil.which(name) for name in names - builtin)
+    return all(shutil.which(name) for name in names - builtin)
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_no_free_command_writes_or_connects(project: Path, tmp_path: Path) -> None:
-    names = ("rules.tsv", "further.tsv", "hostile.tsv", "harmless.tsv")
+    names = ("rules.tsv", "further.tsv", "hostile.tsv")
     rows = [row[0] for name in names for row in read_rows(name) if row[1] == "allow"]
     rows += [row[0] for row in read_rows("corpus.tsv") if decide(row[0], project, "read", RuleSet()).profile == "read"]
     rows = [row for row in dict.fromkeys(rows) if has_programs(row) and "sleep" not in row]
