@@ -114,7 +114,7 @@ def test_without_retries_a_cut_answer_ends_the_turn(tmp_path: Path) -> None:
     assert say(opened(Steps(HALF, WHOLE), tmp_path), "hi")[1].finish == "network"
 
 
-def test_stopping_the_second_request_leaves_no_answer(tmp_path: Path) -> None:
+def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path) -> None:
     class Hangs(Again):
         async def stream(self, request: Request) -> AsyncIterator[Delta]:
             for delta in next(self.steps, ()):
@@ -134,4 +134,15 @@ def test_stopping_the_second_request_leaves_no_answer(tmp_path: Path) -> None:
     session = opened(Hangs(HALF), tmp_path)
     end = asyncio.run(stopped())[-1]
     assert isinstance(end, e.TurnEnd) and end.outcome.finish == "aborted"
-    assert rows(session) == [(1, "network"), (2, "interrupted")] and len(session.context.lane.items) == 1
+    assert rows(session) == [(1, "network"), (2, "interrupted")]
+    assert window(session) == "half\n\n[interrupted]" and end.outcome.text == "half"
+
+
+@pytest.mark.parametrize("second", [(WRONG_KEY,), (), (FinishDelta("stop"),)])
+def test_a_second_request_that_brings_no_text_keeps_what_the_first_brought(
+    second: tuple[Delta | ProviderError, ...], tmp_path: Path
+) -> None:
+    session = opened(Again(HALF, second), tmp_path)
+    _, outcome = say(session, "hi")
+    assert not outcome.ok and outcome.text == "half"
+    assert window(session) == "half\n\n[the reply broke off here]"
