@@ -107,7 +107,7 @@ async def _request_reply(
             await close()
     reply = fold.finish()
     if may_repeat and reply.is_cut:
-        raise _keep_cut(lane_state, fold, "none", reply.problem, ahead)
+        raise _keep_cut(lane_state, fold, "none", reply.problem, ahead, reply.usage)
     return _accept_reply(lane_state, reply, main, ahead, before)
 
 
@@ -147,11 +147,7 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
     """Account for a reply that ended by itself, and record what it is worth, or the text `before` where it has none."""
     lane = lane_state.lane
     counted = lane.counted
-    info = lane_state.model.info
-    # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
-    window = max(info.window, info.listed_window)
-    possible = reply.usage and lane_state.meter.is_possible(counted, reply.usage.input, window)
-    reported = reply.usage if possible else None
+    reported = _possible(lane_state, reply.usage)
     usage = reported or _estimate_usage(lane_state, reply.message)
     cached = record_use(lane_state, ahead, reported or Usage())
     lane_state.spending.add(usage)
@@ -173,6 +169,14 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
         lane_state.emit(event.StepEnd(lane_state.step, reply.finish, usage))
     _raise_unless_finished(reply)
     return reply
+
+
+def _possible(lane_state: LaneState, usage: Usage | None) -> Usage | None:
+    """Return a reported usage if it can be that of the newest request."""
+    info = lane_state.model.info
+    # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
+    window = max(info.window, info.listed_window)
+    return usage if usage and lane_state.meter.is_possible(lane_state.lane.counted, usage.input, window) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -213,25 +217,31 @@ def _keep_partial(
     return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
 
 
-def _keep_cut(lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook) -> _ReplyCutError:
+def _keep_cut(
+    lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook, reported: Usage | None = None
+) -> _ReplyCutError:
     """Record a request whose answer was cut, and beside the window the text that had come; return what to raise."""
     message, timeline = fold.partial(), lane_state.lane.timeline
-    usage = _spend_partial(lane_state, message, ahead)
+    reported = _possible(lane_state, reported)
+    usage = _spend_partial(lane_state, message, ahead, reported)
     if message.content:
         value = {"text": message.content, "step": lane_state.step, "why": why}
         timeline.log.record_memo(Memo(CUT, timeline.now(), timeline.last, value))
-    _record(lane_state, None, usage, finish, False)
+    _record(lane_state, None, usage, finish, reported is not None)
+    lane_state.emit(event.StepEnd(lane_state.step, "cut", usage))
     return _ReplyCutError(why, message.content)
 
 
-def _spend_partial(lane_state: LaneState, message: Message, began: Outlook | None) -> Usage:
+def _spend_partial(
+    lane_state: LaneState, message: Message, began: Outlook | None, reported: Usage | None = None
+) -> Usage:
     """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
     lane_state.said = message.content
     nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
-    usage = _estimate_usage(lane_state, message) if began else nothing
+    usage = (reported or _estimate_usage(lane_state, message)) if began else nothing
     lane_state.spending.add(usage)
     if began:
-        record_use(lane_state, began, Usage())
+        record_use(lane_state, began, reported or Usage())
     return usage
 
 

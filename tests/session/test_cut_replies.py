@@ -17,7 +17,8 @@ from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta
+from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -82,6 +83,21 @@ def test_both_requests_have_the_same_lines_and_are_paid_for(tmp_path: Path) -> N
     with closing(Ledger.open(places().ledger)) as ledger:
         assert ledger.usage(session.id).cost_usd == outcome.usage.cost_usd
         assert check(ledger, session.id)["ok"]
+
+
+def test_a_cut_request_ends_its_step_with_the_usage_that_was_reported(tmp_path: Path) -> None:
+    size = opened(Steps(WHOLE), tmp_path)
+    say(size, "hi")
+    (row,) = requests(size)
+    assert row.usage
+    reported = Usage(row.usage.input + 3, 7)
+    session = opened(Again((TextDelta("half"), UsageDelta(reported)), WHOLE), tmp_path)
+    events, outcome = say(session, "hi")
+    first, second = (one for one in events if isinstance(one, e.StepEnd))
+    assert (first.step, first.finish, second.step, second.finish) == (1, "cut", 2, "stop")
+    assert (first.usage.input, first.usage.output) == (reported.input, 7)
+    assert first.usage.input + second.usage.input == outcome.usage.input
+    assert (requests(session)[0].usage or Usage()).output == 7
 
 
 def test_a_second_cut_ends_the_turn_as_ever(tmp_path: Path) -> None:
