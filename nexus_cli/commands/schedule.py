@@ -23,6 +23,8 @@ OF_RUNS = ("allow",)
 def is_schedule(context: CommandContext, rest: str) -> bool:
     """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with an option, another
     verb with a single word or an id or name that there is."""
+    if "\n" in rest:
+        return False
     word, _, text = rest.partition(" ")
     act, text = word.casefold(), text.strip()
     if act == "list" or act not in ACTS:

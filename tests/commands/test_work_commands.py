@@ -240,7 +240,7 @@ def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: Fake
     assert context.session.status().allow == "plan" and "read-only" in context.said[-1]
     context.run("plan")
     assert context.session.status().allow == "run" and "Permission level: auto." in context.said[-1]
-    for words in ("look at shop.py", "add tests for the parser", "remove the dead code"):
+    for words in ("look at shop.py", "add tests for the parser", "remove the dead code", "add x --in 2h\nto the docs"):
         context.run(f"plan {words}")
         assert context.started[-1] == words and context.session.status().allow == "plan"
 
