@@ -26,7 +26,7 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     async def scene() -> None:
         stage.type("/plan look at shop.py")
         await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
-        await stage.until(lambda: stage.repl.jobs.current is None or stage.repl.jobs.kind == "offer")
+        await stage.idle()  # the question too: what was answered has begun
 
     stage.play(scene())
     return stage
