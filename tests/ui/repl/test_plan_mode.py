@@ -9,8 +9,10 @@ import pytest
 from ui.repl.test_repl import Stage, _said
 
 from nexus_cli.core.request import Request
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.lone_key import LoneKey
 from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.ui.repl.input_queue import take_argument
 from nexus_cli.ui.repl.plan_hand_over import PROCEED, PROMPT
 
 
@@ -94,6 +96,41 @@ def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_le
     assert not stage.view.asked and stage.repl.session.status().allow == "edit"
     assert "Plan mode is off. Permission level: edit." in stage.text
     assert "Nothing is scheduled" in stage.text and "plan-1 was added" in stage.text, "the former /plan still schedules"
+
+
+def test_what_is_pasted_behind_slash_plan_mentions_no_file_and_is_nobodys_word(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("the secret", encoding="utf-8")
+    (tmp_path / "own.txt").write_text("my file", encoding="utf-8")
+    paste = "see @secret.txt\n" * 12
+    stage = Stage(tmp_path, answer)
+    stage.view.answers = ["n"]
+
+    async def scene() -> None:
+        stage.repl.submit(TypedMessage(f"/plan fix @own.txt {paste}", "/plan fix @own.txt [pasted 12 lines]", (paste,)))
+        await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
+        await stage.idle()
+        record = stage.repl.session.record
+        assert record is not None and len(record.memos("pasted")) == 1
+
+    stage.play(scene())
+    words = _said(stage.provider)[-1]
+    assert "fix @own.txt see @secret.txt" in words and "my file" in words and "the secret" not in words
+    assert "Attached own.txt" in stage.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "argument"),
+    [
+        (
+            TypedMessage("/plan fix a\nb\n", "/plan fix [2]", ("a\nb\n",)),
+            TypedMessage("fix a\nb\n", "fix [2]", ("a\nb\n",)),
+        ),
+        (TypedMessage("/plan a\nb", "[2 lines]", ("/plan a\nb",)), TypedMessage("a\nb", "[2 lines]", ("a\nb",))),
+        (TypedMessage("/plan @a", "/plan @a"), TypedMessage("@a", "@a")),
+    ],
+)
+def test_the_message_of_a_command_keeps_what_was_pasted_of_it(typed: TypedMessage, argument: TypedMessage) -> None:
+    assert take_argument(typed, argument.text.rstrip()) == argument
 
 
 @pytest.mark.parametrize("key", [AnswerKey("y", "yes, edit level", lasts=True), AnswerKey("a", "auto", lasts=True)])
