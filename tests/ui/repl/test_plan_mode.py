@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ui.repl.test_repl import Stage, _said
+from ui.repl.test_repl import SETTINGS, Stage, _said
 
+from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.request import Request
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.lone_key import LoneKey
@@ -24,6 +26,7 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     """A REPL whose model has answered in plan mode, after these answers to the question."""
     stage = Stage(folder, answer)
     stage.view.answers = list(answers)
+    stage.repl.session.state.dispatcher.permission.find_walls()
 
     async def scene() -> None:
         stage.type("/plan look at shop.py")
@@ -46,6 +49,15 @@ def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: 
 def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
     stage = planned(tmp_path, line)
     assert stage.repl.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
+
+
+@pytest.mark.parametrize("line", ["a", "auto"])
+def test_a_level_that_was_not_offered_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    no_walls = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
+    monkeypatch.setattr("ui.repl.test_repl.SETTINGS", no_walls)
+    stage = planned(tmp_path, line, "n")
+    assert "[a]uto" not in stage.view.asked[0] and f"{line} is not an answer" in stage.view.asked[1]
+    assert stage.repl.session.status().allow == "plan" and len(stage.provider.seen) == 1
 
 
 def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
