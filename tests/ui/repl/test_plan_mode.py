@@ -78,7 +78,8 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
         await offered(1)
         stage.type("/status")
         await stage.until(lambda: "keys set" in stage.text)
-        assert stage.repl.jobs.current is None and len(stage.view.asked) == 1
+        await stage.idle()
+        assert len(stage.view.asked) == 1
         stage.type("more")
         await offered(2)
         stage.type("and more")
