@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from session.played import Played
 from ui.repl.test_repl import SETTINGS, Stage, _said
 
-from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.core.request import Request
+from nexus_cli.config.settings import SandboxSettings, UiSettings
+from nexus_cli.core.request import Delta, Request
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.lone_key import LoneKey
 from nexus_cli.ui.render.question_text import AnswerKey
@@ -95,6 +97,43 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
     stage.play(scene())
     assert [len(said) for said in stage.provider.seen] and len(stage.provider.seen) == 4
     assert stage.repl.session.status().allow == "read"
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_key: bool
+) -> None:
+    named = replace(SETTINGS, ui=UiSettings(title_model="openai/other"))
+    monkeypatch.setattr("ui.repl.test_repl.SETTINGS", named)
+    begun, made = asyncio.Event(), asyncio.Event()
+
+    class Slow(Played):
+        async def stream(self, request: Request) -> AsyncIterator[Delta]:
+            if "You name a coding session" in str(request.messages):
+                begun.set()
+                await made.wait()
+            async for delta in super().stream(request):
+                yield delta
+
+    monkeypatch.setattr("ui.repl.test_repl.Played", Slow)
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type("/plan make one")
+        await stage.until(lambda: begun.is_set() and len(stage.view.asked) == 1)
+        if by_key:
+            stage.repl.interrupt()
+        else:
+            stage.type("/status")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert stage.repl.jobs.kind != "offer" and stage.repl.session.busy
+        made.set()
+        await stage.until(lambda: not stage.repl.session.busy)
+        await stage.idle()
+
+    stage.play(scene())
+    assert "stopped" not in stage.text and ("keys set" in stage.text) is not by_key
 
 
 def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_level_before(tmp_path: Path) -> None:
