@@ -12,6 +12,7 @@ from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*)/?(?:[ \t]+(.*))?")
+_MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
 _SHARED = {"command", "arguments"}
 _FILES_STAY = "There is no undo yet; /diff shows what changed in the files, /edit goes back to your last message"
 _MENTION = "The model reads files itself; @FILE in a message attaches one"
@@ -64,10 +65,15 @@ def discover() -> dict[str, Command]:
 def parse(text: str) -> tuple[str, str] | None:
     """Return name and arguments of a line that begins with `/`; None for text: several lines, a path.
 
-    A line that begins with a space is text, whatever follows.
+    A line that begins with a space is text, whatever follows. Several lines are the command that takes a message.
     """
-    found = _LINE.fullmatch(text.rstrip())
-    return (found[1], (found[2] or "").strip()) if found else None
+    line = text.rstrip()
+    if found := _LINE.fullmatch(line):
+        return found[1], (found[2] or "").strip()
+    found = _MESSAGE.fullmatch(line)
+    named = [command for command in discover().values() if command.takes_message] if found else []
+    taken = found and any(found[1].casefold() in (command.name, *command.aliases) for command in named)
+    return (found[1], found[2].strip()) if found and taken else None
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:

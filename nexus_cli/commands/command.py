@@ -127,6 +127,8 @@ class Command:
     """Other names, which are not listed; see `nexus_cli.commands.find`."""
     is_first: bool = False
     """A first day needs it: `/help` lists it, `/help all` all of them."""
+    takes_message: bool = False
+    """Its argument may be a message of several lines."""
     is_former: bool = False
     """Another command does this too: it works, and is not listed."""
 

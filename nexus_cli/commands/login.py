@@ -14,6 +14,8 @@ from nexus_cli.provider.endpoint import KEY_VARIABLES, key_variable
 from nexus_cli.provider.key_shapes import SHAPES, clean_key, find_provider
 from nexus_cli.provider.model_table import provider_of
 
+LONGEST_NAME = 24
+"""Characters of the name of a provider; what is longer may be a key, and is not quoted."""
 TRIES = 3
 """Keys that may be refused by their shape before nothing more is asked."""
 
@@ -24,7 +26,7 @@ async def log_in(context: CommandContext, rest: str) -> None:
     Without PROVIDER choose one. The key is not shown; Esc cancels. It is kept where `nexus login` keeps it: in the
     system's keyring, else in a file that only you can read.
     """
-    if looks_like_key(rest):
+    if looks_like_key(rest) or " " in rest or len(rest) > LONGEST_NAME:
         why = "a key must not be an argument: it stays in the history, and on the screen"
         raise NexusError("usage", "/login", why, "/login PROVIDER asks for it unseen. Better make a new key")
     provider = find_provider(rest) if rest else await _choose_provider(context)
@@ -34,8 +36,10 @@ async def log_in(context: CommandContext, rest: str) -> None:
         return
     place = await asyncio.to_thread(store_key, key_variable(provider), key)
     context.say(f"The {SHAPES[provider].title} key is stored in {place}, and used from now on.")
+    protect_secret(key, key_variable(provider))
     for name in KEY_VARIABLES[provider]:
-        if os.environ.pop(name, None) is not None:
+        if (former := os.environ.pop(name, None)) is not None:
+            protect_secret(former.strip(), name)
             context.say(f"{name} is not used in this session any more; it wins again at the next start: unset it.")
     if context.session.is_open():
         context.say("/continue resumes the turn that was cut short.")

@@ -29,4 +29,4 @@ async def plan_mode(context: CommandContext, rest: str) -> None:
         context.start(rest, typed=True)
 
 
-COMMANDS = (Command("plan", "model", plan_mode, "[TEXT]", idle=True, is_first=True),)
+COMMANDS = (Command("plan", "model", plan_mode, "[TEXT]", idle=True, is_first=True, takes_message=True),)

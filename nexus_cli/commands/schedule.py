@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.commands.command import Command, CommandContext, usage_error
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import parse_key
 
 if TYPE_CHECKING:
     from nexus_cli.runs.plan_service import NewPlan
@@ -17,19 +18,23 @@ ACTS = ("add", "remove", "pause", "resume", "run")
 DONE = {"remove": "removed", "pause": "paused", "resume": "resumed", "run": "queued"}
 _WORD = re.compile(r"""--([a-z-]+)(?:\s+|=)("[^"]*"|'[^']*'|\S+)""")
 OPTIONS = {"at": "at", "in": "within", "cron": "cron", "zone": "zone", "missed": "missed", "name": "name"}
+TIMES = ("at", "in", "cron")
+"""Options of which a plan needs one."""
 OF_RUNS = ("allow",)
 
 
 def is_schedule(context: CommandContext, rest: str) -> bool:
-    """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with an option, another
-    verb with a single word or an id or name that there is."""
+    """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with a time, another
+    verb alone, with an id or with the name of a plan that there is. Other words are a message."""
+    if "\n" in rest:
+        return False
     word, _, text = rest.partition(" ")
     act, text = word.casefold(), text.strip()
     if act == "list" or act not in ACTS:
         return act == "list" and not text
     if act == "add":
-        return bool(_WORD.search(text))
-    if " " not in text:
+        return any(name in TIMES for name, _ in _WORD.findall(text))
+    if not text or parse_key(text, "plan") is not None:
         return True
     try:
         return bool(require_ledger(context).plans.find(text))

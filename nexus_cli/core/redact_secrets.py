@@ -247,13 +247,21 @@ OPAQUE = re.compile(
 """Further forms of keys in a line about a failure, where long words without meaning are no text."""
 
 
-_protected: set[str] = set()
+_protected: dict[str, str] = {}
 
 
-def protect_secret(value: str) -> None:
-    """Redact `value` in this process from now on, wherever it came from: a key that was stored or typed."""
+def protect_secret(value: str, name: str = "") -> None:
+    """Redact `value` in this process from now on, wherever it came from: a key that was stored or typed.
+
+    `name` is what the model sees in its place, else "key".
+    """
     if len(value) >= SHORTEST:
-        _protected.add(value)
+        _protected[value] = name or _protected.get(value, "key")
+
+
+def protected_secrets() -> Mapping[str, str]:
+    """Return the values that `protect_secret` was given, with their names."""
+    return _protected
 
 
 def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None = None) -> str:
@@ -273,7 +281,7 @@ def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None
 
 
 def _without_values(text: str, environ: Mapping[str, str]) -> str:
-    values = {value.strip() for name, value in environ.items() if NAMED_SECRET.search(name.upper())} | _protected
+    values = {value.strip() for name, value in environ.items() if NAMED_SECRET.search(name.upper())} | {*_protected}
     for value in sorted(values, key=lambda value: (-len(value), value)):
         if len(value) < SHORTEST or value not in text:
             continue

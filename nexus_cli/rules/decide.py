@@ -161,13 +161,15 @@ def _decide_part(
 
 
 def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) -> PermissionRule | None:
-    """Return the deny or ask rule for `read_file` that covers a word of a command, or may cover one with a glob."""
+    """Return the deny or ask rule for `read_file` that covers a word of a command, or may cover one with a glob. Behind
+    a colon git names files too (`HEAD:secrets/k`)."""
     strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, "read_file")]
     if not strict:
         return None
     words = [word for word in command.words[1:] if word.text and not word.text.startswith("-")]
     try:
-        named = [os.path.realpath(os.path.join(folders.assumed, word.text)) for word in words if word.is_plain]
+        texts = [text for word in words if word.is_plain for text in (word.text, word.text.partition(":")[2]) if text]
+        named = [os.path.realpath(os.path.join(folders.assumed, text)) for text in texts]
     except (OSError, ValueError):  # no name of a file, as far as we know
         return strict[0]
     rule = rules.find_for_path("read_file", map(Path, named), Path(folders.project)) if named else None

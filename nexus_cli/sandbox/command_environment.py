@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from nexus_cli.core.redact_secrets import redact
+from nexus_cli.core.redact_secrets import protected_secrets, redact
 from nexus_cli.sandbox.profile import Profile, is_below
 
 _SECRET = re.compile(
@@ -69,11 +69,12 @@ def _path_outside(path: str, profile: Profile) -> str:
 
 
 def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
-    """Return `text` with `[NAME]` for the values of secrets of `environ` that it holds, and their names.
+    """Return `text` with `[NAME]` for the values of secrets of `environ` that it holds, and their names; likewise for
+    keys that were typed or stored in this process.
 
     Values of variables in `passed` (`sandbox.env_pass`) stay.
     """
-    names: dict[str, str] = {}
+    names = {value: name for value, name in protected_secrets().items() if value in text}
     for name in _secret_names(environ, passed):
         value = environ[name].strip()
         if len(value) >= SHORTEST_SECRET and value in text:

@@ -10,6 +10,7 @@ from commands.conftest import FakeContext
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
+from nexus_cli.sandbox.command_environment import mask_secrets
 
 KEY = "sk-0123456789abcdef"
 
@@ -44,8 +45,22 @@ def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(conte
     assert "/login openai stores it" in " ".join(context.said) and not stored()
 
 
-@pytest.mark.parametrize("rest", [KEY, "banana"])
+ODD_KEY = "foobarkey-of-no-known-form"
+
+
+@pytest.mark.parametrize("rest", [KEY, "banana", f"openai {KEY}", f"openai {ODD_KEY}", ODD_KEY])
 def test_a_key_as_an_argument_and_an_unknown_provider_are_refused(rest: str, context: FakeContext) -> None:
     with pytest.raises(NexusError) as caught:
         context.run(f"login {rest}")
-    assert caught.value.kind == "usage" and KEY not in caught.value.line and not context.asked
+    assert caught.value.kind == "usage" and not context.asked
+    assert KEY not in caught.value.line and ODD_KEY not in caught.value.line
+
+
+def test_the_model_sees_neither_the_former_nor_the_new_key(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-0123456789")
+    context.secrets = [KEY]
+    context.run("login openai")
+    masked, names = mask_secrets(f"old sk-wrong-0123456789 new {KEY}", os.environ)
+    assert masked == "old [OPENAI_API_KEY] new [OPENAI_API_KEY]" and set(names) == {"OPENAI_API_KEY"}

@@ -214,3 +214,10 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
 def test_a_word_that_names_no_file_is_decided_under_a_rule_for_files(tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS, "config.toml", 1),))
     assert decide("cat $'\\ud800'", tmp_path, "read", rules).decision != "allow"
+
+
+@pytest.mark.parametrize("line", ["git show HEAD:secrets/k", "git show :secrets/k", "git cat-file -p HEAD:secrets/k"])
+def test_a_file_behind_a_colon_is_named_too(tmp_path: Path, line: str) -> None:
+    rules = RuleSet((parse_rule("deny", "read_file(secrets/**)", TOOLS, "config.toml", 1),))
+    assert decide(line, tmp_path, "read", rules).decision != "allow"
+    assert "secrets" in decide(line, tmp_path, "read", rules).why

@@ -26,6 +26,7 @@ from nexus_cli.tools.schema import validate_arguments
 TOOLS = list(discover_tools().values())
 each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
+KEYWORDS |= {"description"}  # for the model alone
 
 SOUND: dict[str, dict[str, Any]] = {
     "agent": {"task": "x"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -70,6 +71,8 @@ SOON = 0.1
 """Seconds until a completion that is on its way is looked at again."""
 NARROW = 12
 """Columns below which the prompt leaves its room to the text."""
+_WITH_KEY = re.compile(r"(?s)(\s*/(?:login|connect))\b.*")
+"""A line behind which a key may stand: the history remembers its command."""
 _MODES = {InputMode.NAVIGATION: "n", InputMode.REPLACE: "r", InputMode.REPLACE_SINGLE: "r"}
 
 
@@ -231,7 +234,7 @@ class InputBox:
         whole = self._pastes.expand(text)
         pasted = tuple(map(replace_surrogates, self._pastes.take_inserted(whole)))
         typed = TypedMessage(replace_surrogates(whole), replace_surrogates(self._pastes.label_pastes(text)), pasted)
-        remembered = self._pastes.for_history(text)
+        remembered = _WITH_KEY.sub(r"\1", self._pastes.for_history(text))
         self._pastes.release()
         self.buffer.reset()
         self._history.append_string(remembered)

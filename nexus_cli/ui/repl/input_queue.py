@@ -128,6 +128,18 @@ class InputQueue:
         return QueuedMessage(typed, trigger, along)
 
 
+def take_argument(command: TypedMessage, text: str) -> TypedMessage:
+    """Return the message that `text` is, the end of a typed `command`: what was pasted there stays pasted."""
+    start = len(command.text.rstrip()) - len(text)
+    if start < 0 or command.text[start:].rstrip() != text:
+        return TypedMessage(text, text)
+    shown, pasted = parse(command.shown), []
+    for one in command.pasted:
+        begin = command.text.find(one)
+        pasted.append(one[start - begin :] if begin < start < begin + len(one) else one)
+    return TypedMessage(command.text[start:], shown[1] if shown else command.shown, tuple(pasted))
+
+
 def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
     """True if this is a command that opens another session or model."""
     command = parse(queued.text) if isinstance(queued, TypedMessage) else None

@@ -15,6 +15,8 @@ from nexus_cli.ui.render.event_texts import use_slash_names
 
 ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""
+USE_SESSION = ("turn", "busy", "command")
+"""Kinds of jobs that let the session work."""
 WIND_UP = 10.0
 """Seconds that the running work has to settle at the end."""
 
@@ -24,7 +26,7 @@ class Job:
     """The job that runs now."""
 
     kind: str
-    """`turn`, `shell`, `command`, or `busy`: a command that lets the session work."""
+    """`turn`, `shell`, `command`, `offer`, or `busy`: a command that lets the session work."""
     what: str
     began: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] | None = None
@@ -89,7 +91,8 @@ class JobRunner:
 
     def stop(self) -> None:
         """Let what runs settle and end; what is done is kept."""
-        if self.current is not None and self.current.task is not None and not self._cancel():
+        works = self.kind in USE_SESSION and self._cancel()  # else the session is at work in the background
+        if self.current is not None and self.current.task is not None and not works:
             # A task that is cancelled before its first step would never know what it had to give back.
             asyncio.get_running_loop().call_soon(self.current.task.cancel)
 

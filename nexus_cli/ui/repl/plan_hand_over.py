@@ -70,10 +70,11 @@ class PlanHandOver:
                 word = words.casefold().rstrip(",.:!")
                 if line is None or word in NO:
                     return
-                if word in LEVELS:
-                    self._proceed(LEVELS[word])
+                level = LEVELS.get(word, "")
+                if level and any(word.startswith(one.key) for one in keys):
+                    self._proceed(level)
                     return
-                if len(words) >= SHORTEST and word not in YES:
+                if len(words) >= SHORTEST and not level and word not in YES:
                     self._send(words)
                     return
                 text = describe_unclear_answer(words, keys)

@@ -41,7 +41,7 @@ from nexus_cli.ui.repl.conversation import (
 )
 from nexus_cli.ui.repl.git_branch import read_branch
 from nexus_cli.ui.repl.initial_estimate import InitialEstimate
-from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief
+from nexus_cli.ui.repl.input_queue import Attachment, InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.person_calls import PersonCalls
@@ -89,7 +89,7 @@ class Repl:
         self._first = InitialEstimate(self.jobs.start_background, self.refresh_status)
         self._steering = asyncio.Lock()
         self._next: TypedMessage | None = None
-        self._command_line = ""
+        self._command_typed = TypedMessage("", "")
         """The newest command as it was typed."""
         self._status: Status | None = None
         self._branch = ""
@@ -307,7 +307,7 @@ class Repl:
 
     def start_next(self, text: str, *, typed: bool = False) -> None:
         """Begin a turn when the present work has ended; "" resumes what is open. Only `typed` text mentions files."""
-        self._next = TypedMessage(text, text) if typed else TypedMessage(text, "", (text,))
+        self._next = take_argument(self._command_typed, text) if typed else TypedMessage(text, "", (text,))
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""
@@ -371,7 +371,7 @@ class Repl:
             self._go_on_after_stop()
         elif self._next is not None:
             given, self._next = self._next, None
-            turn = self._send(given, command=self._command_line) if given.text else self.run_turn(Trigger())
+            turn = self._send(given, command=self._command_typed.text) if given.text else self.run_turn(Trigger())
             self.jobs.start("turn", "", turn)
         elif self.session.undelivered:  # they came when the turn had already looked for the last time
             self.jobs.start("turn", "", self.run_turn(Trigger()))
@@ -418,7 +418,7 @@ class Repl:
             self._echo(typed.shown)
             work = self._run(command, rest)
             if self.jobs.current is None:
-                self._command_line = typed.text
+                self._command_typed = typed
                 self.jobs.start("command", f"/{name}", work)
             else:
                 self.jobs.start_background(work)

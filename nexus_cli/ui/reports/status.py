@@ -8,7 +8,7 @@ from typing import Any
 from nexus_cli.config.settings import shown_value
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
 from nexus_cli.core.limits import name_level
-from nexus_cli.ui.cells import expand_tabs, fold
+from nexus_cli.ui.cells import expand_tabs, fold, one_line
 from nexus_cli.ui.reports.lines import Value, filled, limit, number, plural, table
 from nexus_cli.ui.reports.permissions import sandbox_line
 from nexus_cli.ui.terminal_sanitizer import sanitize
@@ -282,17 +282,16 @@ def help_text(value: Value, width: int) -> str:
         return _one(value["command"], width)
     lines: list[str] = []
     commands = [command for group in value["groups"] for command in group["commands"]]
-    size = (
-        max([0, *(len(_call(command)) for command in commands), *(len(keys) for keys, _ in value.get("keys", ()))]) + 4
-    )
+    keys = [(one_line(names), what) for names, what in value.get("keys", ())]
+    size = max([0, *(len(_call(command)) for command in commands), *(len(names) for names, _ in keys)]) + 4
     for group in value["groups"]:
         lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
         for command in group["commands"]:
             lines += _columns(f"  {_call(command)}", command["summary"], size, width)
-    if value.get("keys"):
+    if keys:
         lines += ["", "keys:"]
-        for keys, what in value["keys"]:
-            lines += _columns(f"  {keys}", what, size, width)
+        for names, what in keys:
+            lines += _columns(f"  {names}", what, size, width)
     if value.get("more"):
         lines += [
             "",

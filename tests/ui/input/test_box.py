@@ -517,6 +517,16 @@ def test_history_is_gone_through_with_up_and_down_at_the_edges_of_the_text(folde
     play(again, folder)
 
 
+@pytest.mark.parametrize("line", ["/login sk-of-a-person-01234567", "/connect openai foobarkey", "/login openai\nkey"])
+def test_a_key_typed_behind_login_is_not_in_the_history(folder: Path, line: str) -> None:
+    async def run(stage: Stage) -> None:
+        stage.box.buffer.insert_text(line)
+        stage.box.take()
+        await stage.keys(UP, line.split()[0])
+
+    play(run, folder)
+
+
 def test_a_recalled_command_opens_no_menu(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("one", "one")

@@ -108,7 +108,14 @@ def test_no_row_is_wider_than_the_terminal(width: int) -> None:
 
 
 def test_the_head_names_the_session_and_the_way_to_the_rest() -> None:
-    value = {"session": "01J", "name": "page", "entries": 9, "turns": 12, "at": "2026-01-02T03:04:05Z"}
+    value = {
+        "session": "01J5ZK",
+        "short": "01J",
+        "name": "page",
+        "entries": 9,
+        "turns": 12,
+        "at": "2026-01-02T03:04:05Z",
+    }
     head = describe_session(value, 3)
     assert "session 01J, page" in head and "9 earlier turns: /transcript" in head and "UTC" not in head
     assert "transcript" not in describe_session(value, 12)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ui.repl.test_repl import Stage, _said
+from session.played import Played
+from ui.repl.test_repl import SETTINGS, Stage, _said
 
-from nexus_cli.core.request import Request
+from nexus_cli.config.settings import SandboxSettings, UiSettings
+from nexus_cli.core.request import Delta, Request
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.lone_key import LoneKey
 from nexus_cli.ui.render.question_text import AnswerKey
+from nexus_cli.ui.repl.input_queue import take_argument
 from nexus_cli.ui.repl.plan_hand_over import PROCEED, PROMPT
 
 
@@ -22,11 +28,12 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     """A REPL whose model has answered in plan mode, after these answers to the question."""
     stage = Stage(folder, answer)
     stage.view.answers = list(answers)
+    stage.repl.session.state.dispatcher.permission.find_walls()
 
     async def scene() -> None:
         stage.type("/plan look at shop.py")
         await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
-        await stage.until(lambda: stage.repl.jobs.current is None or stage.repl.jobs.kind == "offer")
+        await stage.idle()  # the question too: what was answered has begun
 
     stage.play(scene())
     return stage
@@ -44,6 +51,15 @@ def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: 
 def test_a_plan_that_is_not_approved_leaves_plan_mode_on(tmp_path: Path, line: str | None) -> None:
     stage = planned(tmp_path, line)
     assert stage.repl.session.status().allow == "plan" and len(stage.provider.seen) == 1 == len(stage.view.asked)
+
+
+@pytest.mark.parametrize("line", ["a", "auto"])
+def test_a_level_that_was_not_offered_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    no_walls = replace(SETTINGS, sandbox=SandboxSettings(backend="off"))
+    monkeypatch.setattr("ui.repl.test_repl.SETTINGS", no_walls)
+    stage = planned(tmp_path, line, "n")
+    assert "[a]uto" not in stage.view.asked[0] and f"{line} is not an answer" in stage.view.asked[1]
+    assert stage.repl.session.status().allow == "plan" and len(stage.provider.seen) == 1
 
 
 def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
@@ -64,7 +80,8 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
         await offered(1)
         stage.type("/status")
         await stage.until(lambda: "keys set" in stage.text)
-        assert stage.repl.jobs.current is None and len(stage.view.asked) == 1
+        await stage.idle()
+        assert len(stage.view.asked) == 1
         stage.type("more")
         await offered(2)
         stage.type("and more")
@@ -82,6 +99,43 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
     assert stage.repl.session.status().allow == "read"
 
 
+@pytest.mark.parametrize("by_key", [False, True])
+def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_key: bool
+) -> None:
+    named = replace(SETTINGS, ui=UiSettings(title_model="openai/other"))
+    monkeypatch.setattr("ui.repl.test_repl.SETTINGS", named)
+    begun, made = asyncio.Event(), asyncio.Event()
+
+    class Slow(Played):
+        async def stream(self, request: Request) -> AsyncIterator[Delta]:
+            if "You name a coding session" in str(request.messages):
+                begun.set()
+                await made.wait()
+            async for delta in super().stream(request):
+                yield delta
+
+    monkeypatch.setattr("ui.repl.test_repl.Played", Slow)
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type("/plan make one")
+        await stage.until(lambda: begun.is_set() and len(stage.view.asked) == 1)
+        if by_key:
+            stage.repl.interrupt()
+        else:
+            stage.type("/status")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert stage.repl.jobs.kind != "offer" and stage.repl.session.busy
+        made.set()
+        await stage.until(lambda: not stage.repl.session.busy)
+        await stage.idle()
+
+    stage.play(scene())
+    assert "stopped" not in stage.text and ("keys set" in stage.text) is not by_key
+
+
 def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_level_before(tmp_path: Path) -> None:
     stage = Stage(tmp_path, answer, allow="edit")
 
@@ -94,6 +148,41 @@ def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_le
     assert not stage.view.asked and stage.repl.session.status().allow == "edit"
     assert "Plan mode is off. Permission level: edit." in stage.text
     assert "Nothing is scheduled" in stage.text and "plan-1 was added" in stage.text, "the former /plan still schedules"
+
+
+def test_what_is_pasted_behind_slash_plan_mentions_no_file_and_is_nobodys_word(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("the secret", encoding="utf-8")
+    (tmp_path / "own.txt").write_text("my file", encoding="utf-8")
+    paste = "see @secret.txt\n" * 12
+    stage = Stage(tmp_path, answer)
+    stage.view.answers = ["n"]
+
+    async def scene() -> None:
+        stage.repl.submit(TypedMessage(f"/plan fix @own.txt {paste}", "/plan fix @own.txt [pasted 12 lines]", (paste,)))
+        await stage.until(lambda: "answer 1" in stage.text and not stage.view.answers)
+        await stage.idle()
+        record = stage.repl.session.record
+        assert record is not None and len(record.memos("pasted")) == 1
+
+    stage.play(scene())
+    words = _said(stage.provider)[-1]
+    assert "fix @own.txt see @secret.txt" in words and "my file" in words and "the secret" not in words
+    assert "Attached own.txt" in stage.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "argument"),
+    [
+        (
+            TypedMessage("/plan fix a\nb\n", "/plan fix [2]", ("a\nb\n",)),
+            TypedMessage("fix a\nb\n", "fix [2]", ("a\nb\n",)),
+        ),
+        (TypedMessage("/plan a\nb", "[2 lines]", ("/plan a\nb",)), TypedMessage("a\nb", "[2 lines]", ("a\nb",))),
+        (TypedMessage("/plan @a", "/plan @a"), TypedMessage("@a", "@a")),
+    ],
+)
+def test_the_message_of_a_command_keeps_what_was_pasted_of_it(typed: TypedMessage, argument: TypedMessage) -> None:
+    assert take_argument(typed, argument.text.rstrip()) == argument
 
 
 @pytest.mark.parametrize("key", [AnswerKey("y", "yes, edit level", lasts=True), AnswerKey("a", "auto", lasts=True)])
