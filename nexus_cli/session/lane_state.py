@@ -195,8 +195,6 @@ class LaneState:
         """
         believed = is_believable(error, counted)
         limit = (error.limit or self.doubted) if believed else 0
-        if 0 < limit < self.budget.window and not self._is_workable(limit):
-            believed, limit = False, 0  # with it nothing could be sent again, and so nothing could refute it
         self.meter.learn_from_overflow(counted, error.counted, limit or None)
         if self.calibrations:
             self.calibrations.calibrate(self.model.info.served_name, self.meter.calibration)
@@ -221,16 +219,14 @@ class LaneState:
     def _shrink_if_workable(self, limit: int) -> int:
         """Use the smaller window `limit` if the parts that stand in every request leave the share of its budget that a
         request may take; return it, else 0."""
-        if limit >= self.budget.window or not self._is_workable(limit):
+        if limit >= self.budget.window:
+            return 0
+        most = self.meter.countable(TokenBudget.of(limit, self.model.info.max_output).available)
+        if sum(self.fixed_parts().values()) > (1 - REQUEST_FLOOR) * most:
             return 0
         self.set_window(limit)
         self._keep_window(limit)
         return limit
-
-    def _is_workable(self, window: int) -> bool:
-        """Return whether the parts that stand in every request leave a `window` the share that a request may take."""
-        most = self.meter.countable(TokenBudget.of(window, self.model.info.max_output).available)
-        return sum(self.fixed_parts().values()) <= (1 - REQUEST_FLOOR) * most
 
     def _keep_window(self, window: int) -> None:
         """Keep a window with the session, until the settings list another one; 0: it is not used any more."""
@@ -277,7 +273,7 @@ class LaneState:
         if info.window_refused and info.window < reported <= info.listed_window:
             self._restore_window()
             self._keep_window(0)
-        elif self.doubted and (reported > self.doubted or not self._is_workable(self.doubted)):
+        elif 0 < self.doubted < reported:
             self.doubted = 0
             self._keep_window(0)
         if 0 < self.meter.calibration.window < reported:

@@ -171,41 +171,6 @@ def test_a_window_that_a_refusal_named_is_kept_with_the_session_over_processes(t
     assert open_window(tmp_path, provider, window=90_000, session=identity) == 90_000, "the setting was corrected"
 
 
-def test_a_told_window_that_leaves_no_room_is_doubted_though_its_figures_can_be_right(tmp_path: Path) -> None:
-    provider = Refusing()
-    session = open_at(tmp_path, provider, window=100_000)
-    state, events = session.state.lane_state, list[Event]()
-
-    async def live() -> list[bool]:
-        try:
-            events.extend([one async for one in session.run("one")])
-            fixed = sum(state.fixed_parts().values())
-            provider.figures = [(fixed + 100, fixed)]
-            for words in ("two", "three"):
-                events.extend([one async for one in session.run(words)])
-            return [one.outcome.ok for one in events if isinstance(one, TurnEnd)]
-        finally:
-            await session.aclose()
-
-    assert asyncio.run(live())[-1] and state.budget.window == 100_000
-    assert warnings(events)[0].endswith("ignoring them")
-    assert open_window(tmp_path, provider, window=100_000, session=session.id) == 100_000
-
-
-def test_a_kept_window_that_leaves_no_room_is_forgotten_with_the_first_answer(tmp_path: Path) -> None:
-    session = open_at(tmp_path, provider := Refusing(), window=100_000)
-    talk(session, "one")
-    session = open_at(tmp_path, provider, window=100_000, session=session.id)
-    state = session.state.lane_state
-    state.set_window(500)
-    state._keep_window(500)
-    asyncio.run(session.aclose())
-    session = open_at(tmp_path, provider, window=100_000, session=session.id)
-    assert session.state.lane_state.budget.window == 500
-    assert talk(session, "two")[1][-1].ok
-    assert open_window(tmp_path, provider, window=100_000, session=session.id) == 100_000
-
-
 def test_a_report_beyond_a_window_that_was_kept_ends_it(tmp_path: Path) -> None:
     provider = Refusing((900_000, 20_000))
     session = open_at(tmp_path, provider, window=100_000)
