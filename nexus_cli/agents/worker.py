@@ -104,7 +104,7 @@ class Worker:
             case event.ApprovalAnswer():
                 self.state = RUNNING
             case event.StepEnd():
-                self.steps += 1
+                self.steps += each.finish != "cut"  # asked for once more
                 self.usage = self.usage + each.usage
             case event.TurnEnd():
                 self._end(each.outcome)

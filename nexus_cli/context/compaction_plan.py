@@ -210,7 +210,7 @@ def plan(
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
     spare = room - (stays := sum(item.tokens for item in kept))
     least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
-    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - least)
+    free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
     stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
     free -= sum(pin.tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))

@@ -48,23 +48,30 @@ async def call_model(lane_state: LaneState, cap: int, *, main: bool = True) -> R
     may_repeat = main and bool(getattr(lane_state.model.provider, "asks_again", False))
     try:
         return await _request_reply(lane_state, cap, main, may_repeat)
-    except _ReplyCutError as cut:
-        lane_state.spending.steps -= 1
-        cap = min(cap, answer_cap(lane_state))
-        lane_state.emit(event.Retry(1, 0.0, cut.why, cut=True))
-    return await _request_reply(lane_state, cap, main, may_repeat=False)
+    except _ReplyCutError as error:
+        cut = error
+    lane_state.spending.steps -= 1
+    cap = min(cap, answer_cap(lane_state))
+    lane_state.emit(event.Retry(1, 0.0, cut.why, cut=True))
+    return await _request_reply(lane_state, cap, main, may_repeat=False, before=cut.text)
 
 
 class _ReplyCutError(Exception):
-    """The stream of a reply was cut; its request is recorded."""
+    """The stream of a reply was cut; its request is recorded, and the `text` that had come is in no window."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, text: str) -> None:
         super().__init__(why)
         self.why = why
+        self.text = text
 
 
-async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat: bool) -> Reply:
-    """Send one request; with `may_repeat` a reply that is cut raises `_ReplyCutError`."""
+async def _request_reply(
+    lane_state: LaneState, cap: int, main: bool, may_repeat: bool, before: str = ""
+) -> Reply:
+    """Send one request; with `may_repeat` a reply that is cut raises `_ReplyCutError`.
+
+    `before` is the text of a reply that was cut: it is kept where this request brings none.
+    """
     ahead = window_request(lane_state).outlook()
     request = _send(lane_state, cap, main, ahead)
     info = lane_state.model.info
@@ -86,14 +93,13 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(lane_state, fold, INTERRUPTED, "interrupted", ahead if began else None)
+        _keep_partial(lane_state, fold, INTERRUPTED, "interrupted", ahead if began else None, before)
         raise
     except ProviderError as error:
         error.output_cap = cap
         if may_repeat and error.cut:
-            _keep_cut(lane_state, fold, error.kind, error.why, ahead)
-            raise _ReplyCutError(error.why) from error
-        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began else None)
+            raise _keep_cut(lane_state, fold, error.kind, error.why, ahead) from error
+        _keep_partial(lane_state, fold, BROKEN_OFF, error.kind, ahead if began else None, before)
         raise
     finally:
         close = getattr(stream, "aclose", None)
@@ -101,9 +107,8 @@ async def _request_reply(lane_state: LaneState, cap: int, main: bool, may_repeat
             await close()
     reply = fold.finish()
     if may_repeat and reply.is_cut:
-        _keep_cut(lane_state, fold, "none", reply.problem, ahead)
-        raise _ReplyCutError(reply.problem)
-    return _accept_reply(lane_state, reply, main, ahead)
+        raise _keep_cut(lane_state, fold, "none", reply.problem, ahead, reply.usage)
+    return _accept_reply(lane_state, reply, main, ahead, before)
 
 
 def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:
@@ -138,27 +143,25 @@ def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Reques
     return request
 
 
-def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outlook) -> Reply:
-    """Account for a reply that ended by itself, and record what it is worth."""
+def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outlook, before: str) -> Reply:
+    """Account for a reply that ended by itself, and record what it is worth, or the text `before` where it has none."""
     lane = lane_state.lane
     counted = lane.counted
-    info = lane_state.model.info
-    # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
-    window = max(info.window, info.listed_window)
-    possible = reply.usage and lane_state.meter.is_possible(counted, reply.usage.input, window)
-    reported = reply.usage if possible else None
+    reported = _possible(lane_state, reply.usage)
     usage = reported or _estimate_usage(lane_state, reply.message)
     cached = record_use(lane_state, ahead, reported or Usage())
     lane_state.spending.add(usage)
     if reply.usage and reply.usage.input:
         lane_state.learn(counted, reply.usage.input)
     message = reply.message
-    lane_state.said = message.content
+    if before and not message.content and reply.finish in ("none", "empty"):
+        message = Message(Role.ASSISTANT, before)
+    lane_state.said = said = message.content
     if reply.finish == "length" and not message.tool_calls:
         message = _with_mark(message, CUT_OFF)
-    elif reply.finish in ("none", "refused"):
+    elif reply.finish in ("none", "refused") or message is not reply.message:
         message = _with_mark(Message(Role.ASSISTANT, message.content), BROKEN_OFF)
-    kept = message if message.tool_calls or reply.message.content else None
+    kept = message if message.tool_calls or said else None
     _record(lane_state, kept, usage, reply.finish, reported is not None, reply.sent)
     if main:
         lane_state.last_usage = usage
@@ -166,6 +169,14 @@ def _accept_reply(lane_state: LaneState, reply: Reply, main: bool, ahead: Outloo
         lane_state.emit(event.StepEnd(lane_state.step, reply.finish, usage))
     _raise_unless_finished(reply)
     return reply
+
+
+def _possible(lane_state: LaneState, usage: Usage | None) -> Usage | None:
+    """Return a reported usage if it can be that of the newest request."""
+    info = lane_state.model.info
+    # A window that a refusal named may be wrong: then a report beyond it is what ends that error.
+    window = max(info.window, info.listed_window)
+    return usage if usage and lane_state.meter.is_possible(lane_state.lane.counted, usage.input, window) else None
 
 
 def _raise_unless_finished(reply: Reply) -> None:
@@ -193,31 +204,44 @@ def _estimate_usage(lane_state: LaneState, message: Message) -> Usage:
     return replace(usage, cost_usd=usage_cost(usage, lane_state.model.info))
 
 
-def _keep_partial(lane_state: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None) -> Entry | None:
-    """Record the text that had come, without half calls; once anything came the request is paid for."""
+def _keep_partial(
+    lane_state: LaneState, fold: ReplyFold, mark: str, why: str, began: Outlook | None, before: str
+) -> Entry | None:
+    """Record the text that had come (that of a reply `before`, if none), without half calls; once anything came the
+    request is paid for."""
     message = fold.partial()
     usage = _spend_partial(lane_state, message, began)
+    if before and not message.content:
+        message = Message(Role.ASSISTANT, before)
+        lane_state.said = before
     return _record(lane_state, _with_mark(message, mark) if message.content else None, usage, why, False)
 
 
-def _keep_cut(lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook) -> None:
-    """Record a request whose answer was cut, and beside the window the text that had come."""
+def _keep_cut(
+    lane_state: LaneState, fold: ReplyFold, finish: str, why: str, ahead: Outlook, reported: Usage | None = None
+) -> _ReplyCutError:
+    """Record a request whose answer was cut, and beside the window the text that had come; return what to raise."""
     message, timeline = fold.partial(), lane_state.lane.timeline
-    usage = _spend_partial(lane_state, message, ahead)
+    reported = _possible(lane_state, reported)
+    usage = _spend_partial(lane_state, message, ahead, reported)
     if message.content:
         value = {"text": message.content, "step": lane_state.step, "why": why}
         timeline.log.record_memo(Memo(CUT, timeline.now(), timeline.last, value))
-    _record(lane_state, None, usage, finish, False)
+    _record(lane_state, None, usage, finish, reported is not None)
+    lane_state.emit(event.StepEnd(lane_state.step, "cut", usage))
+    return _ReplyCutError(why, message.content)
 
 
-def _spend_partial(lane_state: LaneState, message: Message, began: Outlook | None) -> Usage:
+def _spend_partial(
+    lane_state: LaneState, message: Message, began: Outlook | None, reported: Usage | None = None
+) -> Usage:
     """Account for a request whose reply ended with `message`; nothing was used if nothing `began`."""
     lane_state.said = message.content
     nothing = Usage(cost_usd=usage_cost(Usage(), lane_state.model.info))
-    usage = _estimate_usage(lane_state, message) if began else nothing
+    usage = (reported or _estimate_usage(lane_state, message)) if began else nothing
     lane_state.spending.add(usage)
     if began:
-        record_use(lane_state, began, Usage())
+        record_use(lane_state, began, reported or Usage())
     return usage
 
 

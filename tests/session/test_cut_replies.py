@@ -17,7 +17,8 @@ from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta
+from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
+from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -84,6 +85,21 @@ def test_both_requests_have_the_same_lines_and_are_paid_for(tmp_path: Path) -> N
         assert check(ledger, session.id)["ok"]
 
 
+def test_a_cut_request_ends_its_step_with_the_usage_that_was_reported(tmp_path: Path) -> None:
+    size = opened(Steps(WHOLE), tmp_path)
+    say(size, "hi")
+    (row,) = requests(size)
+    assert row.usage
+    reported = Usage(row.usage.input + 3, 7)
+    session = opened(Again((TextDelta("half"), UsageDelta(reported)), WHOLE), tmp_path)
+    events, outcome = say(session, "hi")
+    first, second = (one for one in events if isinstance(one, e.StepEnd))
+    assert (first.step, first.finish, second.step, second.finish) == (1, "cut", 2, "stop")
+    assert (first.usage.input, first.usage.output) == (reported.input, 7)
+    assert first.usage.input + second.usage.input == outcome.usage.input
+    assert (requests(session)[0].usage or Usage()).output == 7
+
+
 def test_a_second_cut_ends_the_turn_as_ever(tmp_path: Path) -> None:
     session = opened(Again(HALF, (TextDelta("other half"), LOST)), tmp_path)
     _, outcome = say(session, "hi")
@@ -114,7 +130,7 @@ def test_without_retries_a_cut_answer_ends_the_turn(tmp_path: Path) -> None:
     assert say(opened(Steps(HALF, WHOLE), tmp_path), "hi")[1].finish == "network"
 
 
-def test_stopping_the_second_request_leaves_no_answer(tmp_path: Path) -> None:
+def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path) -> None:
     class Hangs(Again):
         async def stream(self, request: Request) -> AsyncIterator[Delta]:
             for delta in next(self.steps, ()):
@@ -134,4 +150,15 @@ def test_stopping_the_second_request_leaves_no_answer(tmp_path: Path) -> None:
     session = opened(Hangs(HALF), tmp_path)
     end = asyncio.run(stopped())[-1]
     assert isinstance(end, e.TurnEnd) and end.outcome.finish == "aborted"
-    assert rows(session) == [(1, "network"), (2, "interrupted")] and len(session.context.lane.items) == 1
+    assert rows(session) == [(1, "network"), (2, "interrupted")]
+    assert window(session) == "half\n\n[interrupted]" and end.outcome.text == "half"
+
+
+@pytest.mark.parametrize("second", [(WRONG_KEY,), (), (FinishDelta("stop"),)])
+def test_a_second_request_that_brings_no_text_keeps_what_the_first_brought(
+    second: tuple[Delta | ProviderError, ...], tmp_path: Path
+) -> None:
+    session = opened(Again(HALF, second), tmp_path)
+    _, outcome = say(session, "hi")
+    assert not outcome.ok and outcome.text == "half"
+    assert window(session) == "half\n\n[the reply broke off here]"

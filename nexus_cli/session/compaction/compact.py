@@ -110,10 +110,10 @@ async def compact(lane_state: LaneState, cause: str, share: float, instructions:
         choice = choose_summary_source(lane_state, plan, cause)
         if cause == "command":
             _warn_of_refusal(lane_state, choice, plan.summary_cap)
-        summary, source = await summarise(lane_state, plan, choice, instructions)
+        summary, source, ends = await summarise(lane_state, plan, choice, instructions)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
-        kept = await _accept(lane_state, plan, summary, choice, cause)
+        kept = await _accept(lane_state, plan, (summary, ends), choice, cause)
     except SummaryError as reason:
         again = isinstance(reason, SummaryOverflow)
         cut = not again and (cause == "overflow" or (cause != "command" and not window_request(lane_state).fits))
@@ -177,12 +177,16 @@ async def _run_before_summary(lane_state: LaneState) -> None:
 
 
 async def _accept(
-    lane_state: LaneState, plan: planning.CompactionPlan, summary: str, choice: SummarySource, cause: str
+    lane_state: LaneState, plan: planning.CompactionPlan, made: tuple[str, str], choice: SummarySource, cause: str
 ) -> dict[str, Any]:
-    """Begin the epoch of the summary and return what it kept; raise `SummaryError` if the window would not shrink."""
+    """Begin the epoch of the summary and return what it kept; raise `SummaryError` if the window would not shrink.
+
+    `made` is the summary, and what of the summaries before it had no room.
+    """
     lane, count, before = lane_state.lane, lane_state.context.counter.count, window_request(lane_state).tokens
-    summary, rules = _take_rules(lane_state, plan, summary)
-    summary, cut = split_summary(summary, plan.summary_most, count)
+    summary, rules = _take_rules(lane_state, plan, made[0])
+    summary, end = split_summary(summary, plan.summary_most, count)
+    cut = "\n\n".join(filter(None, (made[1], end)))
     record = await look_at_files(make_record(lane, lane_state.work), lane)
     drop_id, recalls = lane.timeline.log.next_drop(), can_recall(lane_state)
     known = named_ways(item.message.content for item in lane.items if item.form in (ItemForm.MARKER, ItemForm.SUMMARY))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.context.compaction_plan import CompactionPlan
@@ -76,12 +76,15 @@ class _Paid:
     """Counts the requests of an attempt."""
 
     requests: int = 0
+    ends: list[str] = field(default_factory=list)
+    """The ends of summaries of earlier pieces, which the requests for the next ones had no room for."""
 
 
 async def summarise(
     lane_state: LaneState, plan: CompactionPlan, choice: SummarySource, instructions: str
-) -> tuple[str, str]:
-    """Return the text of a summary and its source (as in `SummarySource`), by the first way that works.
+) -> tuple[str, str, str]:
+    """Return the text of a summary, its source (as in `SummarySource`) and what had no room on the way, by the first
+    way that works.
 
     Raise `SummaryError` with the last reason after at most `PAID` requests that failed.
     """
@@ -90,8 +93,9 @@ async def summarise(
     for source, way in _ways(lane_state, plan, choice, instructions, paid):
         if paid.requests >= PAID:
             break
+        paid.ends.clear()
         try:
-            return await way(), source
+            return await way(), source, "\n\n".join(paid.ends)
         except (SummaryOverflow, SummaryTimeout):
             raise
         except SummaryError as reason:
@@ -179,7 +183,8 @@ async def _from_transcript(
     if paid.requests and len(pieces) > PAID - paid.requests:
         raise SummaryError(f"a transcript of it would take {len(pieces)} requests more")
     for piece in pieces:
-        summary = split_summary(summary, plan.summary_cap, count)[0]  # room is kept for so much of it
+        summary, end = split_summary(summary, plan.summary_cap, count)  # room is kept for so much of it
+        paid.ends += [end] if end else []
         text = transcript_request(
             plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
         )

@@ -141,7 +141,7 @@ class WorkerTree:
             case e.StepEnd():
                 used, cost = inner.usage, inner.usage.cost_usd
                 row = worker.row
-                row["steps"] += 1
+                row["steps"] += inner.finish != "cut"
                 row["tokens"] += used.input + used.output
                 row["cost_usd"] = None if cost is None or row["cost_usd"] is None else row["cost_usd"] + cost
             case e.TurnEnd():

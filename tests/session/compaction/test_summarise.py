@@ -320,6 +320,24 @@ def test_a_smaller_model_may_sum_up_and_its_window_is_kept_to(tmp_path: Path) ->
     assert max(sizes) < 4 * 7000
 
 
+def test_the_end_of_the_summary_of_a_piece_can_be_recalled(tmp_path: Path) -> None:
+    models: dict[str, dict[str, float | int | bool]] = {"openai/small": {"window": 7000}}
+    answers = iter([SUMMARY + "\nA detail. " * 1_500 + "LAST of the first piece."])
+    script = Summariser(lambda request: next(answers, SUMMARY))
+
+    async def live() -> None:
+        async with living(
+            tmp_path, script, *TURNS * 2, models=models, compact=CompactSettings(model="openai/small")
+        ) as session:
+            done = ended(await session.compact())
+            assert done.ok and len(script.asked) > 1
+            [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
+            text = session.context.lane.timeline.log.recall(drop.id)  # type: ignore[attr-defined]
+            assert text.endswith("LAST of the first piece.")
+
+    asyncio.run(live())
+
+
 def test_a_summariser_too_small_to_read_anything_is_a_plain_no(tmp_path: Path) -> None:
     models: dict[str, dict[str, float | int | bool]] = {"openai/tiny": {"window": 1000}}
 

@@ -18,7 +18,7 @@ from nexus_cli.session.reports.cost import cost_report
 
 BACK = -25.0
 """Hours."""
-SETTINGS = Settings(models={MODEL: {"window": 24_600}})
+SETTINGS = Settings(models={MODEL: {"window": 26_400}})
 
 
 def listing(request: Any, step: int) -> Any:
