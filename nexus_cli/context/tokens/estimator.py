@@ -2,7 +2,7 @@
 
 Our counter is not the provider's tokenizer. How many provider tokens one counted token is differs by kind of content,
 so each kind has a ratio, learned per model from reports and stored. Only what no report of the epoch covers is an
-estimate. `upper` adds the known error (law 2): 12 % until five reports of a model, then the largest miss of the reports
+estimate. `upper` adds the known error (law 2): 10 % until five reports of a model, then the largest miss of the reports
 that are kept. What a refusal says of a request is no report: it changes the estimate by at most `FAR`, until a report
 agrees, and is not stored.
 """
@@ -17,7 +17,7 @@ from nexus_cli.context.tokens.content_kinds import EMPTY, PLAIN, ByKind, Content
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.services import Calibration
 
-KNOWN_ERROR = 0.12
+KNOWN_ERROR = 0.10
 """Assumed until `ENOUGH` reports."""
 ENOUGH = 5
 KEPT = 50

@@ -26,7 +26,6 @@ from nexus_cli.context.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCount
 from nexus_cli.context.tokens.estimator import (
     FAR,
     KEPT,
-    KNOWN_ERROR,
     LEAST,
     LEAST_RATIO,
     MOST,
@@ -135,12 +134,12 @@ def test_after_five_reports_any_request_is_known_within_twelve_per_cent(
     talk = Conversation(seed, rates, round(fixed * SYSTEM))
     for number in range(5):
         talk.step(number)
-    assert talk.step(seed) <= KNOWN_ERROR, "the window grew"
+    assert talk.step(seed) <= 0.12, "the window grew"
     talk.begin_anew(kept)
-    assert talk.step(seed + 1) <= KNOWN_ERROR, "the window was cut"
+    assert talk.step(seed + 1) <= 0.12, "the window was cut"
     after = Conversation(seed + 1, rates, round(fixed * SYSTEM))
     after.meter = TokenEstimator(talk.meter.calibration, after.contents())
-    assert after.step(seed + 2) <= KNOWN_ERROR, "another session"
+    assert after.step(seed + 2) <= 0.12, "another session"
 
 
 OWN = {"json": 1.5, "code": 1.5, "cjk": 0.7}
@@ -306,7 +305,7 @@ def test_one_odd_report_teaches_nothing(odd: int) -> None:
     assert meter.error > 0.5, "until the next report says which of them was odd"
     meter.forget()
     assert meter.learn(51, 1000, 1100) is not None
-    assert meter.estimate(1000) == 1100 and meter.error < KNOWN_ERROR
+    assert meter.estimate(1000) == 1100 and meter.error < 0.1
 
 
 @pytest.mark.parametrize("odd", [510, 2490])
@@ -333,16 +332,16 @@ def test_a_request_with_images_teaches_nothing_beyond_itself() -> None:
     assert meter.estimate(10_100) == 6100
 
 
-def test_the_error_is_twelve_per_cent_until_five_reports_then_the_largest_seen() -> None:
+def test_the_error_is_ten_per_cent_until_five_reports_then_the_largest_seen() -> None:
     meter = TokenEstimator()
     for number in range(4):
         meter.learn(number, 1000 * (number + 1), 1030 * (number + 1))
-    assert meter.error == KNOWN_ERROR == 0.12
+    assert meter.error == 0.10
     meter.learn(5, 5000, 5300)
-    assert 0.02 < meter.error < KNOWN_ERROR
+    assert 0.02 < meter.error < 0.10
     meter.learn(6, 6000, 9000)
     largest = meter.error
-    assert largest > KNOWN_ERROR
+    assert largest > 0.10
     for number in range(KEPT - 1):
         meter.forget()
         meter.learn(10 + number, 6000, 9000)
