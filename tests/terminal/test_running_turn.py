@@ -38,7 +38,8 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     assert len(rows(made, "· 1 retry in ")) == 1 and not rows(made, "· retry")
     made.wait_for(lambda one: rows(made, "    9"))
     assert [line[2:15] for line in rows(made, "● ") + rows(made, "○ ")] == ["bash seq 9; u", "bash echo two"]
-    (spin,) = [line for line in made.lines() if line.startswith(SPINS)]
+    made.wait_for(lambda one: any(line.startswith(SPINS) and "running" in line for line in one.lines()))
+    (spin,) = [line for line in made.lines() if line.startswith(SPINS)] or ["running"]  # a redraw may be under way
     assert "running" in spin and "bash" not in spin and " s" in rows(made, "● ")[0]
     (made.folder / "go").touch()
     made.wait_for("All done.")
