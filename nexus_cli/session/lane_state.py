@@ -132,7 +132,7 @@ class LaneState:
     cache: CacheHistory = field(default_factory=CacheHistory)
     """Earlier requests, as far as a cache may hold them."""
     doubted: int = 0
-    """The window that a refusal in an earlier session named, while this one goes beyond it; else 0."""
+    """The window that a refusal named, while the session goes beyond it; else 0."""
     confirmed: bool = False
     """The window was asked of the provider in this session, and is not doubted any more."""
     event: Sequence[Mapping[str, Any]] = ()
@@ -237,14 +237,14 @@ class LaneState:
     def set_window(self, window: int) -> None:
         """The provider's window is smaller than we knew."""
         info = self.model.info
-        self.doubted, self.confirmed = 0, True
+        self.confirmed, self.doubted = bool(self.doubted), 0
         known = replace(info, window=window, window_refused=True, listed_window=info.listed_window or info.window)
         self.model = replace(self.model, info=known)
         self.budget = TokenBudget.of(window, info.max_output)
 
     def doubt_window(self) -> bool:
-        """Go beyond the window that a refusal named in an earlier session; False where this session has no reason to
-        doubt it, or has asked already."""
+        """Go beyond the window that a refusal named; False where a second one has confirmed it, or this session has
+        asked already."""
         info = self.model.info
         if not info.window_refused or not info.listed_window or self.confirmed:
             return False

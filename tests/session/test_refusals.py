@@ -187,3 +187,22 @@ def open_window(folder: Path, provider: Played, window: int, session: str = "") 
     made = open_at(folder, provider, window, session)
     asyncio.run(made.aclose())
     return made.state.lane_state.budget.window
+
+
+def test_a_told_window_that_leaves_no_room_is_doubted_once(tmp_path: Path) -> None:
+    provider = Refusing()
+    session = open_at(tmp_path, provider, window=100_000)
+    state, events = session.state.lane_state, list[Event]()
+
+    async def live() -> list[bool]:
+        try:
+            events.extend([one async for one in session.run("one")])
+            fixed = sum(state.fixed_parts().values())
+            provider.figures = [(fixed + 100, fixed)]
+            for words in ("two", "three", "four"):
+                events.extend([one async for one in session.run(words)])
+            return [one.outcome.ok for one in events if isinstance(one, TurnEnd)]
+        finally:
+            await session.aclose()
+
+    assert asyncio.run(live()) == [True, False, True, True]

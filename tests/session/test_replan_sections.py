@@ -170,16 +170,16 @@ def notices(events: list[Event], words: str) -> list[str]:
     return [one.text for one in events if isinstance(one, event.Notice) and words in one.text]
 
 
-def test_a_window_that_a_refusal_named_is_tried_once_more_in_each_later_session(tmp_path: Path) -> None:
+def test_a_window_that_a_refusal_named_is_tried_once_more_in_each_session(tmp_path: Path) -> None:
     provider = Narrow(lambda request: "done")
     provider.window = 900
-    for _ in range(2):
+    for asked in (2, 1):
         provider.seen.clear()
-        _, events, ends = lived(provider, tmp_path, 0, "one", "two")
+        _, events, ends = lived(provider, tmp_path, 0, "one", "two", "three")
         for end in ends:
             assert end.error is not None and end.error["kind"] == "overflow"
             assert f"nexus config set 'models.\"{MODEL}\".window' 128000" in end.error["hint"]
-        assert provider.seen == [[]], "asked once, and then no more"
+        assert provider.seen == [[]] * asked, "refused, tried once beyond what that said, and then no more"
     assert len(notices(events, "trying once with 128,000")) == 1
     provider.window = 10**9
     provider.usage = Usage(2500, 10)
