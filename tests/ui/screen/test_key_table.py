@@ -131,7 +131,7 @@ EFFECTS = {
     "answer before": Effect(lambda b: b.marked == "n"),
     "next answer": Effect(lambda b: b.marked == "y"),
     "refuses": Effect(lambda b: b.answered(None) and not b.said),
-    "twice: edits the last message": Effect(lambda b: b.said == ["edits"], again="\x1b"),
+    "twice: back to a message": Effect(lambda b: b.said == ["edits"], again="\x1b"),
     "closes it": Effect(lambda b: not b.box.menu_open and b.text == "/e"),
     "stops": Effect(
         lambda b: b.said in (["stopped"], ["interrupted"]) and (b.text == "words" or (b.asked and b.asked.done())),
