@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from terminal.repl import SPINS, Opens, Repl
-from terminal.terminal import ctrl
+from terminal.terminal import Terminal, ctrl
 
 HOLD = "seq 9; until [ -e go ]; do sleep 0.05; done"
 SCRIPT: list[Any] = [
@@ -38,8 +38,14 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     assert len(rows(made, "· 1 retry in ")) == 1 and not rows(made, "· retry")
     made.wait_for(lambda one: rows(made, "    9"))
     assert [line[2:15] for line in rows(made, "● ") + rows(made, "○ ")] == ["bash seq 9; u", "bash echo two"]
-    made.wait_for(lambda one: any(line.startswith(SPINS) and "running" in line for line in one.lines()))
-    (spin,) = [line for line in made.lines() if line.startswith(SPINS)] or ["running"]  # a redraw may be under way
+    spins: list[str] = []
+
+    def spinning(one: Terminal) -> bool:  # a redraw may have taken it away for a moment
+        spins[:] = [line for line in one.lines() if line.startswith(SPINS)]
+        return bool(spins)
+
+    made.wait_for(spinning)
+    (spin,) = spins
     assert "running" in spin and "bash" not in spin and " s" in rows(made, "● ")[0]
     (made.folder / "go").touch()
     made.wait_for("All done.")
