@@ -26,10 +26,7 @@ async def log_in(context: CommandContext, rest: str) -> None:
     Without PROVIDER choose one. The key is not shown; Esc cancels. It is kept where `nexus login` keeps it: in the
     system's keyring, else in a file that only you can read.
     """
-    if looks_like_key(rest) or " " in rest or len(rest) > LONGEST_NAME:
-        why = "a key must not be an argument: it stays in the history, and on the screen"
-        raise NexusError("usage", "/login", why, "/login PROVIDER asks for it unseen. Better make a new key")
-    provider = find_provider(rest) if rest else await _choose_provider(context)
+    provider = _named_provider(rest) if rest else await _choose_provider(context)
     key = await _ask_key(context, provider) if provider else ""
     if not key:
         context.say("Cancelled. No key was stored.")
@@ -43,6 +40,17 @@ async def log_in(context: CommandContext, rest: str) -> None:
             context.say(f"{name} is not used in this session any more; it wins again at the next start: unset it.")
     if context.session.is_open():
         context.say("/continue resumes the turn that was cut short.")
+
+
+def _named_provider(words: str) -> str:
+    """Return the provider that `words` name; `NexusError("usage", ...)`, which quotes nothing that may be a key."""
+    try:
+        return find_provider(words)
+    except NexusError:
+        if not (looks_like_key(words) or " " in words or len(words) > LONGEST_NAME):
+            raise
+    why = "a key must not be an argument: it stays on the screen"
+    raise NexusError("usage", "/login", why, "/login PROVIDER asks for it unseen. Better make a new key")
 
 
 async def _choose_provider(context: CommandContext) -> str:

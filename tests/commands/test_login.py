@@ -45,6 +45,11 @@ def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(conte
     assert "/login openai stores it" in " ".join(context.said) and not stored()
 
 
+def test_a_provider_may_be_called_by_its_whole_name(context: FakeContext) -> None:
+    context.run("login Google Gemini")
+    assert "Google Gemini" in context.said[0] and context.said[-1].startswith("Cancelled")
+
+
 ODD_KEY = "foobarkey-of-no-known-form"
 
 
