@@ -127,6 +127,10 @@ def _isolated(_homes: Iterator[Path]) -> Iterator[Path]:
         # kinds of keeping place are made anew when they are next asked for.
         litellm.in_memory_llm_clients_cache.flush_cache()
         vars(litellm).pop("module_level_aclient", None)
+    secrets = sys.modules.get("nexus_cli.core.redact_secrets")
+    if secrets is not None:
+        # A key that one test typed is masked for the rest of the process.
+        secrets.protected_secrets().clear()
 
 
 class TooLongError(BaseException):
