@@ -20,6 +20,7 @@ PRODUCT = ROOT / "nexus_cli"
 
 FLOOR = {
     "core": 0,
+    "text": 1,
     "config": 1,
     "context": 2,
     "provider": 2,
@@ -27,17 +28,22 @@ FLOOR = {
     "sandbox": 2,
     "rules": 2,
     "ledger": 2,
-    "session": 3,
-    "agents": 4,
-    "spaces": 4,
-    "runs": 5,
-    "commands": 6,
-    "rpc": 6,
-    "client": 6,
-    "ui": 7,
-    "warm": 7,
-    "cli": 8,
-    "__main__": 9,
+    "worktrees": 2,
+    "permission": 3,
+    "lane": 4,
+    "turn": 5,
+    "session": 6,
+    "reports": 7,
+    "workers": 7,
+    "spaces": 7,
+    "runs": 8,
+    "commands": 9,
+    "rpc": 9,
+    "client": 9,
+    "ui": 10,
+    "warm": 10,
+    "cli": 11,
+    "__main__": 12,
 }
 """A room imports from lower floors only; rooms of one floor do not know each other. A new room needs a line here."""
 
@@ -67,6 +73,8 @@ LAZY = {
     "lane/available_models.py": {"nexus_cli"},
     "permission/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
+    "reports/text/timeline.py": {"nexus_cli"},  # runs, of which a plain session has none
+    "text/cells.py": {"wcwidth"},  # text outside ASCII
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
     "turn/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
@@ -227,14 +235,19 @@ def test_no_files_import_one_another_in_a_circle() -> None:
     assert not find_cycles(imported_files())
 
 
+MEMBERS = {
+    "session/acts": "a session carries out acts, an act gets the state of its session",
+    "tools/builtin": "the registry finds the tools, a tool shares what others do with files",
+}
+"""Folders that the folder above them knows and that know it."""
+
+
 def test_no_folders_import_one_another_in_a_circle() -> None:
-    """A folder and its own subfolders are one room: a registry and its members, a session and its parts."""
     graph: dict[str, set[str]] = {}
     for path, targets in imported_files().items():
         own = Path(path).parent.as_posix()
-        others = {Path(target).parent.as_posix() for target in targets}
-        related = {one for one in others if f"{one}/".startswith(f"{own}/") or f"{own}/".startswith(f"{one}/")}
-        graph.setdefault(own, set()).update(others - related)
+        others = {Path(target).parent.as_posix() for target in targets} - {own}
+        graph.setdefault(own, set()).update(others - ({Path(own).parent.as_posix()} if own in MEMBERS else set()))
     graph.pop(".", None)
     assert not find_cycles(graph)
 
@@ -357,7 +370,7 @@ def test_functions_fit_one_screen() -> None:
 
 
 def test_the_loop_stays_under_150_lines() -> None:
-    assert lines(PRODUCT / "session" / "turn.py") < 150
+    assert lines(PRODUCT / "turn" / "turn.py") < 150
 
 
 def test_modules_say_what_they_own() -> None:
@@ -438,6 +451,8 @@ def test_broad_excepts_give_their_reason() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+MEASURES = {"lane/next_request.py", "lane/current_request.py", "lane/cache_expectation.py", "session/draft.py"}
+"""Files that ask the token estimator how large a request is."""
 ESTIMATES = {"estimate", "estimate_without_anchor", "layers", "unanchored", "upper"}
 """Methods of the token estimator that say how large a request is."""
 
@@ -446,7 +461,7 @@ def test_one_module_says_how_large_a_request_is() -> None:
     wrong = [
         f"{name(path)}:{node.lineno} asks for {node.attr}"
         for path in product()
-        if room(path) != "context" and not name(path).startswith("lane/")
+        if room(path) != "context" and name(path) not in MEASURES
         for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ESTIMATES and "meter" in ast.unparse(node.value)
     ]

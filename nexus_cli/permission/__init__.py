@@ -1,0 +1,1 @@
+"""Whether a call runs, a person is asked, or it is refused."""

@@ -1,0 +1,1 @@
+"""The loop of a turn, and the way of a tool call."""

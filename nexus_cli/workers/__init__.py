@@ -1,1 +1,1 @@
-"""Workers of a session, and the worktrees that they and people work in. Nothing here loads before the first one."""
+"""Workers of a session. Nothing here loads before the first one."""

@@ -1,0 +1,1 @@
+"""Copies of a project to work in: git worktrees for people and workers."""
