@@ -77,6 +77,10 @@ class Log(Protocol):
         `reported` is False when the provider gave no usage; `sent` is what went over the wire, see
         `core.request.SentDelta`."""
 
+    def finish_of(self, entry: int) -> str:
+        """Return how the request ended whose reply is `entry`, as `record_reply` was told; "" if unknown."""
+        ...
+
     def next_drop(self) -> str:
         """Return a new drop id, unique in the session."""
         ...

@@ -17,6 +17,7 @@ from nexus_cli.core.entry import Entry, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta
+from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.cache_expectation import record_use
 from nexus_cli.lane.current_request import answer_cap, window_request
@@ -28,6 +29,8 @@ from nexus_cli.provider.usage import usage_cost
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
+COMPLETE = frozenset({"stop", "tool_calls", ""})
+"""How the request of a complete reply ended; "" is a request of which the ledger does not say it."""
 CUT = "cut"
 """Kind of the memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
 KEPT = "What arrived is kept"
@@ -109,6 +112,13 @@ async def _request_reply(
     if may_repeat and reply.is_cut:
         raise _keep_cut(lane_state, fold, "none", reply.problem, ahead, reply.usage)
     return _accept_reply(lane_state, reply, main, ahead, before)
+
+
+def ends_unfinished(log: Log) -> bool:
+    """True if the newest entry of a lane is a reply that was cut off, interrupted or refused."""
+    last = log.last_id()
+    newest = log.read(last, last) if last else ()
+    return bool(newest) and newest[0].kind is Kind.ASSISTANT and log.finish_of(last) not in COMPLETE
 
 
 def _send(lane_state: LaneState, cap: int, main: bool, ahead: Outlook) -> Request:

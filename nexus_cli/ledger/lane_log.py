@@ -66,6 +66,8 @@ class LaneLog:
         self._sent = _SentEntries()
         self._last = 0
         """The newest entry that was recorded here."""
+        self._finish = 0, ""
+        """The newest reply that was recorded here, and how its request ended: a ledger in memory keeps no requests."""
 
     @property
     def db(self) -> Database:
@@ -228,6 +230,13 @@ class LaneLog:
         self._commit(write)
         if entry is not None:
             self._last = entry.id
+            self._finish = entry.id, finish
+
+    def finish_of(self, entry: int) -> str:
+        """Return how the request ended whose reply is `entry` (`Reply.finish`, or why it broke off); "" if unknown."""
+        if self._finish[0] == entry:
+            return self._finish[1]
+        return requests.finish_of(self.db, self.lane, entry)
 
     def step(self) -> int:
         """Return how many requests the lane has sent."""

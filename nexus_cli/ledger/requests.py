@@ -100,6 +100,13 @@ def _columns(usage: Usage) -> tuple[Any, ...]:
     return usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cost_usd
 
 
+def finish_of(db: Database, lane: int, entry: int) -> str:
+    """Return how the request ended whose reply is `entry`, which `lane` shows; "" if it is not known."""
+    own = next((part.lane for part in lanes.ancestry(db, lane) if part.first <= entry <= part.last), lane)
+    row = db.one("SELECT finish FROM requests WHERE lane = ? AND last_entry < ? ORDER BY step DESC LIMIT 1", own, entry)
+    return str(row[0] or "") if row else ""
+
+
 def last_step(db: Database, lane: int) -> int:
     """Return how many requests `lane` has sent."""
     row = db.one("SELECT max(step) FROM requests WHERE lane = ?", lane)

@@ -14,7 +14,7 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolCall
-from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.user_messages import read_backwards
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.ledger.search import search
@@ -120,7 +120,6 @@ def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, 
     answers = [entry.message.content for entry in turn if entry.kind is Kind.ASSISTANT and entry.message.content]
     step = next_step([item_of(entry) for entry in turn])
     calls: Sequence[ToolCall] = step.calls if isinstance(step, Dispatch) else ()
-    broken = bool(answers) and answers[-1].endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF))
     return {
         "version": 1,
         "session": info.id,
@@ -135,7 +134,7 @@ def last_exchange_of(record: LaneLog, info: SessionInfo, subjects: Mapping[str, 
             }
             for call in calls
         ],
-        "finished": isinstance(step, Done) and not broken,
+        "finished": isinstance(step, Done) and not ends_unfinished(record),
         "at": turn[-1].at if turn else info.updated,
         "entries": info.entries,
         "turns": info.turns,

@@ -35,7 +35,7 @@ from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
-from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
@@ -58,7 +58,6 @@ LEAST_COST = 1e-9
 """Dollars that are left where a run has spent all: its next request is refused by the limit."""
 RENEWED = 20.0
 """Seconds after which it is extended, however long a request takes."""
-UNFINISHED = (INTERRUPTED, BROKEN_OFF, CUT_OFF)
 ANSWERS = ("yes", "no")
 PLAIN = ("ask", "repl")
 """Types of runs that are a person's own session."""
@@ -198,7 +197,7 @@ class RunDriver:
             return replace(trigger, notes={**trigger.notes, TAKEN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
         if run.waits is None or not signals:
-            return Trigger() if session.is_open() or _last_words(session).endswith(UNFINISHED) else None
+            return Trigger() if session.is_open() or (session.record and ends_unfinished(session.record)) else None
         if run.waits.kind == APPROVAL:
             runs.take(run, signals, now())
             return Trigger()

@@ -8,7 +8,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, GO_ON, INTERRUPTED
+from nexus_cli.lane.model_call import GO_ON, ends_unfinished
 from nexus_cli.lane.user_input import TRIGGER, record_user_message
 from nexus_cli.turn.dispatch import Dispatcher
 
@@ -52,8 +52,7 @@ async def _go_on(lane_state: LaneState) -> None:
     """Resume without a message: open work continues by itself, a reply that broke off is requested again."""
     if lane_state.control.steering or not isinstance(lane_state.lane.next_step(), Done):
         return
-    items = lane_state.lane.items
-    if not items or not items[-1].message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)):
+    if not ends_unfinished(lane_state.lane.timeline.log):
         why = "there is no prompt, and the last answer of this session is complete"
         raise NexusError("usage", "nothing to ask", why, 'Say what comes next: nexus ask -c "..."')
     await record_user_message(lane_state, Kind.STEER, GO_ON, actor="nexus")

@@ -26,7 +26,7 @@ from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import WorkerTask
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.usage import Usage
-from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.lane.recipes import recipe_for
@@ -497,4 +497,4 @@ def _last_words(log: LaneLog) -> tuple[str, bool]:
     if not newest or newest[0].kind is not Kind.ASSISTANT:
         return "", False
     message = newest[0].message
-    return message.content, not (message.tool_calls or message.content.endswith((INTERRUPTED, BROKEN_OFF, CUT_OFF)))
+    return message.content, not (message.tool_calls or ends_unfinished(log))

@@ -27,6 +27,7 @@ class MemoryLog:
         self._last_drop, self._next_epoch = drops, epochs
         self.drops: list[Drop] = []
         self._memos: list[Memo] = []
+        self._finishes: dict[int, str] = {}
         self._epochs: dict[int, Epoch] = {}
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
@@ -83,6 +84,11 @@ class MemoryLog:
         """See `Log`."""
         if entry is not None:
             self.append(entry)
+            self._finishes[entry.id] = finish
+
+    def finish_of(self, entry: int) -> str:
+        """See `Log`."""
+        return self._finishes.get(entry, "")
 
     def next_drop(self) -> str:
         """See `Log`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,11 +17,11 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
-from nexus_cli.core.request import Request
+from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.lane.compaction.preview import preview
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.lane.model_call import GO_ON, INTERRUPTED
+from nexus_cli.lane.model_call import GO_ON
 from nexus_cli.lane.options import Options
 from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.factory import open_session
@@ -132,13 +132,22 @@ def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_pa
     asyncio.run(live())
 
 
+class CutFirst(Played):
+    """Its first answer reaches the output limit."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """One reply."""
+        is_first = not self.seen
+        async for delta in super().stream(request):
+            yield FinishDelta("length") if is_first and isinstance(delta, FinishDelta) else delta
+
+
 def test_what_we_say_to_the_model_is_not_quoted_as_the_persons_words(tmp_path: Path) -> None:
     """A resume without a message sends words of ours, and a transcript is ours in the side lane too."""
-    replies = iter([f"half of it {INTERRUPTED}"])
 
     async def live() -> str:
-        script = Summariser(work=lambda request: next(replies, "the rest " * 400))
-        async with living(tmp_path, script, "make a list", window=128_000) as session:
+        script = Summariser(work=lambda request: "the rest " * 400)
+        async with living(tmp_path, script, "make a list", window=128_000, provider=CutFirst(script)) as session:
             async for _ in session.run(Trigger()):
                 pass
             assert any(item.message.content == GO_ON for item in session.context.lane.items)
