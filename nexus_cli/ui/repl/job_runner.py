@@ -133,6 +133,7 @@ class JobRunner:
         except NexusError as error:
             self._show_line(use_slash_names(error.line), "warn" if error.kind == "aborted" else "error")
         except asyncio.CancelledError:
-            self._show_line("stopped", "dim")
+            if asyncio.current_task() not in self._background:
+                self._show_line("stopped", "dim")
         except Exception as bug:  # the last seam: a traceback never reaches a person
             self._show_line(report_bug(bug).line, "error")

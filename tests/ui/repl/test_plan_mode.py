@@ -99,6 +99,30 @@ def test_a_command_a_message_and_another_level_take_the_question_away(tmp_path: 
     assert stage.repl.session.status().allow == "read"
 
 
+def test_leaving_while_a_title_is_made_says_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.repl.test_repl.SETTINGS", replace(SETTINGS, ui=UiSettings(title_model="openai/other")))
+    begun = asyncio.Event()
+
+    class Stuck(Played):
+        async def stream(self, request: Request) -> AsyncIterator[Delta]:
+            if "You name a coding session" in str(request.messages):
+                begun.set()
+                await asyncio.Event().wait()
+            async for delta in super().stream(request):
+                yield delta
+
+    monkeypatch.setattr("ui.repl.test_repl.Played", Stuck)
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type("make one")
+        await stage.until(begun.is_set)
+        await stage.idle()
+
+    stage.play(scene())
+    assert "stopped" not in stage.text
+
+
 @pytest.mark.parametrize("by_key", [False, True])
 def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_key: bool
