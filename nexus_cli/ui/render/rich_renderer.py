@@ -27,7 +27,14 @@ from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
+from nexus_cli.ui.render.tool_line import (
+    FinishedCall,
+    call_verb,
+    file_of_call,
+    format_call,
+    format_finished_call,
+    main_argument,
+)  # fmt: skip
 from nexus_cli.ui.render.worker_tree import WorkerTree
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -409,8 +416,8 @@ class RichRenderer:
 
     def _address(self, call: ToolCall, result: ToolResult) -> str:
         """Return the address of the file or folder that a call is about; "" where there is none to open."""
-        path = call.arguments.get("path")
-        if self.folder is None or result.error or call.arguments.get("pattern") or not isinstance(path, str):
+        path = file_of_call(call)
+        if self.folder is None or result.error or not path:
             return ""
         return (self.folder / os.path.expanduser(path)).as_uri()
 
