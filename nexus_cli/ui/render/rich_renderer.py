@@ -19,7 +19,7 @@ from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.session.approvals import TAKEN_BACK
 from nexus_cli.ui.cells import PROSE, wrap
-from nexus_cli.ui.render import event_texts, live_area
+from nexus_cli.ui.render import event_texts, live_area, tool_line
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
@@ -27,14 +27,7 @@ from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
 from nexus_cli.ui.render.spinner import Spinner
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import (
-    FinishedCall,
-    call_verb,
-    file_of_call,
-    format_call,
-    format_finished_call,
-    main_argument,
-)  # fmt: skip
+from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, main_argument
 from nexus_cli.ui.render.worker_tree import WorkerTree
 from nexus_cli.ui.terminal_sanitizer import sanitize
 
@@ -416,7 +409,7 @@ class RichRenderer:
 
     def _address(self, call: ToolCall, result: ToolResult) -> str:
         """Return the address of the file or folder that a call is about; "" where there is none to open."""
-        path = file_of_call(call)
+        path = tool_line.file_of_call(call)
         if self.folder is None or result.error or not path:
             return ""
         return (self.folder / os.path.expanduser(path)).as_uri()
