@@ -114,7 +114,7 @@ class EditPreview:
 class Tool:
     """One tool. A built-in one is read from `tools/builtin/NAME.json`.
 
-    Raises `ValueError` if it reads or edits and no argument holds its paths, or if `paths` names no argument.
+    Raises `ValueError` if it reads or edits without `paths`, has `paths` and does neither, or names no argument there.
     """
 
     name: str
@@ -167,8 +167,9 @@ class Tool:
         unknown = [name for name in self.paths if name not in self.parameters.get("properties", {})]
         if unknown:
             raise ValueError(f"tool {self.name}: `paths` names {', '.join(unknown)}, which is no argument")
-        if self.effect in (Effect.READ, Effect.EDIT) and not self.paths:
-            raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` names no argument")
+        if bool(self.paths) != (self.effect in (Effect.READ, Effect.EDIT)):
+            named = "names arguments" if self.paths else "names no argument"
+            raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {named}")
 
     def find_paths(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the paths that a call touches, as the model wrote them; `.` for an argument that is left out."""

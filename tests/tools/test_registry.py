@@ -170,10 +170,13 @@ def test_a_call_has_paths_exactly_when_it_reads_or_edits(tool: Tool) -> None:
 
 
 @each
-def test_a_tool_that_reads_or_edits_without_paths_is_refused(tool: Tool) -> None:
+def test_a_tool_has_paths_exactly_if_it_reads_or_edits_or_is_refused(tool: Tool) -> None:
     if tool.effect in (Effect.READ, Effect.EDIT):
         with pytest.raises(ValueError, match="`paths` names no argument"):
             replace(tool, paths=())
+    elif tool.subject:
+        with pytest.raises(ValueError, match="`paths` names arguments"):
+            replace(tool, paths=(tool.subject,))
     with pytest.raises(ValueError, match="which is no argument"):
         replace(tool, paths=("no such argument",))
 
