@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
-from session.played import MODEL, the_ledger
+from session.played import MODEL, count_definitions, the_ledger
 from session.prefix_cache import Clock, lived, opened, working
 from session.summed import SUMMARY, asks_for_summary, ended
 
@@ -16,13 +15,10 @@ from nexus_cli.core.event import TurnEnd
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.reports.cost import cost_report
-from nexus_cli.tools.registry import discover_tools
 
 BACK = -25.0
 """Hours."""
-TOOLS = sum(len(tool.description) + len(json.dumps(tool.parameters)) for tool in discover_tools().values()) // 4
-"""About the tokens that the definitions of all tools take."""
-SETTINGS = Settings(models={MODEL: {"window": 25_000 + TOOLS}})
+SETTINGS = Settings(models={MODEL: {"window": 25_000 + count_definitions()}})
 
 
 def listing(request: Any, step: int) -> Any:
