@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from permission.test_call_permission import SETTINGS, Call, Person, opened, results, write_settings
 from session.made_up import DEFINITIONS, made_up_tools
 from session.played import say
-from session.test_call_permission import SETTINGS, Call, Person, opened, results, write_settings
 
 import nexus_cli
 from nexus_cli.config import trust
@@ -22,9 +22,9 @@ from nexus_cli.core.approval import Deny
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
+from nexus_cli.lane.recap import describe_call
 from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import read_rules
-from nexus_cli.session.recap import describe_call
 from nexus_cli.tools.registry import discover_tools, find_tool
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import Theme
