@@ -229,7 +229,7 @@ def _local(look: CheckInput) -> Check:
 
 def _rules(look: CheckInput) -> Check:
     try:
-        found = read_rules(look.places, project_root(working_folder()), tuple(discover_tools()))
+        found = read_rules(look.places, project_root(working_folder()), discover_tools())
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if found.problems:

@@ -35,7 +35,7 @@ def _read() -> RuleSet:
     folder = project_root(working_folder())
     for notice in load_settings_in(folder, places(), defaults_dir(), os.environ).settings.notices:
         write_stderr_line(f"nexus: {notice}")
-    return read_rules(places(), folder, tuple(discover_tools()))
+    return read_rules(places(), folder, discover_tools())
 
 
 def _refuse_problems(rules: RuleSet) -> None:
@@ -120,7 +120,7 @@ def add(
     """Add a rule to the personal config.toml: nexus rules add allow 'bash(npm test *)'."""
     typed = " ".join(rule)
     folder = os.path.realpath(project_identity(working_folder())) if here else ""
-    done = "was added" if add_rule(typed, tuple(discover_tools()), folder) else "is there already"
+    done = "was added" if add_rule(typed, discover_tools(), folder) else "is there already"
     write_stderr_line(f"nexus: {typed} {done}.")
     return 0
 

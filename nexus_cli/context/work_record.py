@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Entry, Kind, is_person
-from nexus_cli.core.message import Message, Role
+from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.tool import COMMAND, Tool
 from nexus_cli.core.typed_text import split_attachments
 
 RECORD = "Record of the work, from calls and results; it wins over the summary, and a later record over an earlier one:"
 LISTED = "Files and commands, oldest first, each where it last changed or ran"
 COMPLETE = "This session's own calls read or edited no other file, and ran no other command."
-SHELL = "bash"
-"""The tool whose calls are commands."""
 LONGEST = 200
 """Characters of a command, a path or an error line that are shown."""
 HEAD = 60
@@ -85,6 +84,8 @@ class CommandRun:
 class WorkLog:
     """Commands, words and answers of a lane, folded from its entries, each read once and in order."""
 
+    find_tool: Callable[[str], Tool | None]
+    """Returns the definition of a tool by its name."""
     last: int = 0
     """The newest entry that was read."""
     commands: dict[str, CommandRun] = field(default_factory=dict)
@@ -104,8 +105,8 @@ class WorkLog:
         elif message.role is Role.ASSISTANT:
             if message.content.strip():
                 self._answer = entry.id
-            commands = ((call.id, call.arguments.get("command")) for call in message.tool_calls if call.name == SHELL)
-            self._called |= {name: command.strip() for name, command in commands if isinstance(command, str)}
+            commands = ((call.id, find_command(call, self.find_tool)) for call in message.tool_calls)
+            self._called |= {name: command for name, command in commands if command}
         elif is_person(entry.actor):
             if entry.kind is Kind.USER and self._answer:
                 self.answers.append(self._answer)
@@ -119,6 +120,12 @@ class WorkLog:
         if run is not None:  # else how it ended before still holds
             self.commands.pop(command, None)
             self.commands[command] = run
+
+
+def find_command(call: ToolCall, find_tool: Callable[[str], Tool | None]) -> str:
+    """Return the command line that a call runs; "" if it runs none."""
+    tool, command = find_tool(call.name), call.arguments.get(COMMAND)
+    return command.strip() if tool and tool.runs_commands and isinstance(command, str) else ""
 
 
 def read_run(command: str, result: str, entry: int) -> CommandRun | None:

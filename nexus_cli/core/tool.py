@@ -1,18 +1,21 @@
 """A tool as a record: name, schema, effect, and the function that runs it.
 
-The registry makes the records; permission reads `effect` and `paths`; dispatch validates the arguments first, so `run`
-may rely on its schema.
+The registry makes the records; permission, rules, pruning and the screen ask them, never a tool's name. Dispatch
+validates the arguments first, so `run` may rely on its schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.message import ToolResult
+
+COMMAND = "command"
+"""The argument that makes a tool that runs something one for command lines."""
 
 
 class Effect(StrEnum):
@@ -23,6 +26,19 @@ class Effect(StrEnum):
     READ = "read"
     EDIT = "edit"
     RUN = "run"
+
+
+class Reads(StrEnum):
+    """What a tool whose effect is `read` gives of its paths."""
+
+    CONTENT = "content"
+    """Their content: rules for reading decide on the call."""
+    SEARCH = "search"
+    """Content of files that it finds below them. It leaves out the files that `ToolContext.is_refused` names."""
+    LIST = "list"
+    """Names of files that it finds below them. It leaves out the same ones."""
+    STATE = "state"
+    """Whether they exist and when they changed: only its own rules decide on the call."""
 
 
 def _refuse_nothing(path: Path) -> bool:
@@ -75,7 +91,7 @@ class ToolContext:
     before: str | None = None
     """Digest of the content that the person was shown as what an edit changes, "" for no file; None: of none."""
     is_refused: Callable[[Path], bool] = _refuse_nothing
-    """True for a real path that a deny rule keeps from this call: a folder is searched without it."""
+    """True for a real path that a deny rule keeps from this call: a tool that finds files itself leaves it out."""
     walls: Callable[[], CommandWalls] | None = None
     """Makes what a command runs inside, blocking; None: it runs as nexus itself does."""
     tell: Callable[[str], None] = _ignore_text
@@ -94,13 +110,12 @@ class EditPreview:
     """Digest of the content that it changes, "" where there is no file; None if it cannot be read."""
 
 
-def _no_paths(arguments: Mapping[str, Any]) -> Sequence[str]:
-    return ()
-
-
 @dataclass(frozen=True)
 class Tool:
-    """One tool. A built-in one is read from `tools/builtin/NAME.json`."""
+    """One tool. A built-in one is read from `tools/builtin/NAME.json`.
+
+    Raises `ValueError` if it reads or edits without `paths`, has `paths` and does neither, or names no argument there.
+    """
 
     name: str
     parameters: Mapping[str, Any]
@@ -110,8 +125,12 @@ class Tool:
     effect: Effect
     subject: str
     """Name of the argument that a person wants to see on one line (`path`, `command`)."""
-    paths: Callable[[Mapping[str, Any]], Sequence[str]] = _no_paths
-    """Paths that a call would touch, as the model wrote them, for permission."""
+    paths: tuple[str, ...] = ()
+    """Names of the arguments that hold the paths of a call: a string, or an array of strings."""
+    reads: Reads = Reads.CONTENT
+    """What it gives of its paths, if its effect is `read`."""
+    governs: bool = False
+    """Rules for it also hold for the tools of its effect that do not govern: `deny read_file(x)` for all that read."""
     preview: Callable[[Mapping[str, Any], ToolContext], EditPreview] | None = None
     """What a call would change, or (`later`) start. Reads, never writes, raises nothing."""
     check: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult | None]] | None = None
@@ -131,8 +150,46 @@ class Tool:
     """Name of the argument with an address on the network that a call requests: a person is asked for that."""
     ordered: bool = False
     """Its effects on the session have an order (facts and their ids): never at the same time as another call."""
+    verb: str = ""
+    """What a person reads for its name; "" for the name itself."""
+    counts: Mapping[str, str] = field(default_factory=dict)
+    """Nouns of `ToolResult.counts` that a person reads, each with its singular: `{"matches": "match"}`."""
+    counted_as: tuple[str, ...] = ()
+    """Singular and plural for its calls where many are folded into one line: `search`, `searches`."""
+    tells: bool = False
+    """Its result is one line that the person reads."""
+    delegates: bool = False
+    """It hands work over to a worker."""
     description: str = ""
     """One short paragraph for the model. It is sent with every request: each sentence must earn its place."""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.paths if name not in self.parameters.get("properties", {})]
+        if unknown:
+            raise ValueError(f"tool {self.name}: `paths` names {', '.join(unknown)}, which is no argument")
+        if bool(self.paths) != (self.effect in (Effect.READ, Effect.EDIT)):
+            named = "names arguments" if self.paths else "names no argument"
+            raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {named}")
+
+    def find_paths(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the paths that a call touches, as the model wrote them; `.` for an argument that is left out."""
+        given = (arguments.get(name, ".") for name in self.paths)
+        return tuple(path for one in given for path in (one if isinstance(one, list | tuple) else (one,)))
+
+    @property
+    def finds_files(self) -> bool:
+        """True if it finds files below its paths."""
+        return self.effect is Effect.READ and self.reads in (Reads.SEARCH, Reads.LIST)
+
+    @property
+    def reads_content(self) -> bool:
+        """True if it gives the content of its own paths."""
+        return self.effect is Effect.READ and self.reads is Reads.CONTENT
+
+    @property
+    def runs_commands(self) -> bool:
+        """True if it runs command lines: patterns of its rules are commands."""
+        return self.effect is Effect.RUN and self.subject == COMMAND
 
     def works_later(self, arguments: Mapping[str, Any]) -> bool:
         """Return True if this call starts work that costs money later."""

@@ -33,6 +33,7 @@ from nexus_cli.lane.next_request import LimitsInForce, NextRequest
 from nexus_cli.lane.refusal import REFUSED_WINDOW, describe_disbelief, is_believable
 from nexus_cli.lane.spending import LEAST_OUTPUT, Spending, left_over
 from nexus_cli.provider.model_table import window_command
+from nexus_cli.tools.registry import find_tool
 
 
 @dataclass
@@ -139,7 +140,7 @@ class LaneState:
     """The event sections of the next request, until it is sent: the `sections` of interface.md section 8."""
     facts: Sequence[Mapping[str, Any]] = ()
     """The remembered facts among them: `id`, `slot` and `text` of each."""
-    work: WorkLog = field(default_factory=WorkLog)
+    work: WorkLog = field(default_factory=lambda: WorkLog(find_tool))
     """Record of commands and turns, as far as the lane's log was read."""
 
     def __post_init__(self) -> None:

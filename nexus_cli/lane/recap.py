@@ -16,12 +16,13 @@ from typing import Any
 
 from nexus_cli.context.own_words import OwnWords, Quote, quote_lines
 from nexus_cli.context.untrusted_text import neutralize, neutralize_message
-from nexus_cli.context.work_record import SHELL, read_run, safe_line
+from nexus_cli.context.work_record import find_command, read_run, safe_line
 from nexus_cli.core.elide import elide_text, one_line, plain_marker
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK
 from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.tools.registry import find_tool
 
 SHARE = 0.25
 """Share of the budget that a recap may take in all."""
@@ -228,8 +229,8 @@ def _value(value: Any) -> str:
 
 
 def _ended(call: ToolCall, result: str) -> str:
-    command = call.arguments.get("command")
-    if call.name == SHELL and isinstance(command, str) and (run := read_run(command, result, 0)):
+    command = find_command(call, find_tool)
+    if command and (run := read_run(command, result, 0)):
         ended = "did not end" if run.status is None else f"exit {run.status}"
         ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
         return ended + (f": {safe_line(run.error)}" if run.error else "")

@@ -37,6 +37,7 @@ from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.core.tool import Effect
 from nexus_cli.lane.capability_snapshot import snapshot
 from nexus_cli.lane.goals import list_goals
 from nexus_cli.lane.lane_state import newest_words
@@ -44,6 +45,7 @@ from nexus_cli.lane.options import CHAT, Options
 from nexus_cli.lane.section_drops import SectionDrops
 from nexus_cli.lane.user_input import TRIGGER
 from nexus_cli.tools.files import ToolError, read_regular_file
+from nexus_cli.tools.registry import find_tool
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is compared by its content; a larger one by its time."""
@@ -262,7 +264,8 @@ def make_collector(
     the person can be asked, `seams` are the session's fields of `Sources`.
     """
     # The guide of a skill is printed by a command, which is free inside walls.
-    can_use = "bash" in tools and (runs or settings.sandbox.backend != "off")
+    found = (find_tool(name) for name in tools)
+    can_use = any(tool and tool.effect is Effect.RUN for tool in found) and (runs or settings.sandbox.backend != "off")
     own: dict[str, Any] = {
         "mode": SERVER_MODE if options.served else "",
         "persona": lambda names: read_identity_files(names, options.cwd),

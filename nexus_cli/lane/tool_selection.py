@@ -12,13 +12,11 @@ from nexus_cli.context.sections.recipe import Recipe
 from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.entry import Epoch
 from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.services import Workers
 from nexus_cli.lane.lane_state import LaneState
-from nexus_cli.permission.run_limits import DELEGATE
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
 Schemas = Sequence[dict[str, Any]]
-DELEGATION = (DELEGATE, "agents")
-"""Tools that only a run with workers needs."""
 
 
 def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = None) -> Schemas:
@@ -32,7 +30,7 @@ def select_tools(registry: ToolRegistry, recipe: Recipe, now: Epoch | None = Non
         for tool in registry.tools()
         if (tools is None or tool.name in tools)
         and (categories is None or str(tool.effect) in categories)
-        and not (tool.name in DELEGATION and recipe.limits.sub_agents is False)
+        and not (Workers in tool.needs and recipe.limits.sub_agents is False)
     }
     before = {str(tool["function"]["name"]) for tool in now.tools} if now else set()
     every = registry.get_definitions()

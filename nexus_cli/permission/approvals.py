@@ -41,7 +41,7 @@ CONFIRM = "confirm"
 DECLINED = "Declined by the person."
 """The result of a call that was declined without words."""
 EDITS = "edits"
-"""In the place of the tool in a scope: `write_file` and `edit_file`."""
+"""In the place of the tool in a scope: every tool that edits."""
 RULE = "rule"
 """In the place of the kind in a scope: what follows is an allow rule."""
 

@@ -20,8 +20,8 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.real_files import read_beginning
-from nexus_cli.core.tool import CommandWalls, Effect, Tool
-from nexus_cli.permission.folder_rules import READ_FILE, folder_rules, opens_secrets
+from nexus_cli.core.tool import COMMAND, CommandWalls, Effect, Tool
+from nexus_cli.permission.folder_rules import folder_rules, opens_secrets
 from nexus_cli.permission.permission import ApprovalNeed, Denial, Grant, Verdict, decide
 from nexus_cli.tools.registry import discover_tools
 
@@ -39,14 +39,8 @@ ALLOWED = "allowed for this session"
 """The origin of a decision that an answer of the person for the session made before."""
 BUILT_IN = "built in"
 """The origin of a decision on a command that only reads, see `nexus_cli.rules.free_commands`."""
-SEARCHES: Mapping[str, tuple[str, ...]] = {"glob": ("glob",), "grep": ("grep", "read_file")}
-"""Tools that find files in a folder, with the tools whose deny rules keep a file from what they show."""
-READERS = frozenset({READ_FILE, *SEARCHES})
-"""Tools that read outside the project by the rules of `read_file`."""
 MOST_PARTS = 50
 """Parts of a command line that are recorded and shown: a line may have thousands."""
-COMMAND = "command"
-"""The argument that makes a tool that runs something one for command lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +221,8 @@ class CallPermission:
         session. Blocks where `load` did not run before."""
         judged = "read" if level == PLAN else level
         extra = _parse_allowed(frozenset(allowed))
-        if tool.effect is Effect.RUN and tool.subject == COMMAND and self._settings is not None:
-            found = self._decide_command(arguments, judged, extra)
+        if tool.runs_commands and self._settings is not None:
+            found = self._decide_command(tool, arguments, judged, extra)
         else:
             found = self._decide_paths(tool, arguments, judged, targets, extra)
         reads = tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
@@ -237,13 +231,13 @@ class CallPermission:
         return replace(found, level=level)
 
     def _decide_command(
-        self, arguments: Mapping[str, Any], level: str, extra: tuple[PermissionRule, ...]
+        self, tool: Tool, arguments: Mapping[str, Any], level: str, extra: tuple[PermissionRule, ...]
     ) -> Permission:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
 
         probe = self.load(level)
         rules = self._read_rules()
-        rules = replace(rules, rules=(*rules.rules, *extra)) if extra else rules
+        rules = (replace(rules, rules=(*rules.rules, *extra)) if extra else rules).for_commands_of(tool)
         made = decide_command(
             str(arguments[COMMAND]), level=level, rules=rules, cwd=self._cwd,  # type: ignore[arg-type]
             project=self._project, confined=probe is None or probe.backend != "none",
@@ -254,12 +248,14 @@ class CallPermission:
             verdict = Denial(made.why)
         elif made.decision == "ask":
             verdict = ApprovalNeed(made.why, "run")
+        # A rule for all commands would open more than the tool that asks.
+        offers = made.prefixes if tool.governs else ()
         deciding = [part for part in made.parts if part.decision == made.decision]
         ruled = next((part for part in deciding if part.rule), None)
         if ruled is not None:
-            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source, offers=made.prefixes)
+            return Permission(verdict, made, f"{made.decision} {ruled.rule}", ruled.source, offers=offers)
         is_free = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
-        return Permission(verdict, made, origin=BUILT_IN if is_free else "", offers=made.prefixes)
+        return Permission(verdict, made, origin=BUILT_IN if is_free else "", offers=offers)
 
     def _decide_paths(
         self,
@@ -279,7 +275,8 @@ class CallPermission:
             targets=targets, lifts=lambda name, path: opened and bool(rule and opens_secrets(rule, self._project)),
             answers=self._answers,
         )  # fmt: skip
-        is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and tool.name in READERS
+        reads = tool.reads_content or tool.finds_files
+        is_outside = isinstance(verdict, ApprovalNeed) and verdict.kind == "outside" and reads
         offers = folder_rules((targets or {}).values(), self._project) if is_outside and self._settings else ()
         if rule is None or level == "all":
             return Permission(verdict, offers=offers)
@@ -292,31 +289,23 @@ class CallPermission:
     def _find_rule(
         self, tool: Tool, targets: Mapping[str, Path] | None, extra: tuple[PermissionRule, ...]
     ) -> PermissionRule | None:
-        """Return the rule that decides on a call. What `read_file` may read outside, the tools that search may too."""
+        """Return the rule that decides on a call."""
         if self._settings is None or not (extra or self._has_rules()):
             return None
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
 
-        paths = list((targets or {}).values())
         rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
-        found = rules.find_for_path(tool.name, paths, self._project)
-        if found is None and tool.name in SEARCHES and paths:
-            reading = rules.find_for_path(READ_FILE, paths, self._project)
-            found = reading if reading is not None and reading.decision == "allow" and reading.pattern else None
-        return found
+        return rules.find_for_path(tool, list((targets or {}).values()), self._project)
 
-    def find_refused(self, tool: str) -> Callable[[Path], bool] | None:
+    def find_refused(self, tool: Tool) -> Callable[[Path], bool] | None:
         """Return what is True for a real path that a deny rule keeps from `tool`, which finds it in a folder; None
-        where no rule does. What `read_file` is refused `grep` does not show either."""
-        names, project = SEARCHES.get(tool, ()), self._project
-        if not names or self._settings is None or not self._has_rules():
+        where no rule does."""
+        if tool.effect is not Effect.READ or self._settings is None or not self._has_rules():
             return None
-        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+        from nexus_cli.rules.rule_set import find_by_path  # noqa: PLC0415
 
-        refusing = RuleSet(tuple(rule for name in names for rule in self._read_rules().of("deny", name)))
-        if not refusing.rules:
-            return None
-        return lambda path: any(refusing.find_for_path(name, (path,), project) for name in names)
+        refusing, project = self._read_rules().keeping_from(tool).rules, self._project
+        return (lambda path: find_by_path(refusing, (path,), project) is not None) if refusing else None
 
     def _has_rules(self) -> bool:
         """True if a settings file may have rules: reading them loads more than most sessions need. Looks once a
@@ -333,7 +322,7 @@ class CallPermission:
             from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
 
             try:
-                self._rules = read_rules(places(), self._project, tuple(discover_tools()))
+                self._rules = read_rules(places(), self._project, discover_tools())
             except NexusError as error:
                 if self._rules is None:
                     raise
@@ -377,7 +366,7 @@ class CallPermission:
         """Add a rule, as `rules.edit_rules.add_rule` does; it holds at once. Blocks."""
         from nexus_cli.rules.edit_rules import add_rule  # noqa: PLC0415
 
-        added = add_rule(typed, tuple(discover_tools()), folder)
+        added = add_rule(typed, discover_tools(), folder)
         self._forget_rules()
         self.rules_in_force()
         return added
@@ -465,7 +454,7 @@ def _parse_allowed(rules: frozenset[str]) -> tuple[PermissionRule, ...]:
         return ()
     from nexus_cli.rules.rule_set import parse_rule  # noqa: PLC0415
 
-    return tuple(parse_rule("allow", rule, (), ALLOWED) for rule in sorted(rules))
+    return tuple(parse_rule("allow", rule, discover_tools(), ALLOWED) for rule in sorted(rules))
 
 
 def _read_stamp(path: Path) -> tuple[int, ...]:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
+from nexus_cli.core.tool import Effect
+from nexus_cli.tools.registry import discover_tools
 
 if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import PermissionRule
 
-READ_FILE = "read_file"
 WHOLE = "/**"
 """The end of a pattern that names a folder with everything in it."""
 _SIGNS = frozenset("*?()\n")
@@ -37,7 +38,8 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
         above = any(one.is_relative_to(folder) for one in kept)
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or _SIGNS & set(str(folder)):
             return ()
-    return tuple(f"{READ_FILE}({folder}{WHOLE})" for folder in folders)
+    reading = next(tool.name for tool in discover_tools().values() if tool.governs and tool.effect is Effect.READ)
+    return tuple(f"{reading}({folder}{WHOLE})" for folder in folders)
 
 
 def _find_folder(path: Path) -> Path:

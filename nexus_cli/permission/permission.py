@@ -60,7 +60,7 @@ def _nothing_lifted(tool: str, target: Path) -> bool:
 
 def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Path]:
     """Return the real paths that a call touches, by path as the model wrote it; `ToolError` for what is no path."""
-    return {path: resolve_path(path, cwd) for path in tool.paths(arguments)}
+    return {path: resolve_path(path, cwd) for path in tool.find_paths(arguments)}
 
 
 def decide(
@@ -87,12 +87,14 @@ def decide(
         return ApprovalNeed("it starts work that costs money later", "later")
     if allow == "read" and tool.sends and not answers:
         return ApprovalNeed("other people get this message", "send")
-    if allow == "all" or tool.effect is Effect.NONE:
+    if allow == "all":
         return Grant()
     if tool.effect is Effect.RUN:
         return ApprovalNeed("it runs a command", "run")
     if tool.reaches in arguments:
         return ApprovalNeed(f"it uses the network: {' '.join(str(arguments[tool.reaches]).split())[:200]}", "network")
+    if tool.effect is Effect.NONE:
+        return Grant()
     try:
         found = resolve_targets(tool, arguments, cwd) if targets is None else targets
     except ToolError as refused:

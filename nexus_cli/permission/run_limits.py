@@ -19,8 +19,6 @@ from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.core.wire import canonical
 
 SINGLE = "single_action"
-DELEGATE = "agent"
-"""The tool that hands work over."""
 ASSESSMENT = "assessment"
 """The layer of a turn's assessment."""
 SIGNALS = "signals"
@@ -190,7 +188,7 @@ class RunLimits:
             return None
         if tools is not None and tool.name not in tools:
             return Refusal(f"{tool.name} is not for this run. {_may(tools)}" if tools else OFF, "tools")
-        if tool.name == DELEGATE and self.limits.sub_agents is False:
+        if tool.delegates and self.limits.sub_agents is False:
             return Refusal("handing over work is not for this run", "sub_agents")
         if categories is not None and tool.effect not in categories:
             return self._bound("categories", f"calls that {_does(tool.effect)} are not for this run", "")

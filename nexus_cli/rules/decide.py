@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import CommandLine, SimpleCommand, Word, find_hidden_sign, read_command_line
 from nexus_cli.rules.check_free import Folders, NotFree, check_free, check_path, keeps_form
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.free_commands import FREE
-from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, readings
+from nexus_cli.rules.rule_set import Decision, PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
 
@@ -161,9 +162,9 @@ def _decide_part(
 
 
 def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) -> PermissionRule | None:
-    """Return the deny or ask rule for `read_file` that covers a word of a command, or may cover one with a glob. Behind
+    """Return the deny or ask rule for reading that covers a word of a command, or may cover one with a glob. Behind
     a colon git names files too (`HEAD:secrets/k`)."""
-    strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, "read_file")]
+    strict = [rule for decision in ("deny", "ask") for rule in rules.of(decision, Effect.READ)]
     if not strict:
         return None
     words = [word for word in command.words[1:] if word.text and not word.text.startswith("-")]
@@ -172,8 +173,8 @@ def _find_closed_file(command: SimpleCommand, rules: RuleSet, folders: Folders) 
         named = [os.path.realpath(os.path.join(folders.assumed, text)) for text in texts]
     except (OSError, ValueError):  # no name of a file, as far as we know
         return strict[0]
-    rule = rules.find_for_path("read_file", map(Path, named), Path(folders.project)) if named else None
-    if rule is not None and rule.decision != "allow":
+    rule = find_by_path(strict, map(Path, named), Path(folders.project)) if named else None
+    if rule is not None:
         return rule
     return strict[0] if any(word.has_glob or not word.is_known for word in words) else None
 

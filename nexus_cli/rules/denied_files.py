@@ -1,4 +1,4 @@
-"""The files that deny rules for `read_file` name, as they are now: the walls of commands hide them."""
+"""The files that deny rules for reading name, as they are now: the walls of commands hide them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.core.tool import Effect
 from nexus_cli.rules.rule_set import RuleSet, path_matches
 
 MOST_FILES = 200
@@ -31,12 +32,12 @@ class DeniedFiles:
 
 
 def find_denied_files(rules: RuleSet, project: Path, cwd: Path) -> DeniedFiles:
-    """Return what the deny rules for `read_file` name now, what is near the top first; both paths are real.
+    """Return what the deny rules for reading name now, what is near the top first; both paths are real.
 
     Links are not followed, and `.git` is not looked into: git reads it at every command. A folder that `cwd` is in is
     never named, only what else it holds; a rule without a pattern names nothing.
     """
-    strict = [rule for rule in rules.of("deny", "read_file") if rule.pattern]
+    strict = [rule for rule in rules.of("deny", Effect.READ) if rule.pattern]
     root, here = str(project), str(cwd)
     exact, bases = _split_patterns([rule.pattern for rule in strict], root)
     found = dict.fromkeys(path for path in exact if not _is_in(here, path))

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from nexus_cli.config.paths import defaults_dir, places
 from nexus_cli.config.settings_file import change_list
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.tool import Tool
 from nexus_cli.rules.rule_set import DECISIONS, Decision, RuleSet, parse_rule, rules_key
 
 LISTED = "`nexus rules list` and /permissions show those in force"
 
 
-def add_rule(typed: str, tools: Collection[str], folder: str = "") -> bool:
+def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
     """Add a rule to the personal settings, for the projects in `folder` or ("") for all; return False if it is there
     already.
 
-    `tools` are the names that it may have. Raises `NexusError("usage", ...)` for what is no rule, and as
+    `tools` are those that it may name. Raises `NexusError("usage", ...)` for what is no rule, and as
     `config.settings_file.write_setting` does.
     """
     decision, text = _split_decision(typed)

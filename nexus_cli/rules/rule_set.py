@@ -9,7 +9,7 @@ import difflib
 import fnmatch
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +24,7 @@ from nexus_cli.config.settings import find_line, quote_part, read_values, split_
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
+from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_line
 from nexus_cli.rules.check_free import keeps_form
 from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
@@ -33,8 +34,6 @@ Decision = Literal["allow", "ask", "deny"]
 DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
 """From the strictest."""
 Match = Literal["yes", "no", "maybe"]
-FILE_TOOLS = frozenset({"read_file", "write_file", "edit_file", "glob", "grep"})
-"""Tools whose pattern is a path."""
 MOST_OPTIONS = 30
 """Options before a subcommand of which each may have a value or none."""
 MOST_DEEP = 6
@@ -55,13 +54,17 @@ class PermissionRule:
     pattern: str = ""
     """"" is every call of the tool."""
     argv: tuple[str, ...] = ()
-    """For `bash`: the words that a command begins with."""
+    """For commands: the words that one begins with."""
     is_open: bool = True
-    """For `bash`: further arguments may follow."""
+    """For commands: further arguments may follow."""
     file: str = ""
     line: int = 0
     folder: str = ""
     """The folder for whose projects it counts, as it is written; "" is every one that reads the file."""
+    names_commands: bool = False
+    """True if its pattern names commands, and not paths."""
+    effect: Effect | None = None
+    """The effect of the tools that it holds for besides its own (`Tool.governs`); None: it holds for its own alone."""
 
     @property
     def origin(self) -> str:
@@ -132,26 +135,54 @@ class RuleSet:
         """Return all rules, the strictest first."""
         return sorted(self.rules, key=lambda rule: DECISIONS.index(rule.decision))
 
-    def of(self, decision: Decision, tool: str = "bash") -> list[PermissionRule]:
-        """Return the rules of one decision for one tool."""
-        return [rule for rule in self.rules if rule.decision == decision and rule.tool == tool]
+    def of(self, decision: Decision, effect: Effect = Effect.RUN) -> list[PermissionRule]:
+        """Return the rules of one decision that hold for all tools of an effect."""
+        return [rule for rule in self.rules if rule.decision == decision and rule.effect is effect]
 
-    def restricts(self, tool: str = "bash") -> bool:
-        """Return True if there is a deny or ask rule for `tool`."""
-        return any(rule.tool == tool and rule.decision != "allow" for rule in self.rules)
+    def restricts(self) -> bool:
+        """Return True if there is a deny or ask rule for commands."""
+        return bool(self.of("deny") or self.of("ask"))
 
-    def find_for_path(self, tool: str, paths: Iterable[Path], project: Path) -> PermissionRule | None:
-        """Return the rule that decides on a call of a file tool: deny or ask for any of `paths`, allow for all.
+    def for_commands_of(self, tool: Tool) -> RuleSet:
+        """Return the rules as they decide on the commands of `tool`: its own count as those for all commands do."""
+        if tool.governs:
+            return self
+        own = (replace(rule, effect=tool.effect) if rule.tool == tool.name else rule for rule in self.rules)
+        return replace(self, rules=tuple(own))
+
+    def find_for_path(self, tool: Tool, paths: Sequence[Path], project: Path) -> PermissionRule | None:
+        """Return the rule that decides on a call of `tool`: deny or ask for any of `paths`, allow for all.
 
         `paths` are resolved. None: no rule says anything.
         """
-        given, root = [str(path) for path in paths], str(project)
-        for decision in DECISIONS:
-            for rule in self.of(decision, tool):
-                fits = [not rule.pattern or path_matches(rule, path, root) for path in given] or [not rule.pattern]
-                if all(fits) if decision == "allow" else any(fits):
-                    return rule
-        return None
+        own = [rule for rule in self.rules if rule.tool == tool.name]
+        general = [] if tool.governs else [rule for rule in self.rules if rule.effect is tool.effect]
+        if tool.reads_content or tool.effect is Effect.EDIT:
+            own += [rule for rule in general if rule.pattern or rule.decision != "allow"]
+        elif tool.effect is Effect.RUN:  # it has no command line to compare with a pattern
+            own += [rule for rule in general if not rule.pattern and rule.decision != "allow"]
+        found = find_by_path(own, paths, project)
+        if found is None and tool.finds_files:  # a deny rule is for the tool to obey: it leaves those files out
+            found = find_by_path(general, paths, project)
+            found = found if found is not None and found.decision == "allow" and found.pattern else None
+        return found
+
+    def keeping_from(self, tool: Tool) -> RuleSet:
+        """Return the deny rules that keep a file from a search by `tool`: its own, and of one that shows content those
+        for reading."""
+        shows = tool.effect is Effect.READ and tool.reads in (Reads.CONTENT, Reads.SEARCH) and not tool.governs
+        rules = (rule for rule in self.rules if rule.tool == tool.name or (shows and rule.effect is tool.effect))
+        return replace(self, rules=tuple(rule for rule in rules if rule.decision == "deny"))
+
+
+def find_by_path(rules: Iterable[PermissionRule], paths: Iterable[Path], project: Path) -> PermissionRule | None:
+    """Return the strictest of `rules` that names any of the real `paths`, if it allows all of them; None for none."""
+    given, root = [str(path) for path in paths], str(project)
+    for rule in sorted(rules, key=lambda rule: DECISIONS.index(rule.decision)):
+        fits = [not rule.pattern or path_matches(rule, path, root) for path in given] or [not rule.pattern]
+        if all(fits) if rule.decision == "allow" else any(fits):
+            return rule
+    return None
 
 
 def may_be(word: Word, wanted: str, *, is_program: bool) -> bool:
@@ -197,30 +228,36 @@ def readings(words: tuple[Word, ...]) -> list[tuple[tuple[Word, ...], bool]]:
     return found
 
 
-def parse_rule(decision: Decision, text: str, tools: Collection[str], file: str = "", line: int = 0) -> PermissionRule:
+def parse_rule(
+    decision: Decision, text: str, tools: Mapping[str, Tool], file: str = "", line: int = 0
+) -> PermissionRule:
     """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
     found = _FORM.fullmatch(text.strip())
     if found is None or find_hidden_sign(text):
         raise ValueError(f"{_quote(text)} is no rule: TOOL or TOOL(PATTERN), such as bash(npm test *)")
-    tool, pattern = found[1], found[2]
-    if tools and tool not in tools:
-        near = difflib.get_close_matches(tool, tools, 1, 0.4)
+    name, pattern, tool = found[1], found[2], tools.get(found[1])
+    if tool is None:
+        near = difflib.get_close_matches(name, tools, 1, 0.4)
         raise ValueError(f"{_quote(text)} names no tool" + (f"; the nearest is {near[0]}" if near else ""))
+    rule = PermissionRule(
+        decision, text.strip(), name, file=file, line=line, names_commands=tool.runs_commands,
+        effect=tool.effect if tool.governs else None,
+    )  # fmt: skip
     if pattern is None:
-        return PermissionRule(decision, text.strip(), tool, file=file, line=line)
+        return rule
     if not pattern.strip():
-        raise ValueError(f"{_quote(text)} has an empty pattern; {tool} alone is every call")
-    if tool == "bash":
-        argv, is_open = _parse_command_pattern(text, pattern)
-        return PermissionRule(decision, text.strip(), tool, pattern, argv, is_open, file, line)
-    if tool not in FILE_TOOLS:
-        raise ValueError(f"{_quote(text)}: {tool} takes no pattern")
+        raise ValueError(f"{_quote(text)} has an empty pattern; {name} alone is every call")
+    if tool.runs_commands:
+        argv, is_open = _parse_command_pattern(name, text, pattern)
+        return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
+    if not tool.paths:
+        raise ValueError(f"{_quote(text)}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"{_quote(text)} is too long, or has more than {MOST_DEEP} times `**`")
-    return PermissionRule(decision, text.strip(), tool, pattern.strip(), file=file, line=line)
+    return replace(rule, pattern=pattern.strip())
 
 
-def _parse_command_pattern(text: str, pattern: str) -> tuple[tuple[str, ...], bool]:
+def _parse_command_pattern(tool: str, text: str, pattern: str) -> tuple[tuple[str, ...], bool]:
     """Return the words of a command pattern and whether it ends in `*`."""
     line = read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.redirects or line.commands[0].assignments:
@@ -231,16 +268,16 @@ def _parse_command_pattern(text: str, pattern: str) -> tuple[tuple[str, ...], bo
     starred = next((word for word in words if word.has_glob), None)
     if starred is not None:
         claude = starred.text.removesuffix(":*") if starred.text.endswith(":*") else ""
-        advice = f"write bash({claude} *)" if claude else "`*` stands alone, as the last word"
+        advice = f"write {tool}({claude} *)" if claude else "`*` stands alone, as the last word"
         raise ValueError(f"{_quote(text)} has {_quote(starred.text)} in it: {advice}")
     return tuple(word.text for word in words), is_open
 
 
-def read_rules(own: Places, project: Path, tools: Collection[str]) -> RuleSet:
+def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet:
     """Return the rules of the personal config.toml, and those of the project's that are trusted.
 
     In a worktree those of its source project's folder count, and what they deny there by its path is denied here.
-    `tools` are the names that a rule may have. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
+    `tools` are those that a rule may name. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
     as `config.settings.read_values` does.
     """
     collected = _Collector(tools)
@@ -273,7 +310,7 @@ def _rules_of_worktree(rules: Iterable[PermissionRule], source: Path) -> list[Pe
     """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here."""
     found = []
     for rule in rules:
-        if rule.decision != "allow" and rule.tool in FILE_TOOLS and rule.pattern.startswith(("/", "~")):
+        if rule.decision != "allow" and not rule.names_commands and rule.pattern.startswith(("/", "~")):
             inside = _cut_pattern(os.path.expanduser(rule.pattern), source)
             found += [replace(rule, pattern=inside)] if inside else []
     return found
@@ -294,7 +331,7 @@ def _cut_pattern(pattern: str, folder: Path) -> str:
 class _Collector:
     """Rules on their way from files."""
 
-    tools: Collection[str]
+    tools: Mapping[str, Tool]
     rules: list[PermissionRule] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -319,8 +356,8 @@ class _Collector:
                 except ValueError as error:
                     self.problems.append(f"{file} line {line}: {decision} {error}")
                     self.unread += self.problems[-1:] if decision == "deny" else []
-                    tool = written.partition("(")[0].strip()
-                    if decision != "allow" and (tool == "bash" or tool not in self.tools):
+                    tool = self.tools.get(written.partition("(")[0].strip())
+                    if decision != "allow" and (tool is None or tool.runs_commands):
                         self.broken.append(f"{with_tilde(file)} line {line}")
         mine = self.rules[first:]
         for rule in mine:
@@ -348,7 +385,7 @@ class _Collector:
 
 
 def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
-    if rule.tool != "bash":
+    if not rule.names_commands:
         return not rule.pattern or path_matches(rule, os.path.join(project, os.path.expanduser(body)), str(project))
     commands = [command.words for command in read_command_line(body).commands]
     if rule.decision == "allow":
@@ -362,7 +399,7 @@ def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
         return False
     if not one.pattern or one.pattern == rule.pattern:
         return True
-    if one.tool != "bash" or not rule.pattern:
+    if not one.names_commands or not rule.pattern:
         return False
     same_words = rule.argv[: len(one.argv)] == one.argv
     return same_words and (one.is_open or (len(rule.argv) == len(one.argv) and not rule.is_open))

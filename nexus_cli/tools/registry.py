@@ -8,35 +8,42 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
+from nexus_cli.core.tool import EditPreview, Effect, Reads, Tool, ToolContext
 from nexus_cli.tools import builtin
 
 
 def discover_tools() -> dict[str, Tool]:
     """Return the built-in tools by name, sorted. No module of theirs is imported."""
-    paths = (path for folder in builtin.__path__ for path in Path(folder).glob("*.json"))
+    return dict(_tools_in(tuple(builtin.__path__)))
+
+
+def find_tool(name: str) -> Tool | None:
+    """Return the built-in tool of exactly this name, or None."""
+    return _tools_in(tuple(builtin.__path__)).get(name)
+
+
+@lru_cache(4)
+def _tools_in(folders: tuple[str, ...]) -> Mapping[str, Tool]:
+    paths = (path for folder in folders for path in Path(folder).glob("*.json"))
     return {path.stem: _read_definition(path) for path in sorted(paths, key=lambda path: path.stem)}
 
 
 def _read_definition(path: Path) -> Tool:
-    """Return the tool that `path` defines. The fields are those of `Tool`; `needs` and `paths` are names."""
+    """Return the tool that `path` defines: its fields are listed in `tools/README.md`."""
     found = json.loads(path.read_text(encoding="utf-8"))
     module = f"{builtin.__name__}.{path.stem}"
-    touched = found.pop("paths", ())
 
     async def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         result: ToolResult = await import_module(module).run(arguments, context)
         return result
-
-    def paths(arguments: Mapping[str, Any]) -> Sequence[str]:
-        return tuple(arguments.get(name, ".") for name in touched)
 
     def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
         try:
@@ -57,7 +64,8 @@ def _read_definition(path: Path) -> Tool:
     effect = Effect(found.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(
-        path.stem, run=run, effect=effect, paths=paths,
+        path.stem, run=run, effect=effect, paths=tuple(found.pop("paths", ())),
+        reads=Reads(found.pop("reads", Reads.CONTENT)), counted_as=tuple(found.pop("counted_as", ())),
         preview=preview if found.pop("previews", edits) else None,
         check=check if edits else None, recover=recover if found.pop("recovers", False) else None,
         needs=tuple(_find_protocol(name) for name in found.pop("needs", ())), **found,

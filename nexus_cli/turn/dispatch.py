@@ -258,7 +258,7 @@ class Dispatcher:
         context = self._tool_context(lane_state, call, targets if answer is None else answer.targets)
         if answer is not None:
             context = replace(context, before=answer.before)
-        if refused := self.permission.find_refused(tool.name):
+        if refused := self.permission.find_refused(tool):
             context = replace(context, is_refused=refused)
         if profile:
             context = replace(context, walls=lambda: self.permission.make_walls(cast(Any, profile)))

@@ -10,13 +10,12 @@ import json
 from nexus_cli.context.sections.prompts import load_prompt
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.tool import Effect, ToolContext
+from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.permission.permission import Grant, resolve_targets
 from nexus_cli.session.session import Session
 from nexus_cli.tools.files import ToolError
 from nexus_cli.workers.worker import Worker
 
-READ = "read_file"
 MOST_FILES = 20
 """Files that are shown; others are named."""
 
@@ -33,12 +32,19 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     if recipe.name != "worker" and recipe.instruction:
         lines.append(f"\n# Role\n{recipe.instruction}")
     text = load_prompt("worker", place="\n".join(lines), task=worker.task)
-    reading = Limits(tools=frozenset({READ}), categories=frozenset({str(Effect.READ)}))
+    tool = find_reader(session)
+    reading = Limits(tools=frozenset({tool.name} if tool else ()), categories=frozenset({str(Effect.READ)}))
     may_read = reading <= Limits(tools=rights.tools, categories=rights.categories)
     files = list(dict.fromkeys(worker.files))
     shown = [await _quote_file(path, session, may_read) for path in files[:MOST_FILES]]
     shown += [f"{path}: not shown (one of more than {MOST_FILES})" for path in files[MOST_FILES:]]
     return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
+
+
+def find_reader(session: Session) -> Tool | None:
+    """Return the tool by which the session reads a file, None if it has none."""
+    tools = session.state.dispatcher.registry.tools()
+    return next((tool for tool in tools if tool.governs and tool.reads_content), None)
 
 
 async def _quote_file(path: str, session: Session, may_read: bool) -> str:
@@ -53,9 +59,10 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
 async def read_unasked(path: str, session: Session) -> ToolResult | None:
     """Return a file as the session's model would read it, None where that is not allowed without asking."""
     dispatcher = session.state.dispatcher
-    tool, checked = dispatcher.registry.get(READ), {"path": path}
+    tool = find_reader(session)
     if tool is None:
         return None
+    checked = {tool.paths[0]: path}
     try:
         targets = resolve_targets(tool, checked, dispatcher.cwd)
     except ToolError as error:

@@ -23,13 +23,14 @@ from nexus_cli.context.work_record import (
 )
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.tools.registry import find_tool
 
 COUNT = Letters().count
 KINDS = {Role.USER: Kind.USER, Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}
 
 
 def folded(*messages: Message) -> WorkLog:
-    log = WorkLog()
+    log = WorkLog(find_tool)
     for number, message in enumerate(messages, 1):
         actor = "person" if message.role is Role.USER else "agent"
         log.add(Entry(number, "2026-01-13T09:30:00Z", actor, KINDS[message.role], message))

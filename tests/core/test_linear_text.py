@@ -30,7 +30,8 @@ CASES = {
     "brackets of a test": (
         "from pathlib import Path\nfrom nexus_cli.rules.decide import decide_command\n"
         "from nexus_cli.rules.rule_set import RuleSet, parse_rule\n"
-        "rules = RuleSet((parse_rule('deny', 'bash(rm *)', ()),))\n"
+        "from nexus_cli.tools.registry import discover_tools\n"
+        "rules = RuleSet((parse_rule('deny', 'bash(rm *)', discover_tools()),))\n"
         "run = lambda text: decide_command(\n"
         "    text, level='run', rules=rules, cwd=Path('/'), project=Path('/'), confined=True)",
         "test '" + "[" * 60_000 + "'",

@@ -30,12 +30,13 @@ from nexus_cli.rules.rule_set import RuleSet, parse_rule
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.ignore_rules import read_ignore_rules
 from nexus_cli.tools.patterns import PathPattern
+from nexus_cli.tools.registry import discover_tools
 kind, pattern, path = sys.stdin.read().split("\\n")
 if kind == "ignore":
     found = read_ignore_rules(pattern.encode(), lambda: None).decide(path, False)
 elif kind == "rule":
-    rules = RuleSet((parse_rule("deny", f"read_file({pattern})", ("read_file",)),))
-    found = rules.find_for_path("read_file", [Path("/p", path)], Path("/p"))
+    rules = RuleSet((parse_rule("deny", f"read_file({pattern})", discover_tools()),))
+    found = rules.find_for_path(discover_tools()["read_file"], [Path("/p", path)], Path("/p"))
 else:
     try:
         found = PathPattern(pattern).select([path])

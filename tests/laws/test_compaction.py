@@ -14,6 +14,7 @@ from laws.check import assert_laws, matched
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
 from server.blocks import content, is_prefix
+from session.played import count_definitions
 
 from nexus_cli.config.settings import CompactSettings, ProviderSettings
 from nexus_cli.context.window.groups import flatten
@@ -122,6 +123,8 @@ def test_a_bad_summary_leaves_the_window_as_it_was(kinds: list[str], place: Path
 def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: Path) -> None:
     model = Lister({"text": "late", "delay": 20})
     limits = Limits(timeout=1.5) if how == "timeout" else Limits()
+    at = 0.42
+    window = round((3480 + count_definitions()) / at)  # the fourth turn reaches it
 
     async def live(around: World) -> str:
         async with grown(around, turns=3) as session:
@@ -141,7 +144,7 @@ def test_an_interrupted_compaction_leaves_the_window_as_it_was(how: str, place: 
             assert outcome(await say(session, "TURN9 go on")).ok
             return session.id
 
-    with world(place, model, window=WINDOW, compact=CompactSettings(0.42, 0.2, 0.15), limits=limits) as around:
+    with world(place, model, window=window, compact=CompactSettings(at, 0.2, 0.15), limits=limits) as around:
         session = asyncio.run(live(around))
         with the_ledger() as ledger:
             assert_laws(ledger, session, around.server.requests)

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from session.played import MODEL, the_ledger
+from session.played import MODEL, count_definitions, the_ledger
 from session.prefix_cache import Clock, lived, opened, working
 from session.summed import SUMMARY, asks_for_summary, ended
 
@@ -18,7 +18,7 @@ from nexus_cli.reports.cost import cost_report
 
 BACK = -25.0
 """Hours."""
-SETTINGS = Settings(models={MODEL: {"window": 26_400}})
+SETTINGS = Settings(models={MODEL: {"window": 25_000 + count_definitions()}})
 
 
 def listing(request: Any, step: int) -> Any:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from nexus_cli.rules.decide import CommandDecision, Level, decide_command
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
+from nexus_cli.tools.registry import discover_tools
 
 HERE = Path(__file__).parent
-TOOLS = ("bash", "read_file", "write_file", "edit_file", "glob", "grep", "remember")
+TOOLS = discover_tools()
 DENIED = RuleSet(tuple(parse_rule("deny", text, TOOLS) for text in ("bash(rm *)", "bash(curl *)", "bash(git push *)")))
 
 

@@ -195,7 +195,7 @@ def test_the_parser_is_not_loaded_at_start(tmp_path: Path) -> None:
 def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / ".env")
-    closed = RuleSet((parse_rule("deny", "read_file(.env)", ()),))
+    closed = RuleSet((parse_rule("deny", "read_file(.env)", TOOLS),))
 
     def decided(command: str, level: Level = "read") -> str:
         return decide_command(

@@ -10,8 +10,9 @@ import pytest
 from nexus_cli.rules import denied_files
 from nexus_cli.rules.denied_files import DeniedFiles, find_denied_files
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
+from nexus_cli.tools.registry import discover_tools
 
-TOOLS = ("bash", "read_file", "grep")
+TOOLS = discover_tools()
 
 
 def find(project: Path, *rules: str, cwd: Path | None = None) -> DeniedFiles:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rules.rows import decide, read_rows
+from rules.rows import TOOLS, decide, read_rows
 
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
 
 NONE = RuleSet()
-DENIES = RuleSet((parse_rule("deny", "bash(sudo *)", ()), parse_rule("ask", "bash(terraform apply *)", ())))
+DENIES = RuleSet((parse_rule("deny", "bash(sudo *)", TOOLS), parse_rule("ask", "bash(terraform apply *)", TOOLS)))
 
 
 def count_asked(rules: RuleSet, level: str, folder: Path) -> list[str]:

@@ -187,8 +187,8 @@ def test_rules_of_a_project_stay_in_force_when_something_else_in_it_changes(tmp_
 )  # fmt: skip
 def test_a_path_pattern_names_files_and_folders(pattern: str, path: str, fits: bool, tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("deny", f"read_file({pattern})", TOOLS),))
-    assert (rules.find_for_path("read_file", [tmp_path / path], tmp_path) is not None) is fits
-    assert rules.find_for_path("edit_file", [tmp_path / path], tmp_path) is None
+    assert (rules.find_for_path(TOOLS["read_file"], [tmp_path / path], tmp_path) is not None) is fits
+    assert rules.find_for_path(TOOLS["edit_file"], [tmp_path / path], tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_deny_and_ask_read_names_as_a_lenient_file_system_does_and_allow_exactly
 ) -> None:
     for decision in ("deny", "ask", "allow"):
         rules = RuleSet((parse_rule(decision, f"read_file({pattern})", TOOLS),))
-        found = rules.find_for_path("read_file", [tmp_path / path], tmp_path)
+        found = rules.find_for_path(TOOLS["read_file"], [tmp_path / path], tmp_path)
         assert (found is not None) is (decision != "allow"), decision
 
 
@@ -211,11 +211,11 @@ def test_deny_looks_at_any_path_and_allow_at_all(tmp_path: Path) -> None:
     rules = RuleSet((parse_rule("allow", "edit_file(src/**)", TOOLS), parse_rule("deny", "edit_file(*.lock)", TOOLS)))
 
     def decided(*names: str) -> str | None:
-        found = rules.find_for_path("edit_file", [tmp_path / name for name in names], tmp_path)
+        found = rules.find_for_path(TOOLS["edit_file"], [tmp_path / name for name in names], tmp_path)
         return found.decision if found else None
 
     assert decided("src/a") == "allow" and decided("src/a", "b") is None and decided("src/a", "x.lock") == "deny"
-    assert RuleSet((parse_rule("ask", "glob", TOOLS),)).find_for_path("glob", [], tmp_path) is not None
+    assert RuleSet((parse_rule("ask", "glob", TOOLS),)).find_for_path(TOOLS["glob"], [], tmp_path) is not None
 
 
 def test_in_a_worktree_the_rules_of_its_source_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ deny = ["bash(make *)"]
                                  ("read_file", "sub/token", "deny"), ("read_file", "sub/.env", ""),
                                  ("read_file", "keys/sub/a.pem", ""), ("edit_file", "any", "ask"),
                                  ("write_file", "x", ""), ("write_file", "free", "")):  # fmt: skip
-        found = rules.find_for_path(tool, [folder / name], folder)
+        found = rules.find_for_path(TOOLS[tool], [folder / name], folder)
         assert (found.decision if found else "") == decision, name
     (folder / "keys").mkdir()
     for name in (".env", "keys/a.pem", "plain"):

@@ -23,6 +23,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
+from nexus_cli.tools.registry import discover_tools
 
 MODEL = "openai/played"
 Answer = str | list[tuple[str, dict[str, Any]]]
@@ -75,6 +76,11 @@ def say(session: Session, words: str) -> tuple[list[Event], Outcome]:
     end = events[-1]
     assert isinstance(end, TurnEnd)
     return events, end.outcome
+
+
+def count_definitions() -> int:
+    """About the tokens that the definitions of all tools take, for windows that must fit whichever tools there are."""
+    return sum(len(tool.description) + len(json.dumps(tool.parameters)) for tool in discover_tools().values()) // 4
 
 
 @contextmanager

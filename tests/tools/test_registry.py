@@ -8,15 +8,16 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import FactMerger, Facts, MemorySlot
+from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, Workers, WorkerTask
+from nexus_cli.core.services import Recall, SeenFileStore, WorkerTask
 from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
 from nexus_cli.permission import call_permission
 from nexus_cli.tools.builtin import __path__ as folders
@@ -28,30 +29,29 @@ each = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 KEYWORDS = {"type", "properties", "required", "items", "enum", "minimum", "maximum", "additionalProperties"}
 KEYWORDS |= {"description"}  # for the model alone
 
-SOUND: dict[str, dict[str, Any]] = {
-    "agent": {"task": "x"},
-    "agents": {"action": "read", "agent": "w1"},
-    "bash": {"command": "true"},
-    "context": {"section": "contract"},
-    "enter_space": {"space": "x"},
-    "edit_file": {"path": "a", "edits": [{"old": "x", "new": "y"}]},
-    "forget": {"id": "m1"},
-    "get_my_runs": {},
-    "glob": {"pattern": "*"},
-    "grep": {"pattern": "x"},
-    "merge_facts": {"ids": ["m1", "m2"], "text": "x"},
-    "plan": {"action": "add", "prompt": "x", "in": "1 hour"},
-    "read_file": {"path": "a"},
-    "read_messages": {"space": "x"},
-    "recall": {"id": "d1"},
-    "remember": {"text": "x", "slot": "user"},
-    "search_memory": {"query": "x", "slot": "user"},
-    "send_message": {"text": "x", "space": "y"},
-    "send_reply": {"message_id": "msg-1", "text": "x"},
-    "wait_for": {"file": "a"},
-    "write_file": {"path": "a", "content": "x"},
-}
-"""A call of each that its schema accepts."""
+PAGE = {"first", "total"}
+"""Figures of a result that say which part of a whole it is; they need no noun."""
+
+
+def _example(schema: dict[str, Any]) -> Any:
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema["type"]:
+        case "array":
+            return [_example(schema["items"])]
+        case "object":
+            return {name: _example(schema["properties"][name]) for name in schema.get("required", ())}
+        case "string":
+            return "a"
+        case "boolean":
+            return True
+    return max(1, schema.get("minimum", 1))
+
+
+def sound(tool: Tool) -> dict[str, Any]:
+    """A call that the schema accepts: with the required arguments, where there are none with the subject."""
+    named = tool.parameters.get("required") or ([tool.subject] if tool.subject else [])
+    return {name: _example(tool.parameters["properties"][name]) for name in named}
 
 
 def _context(folder: Path) -> ToolContext:
@@ -65,7 +65,7 @@ def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_a_folder_is_the_registry() -> None:
     modules = {path.stem for folder in folders for path in Path(folder).glob("*.py")} - {"__init__"}
-    assert {tool.name for tool in TOOLS} == modules == set(SOUND)
+    assert {tool.name for tool in TOOLS} == modules
 
 
 @pytest.mark.parametrize("name", ["edit_file", "write_file"])
@@ -74,11 +74,11 @@ def test_a_module_that_an_upgrade_took_away_is_the_error_of_a_call_and_never_of_
 ) -> None:
     monkeypatch.setitem(sys.modules, f"nexus_cli.tools.builtin.{name}", None)
     tool = discover_tools()[name]
-    assert tool.preview is not None and tool.preview(SOUND[name], _context(tmp_path)) == EditPreview()
+    assert tool.preview is not None and tool.preview(sound(tool), _context(tmp_path)) == EditPreview()
 
     async def call() -> None:
         with pytest.raises(ImportError):  # `dispatch` makes it a tool result
-            await tool.run(SOUND[name], _context(tmp_path))
+            await tool.run(sound(tool), _context(tmp_path))
 
     asyncio.run(call())
 
@@ -118,12 +118,16 @@ def test_the_slots_of_facts_are_those_of_memory() -> None:
 
 
 @each
-def test_an_edit_can_be_previewed_and_a_plan(tool: Tool, tmp_path: Path) -> None:
-    assert (tool.preview is not None) == (tool.effect is Effect.EDIT or tool.name == "plan")
-    if tool.preview and tool.effect is Effect.EDIT:
-        (tmp_path / "a").write_text("x")
-        change = {"path": "a", "content": "y", "edits": [{"old": "x", "new": "y"}]}
-        assert "+y" in tool.preview(change, _context(tmp_path)).diff
+def test_an_edit_can_be_previewed_and_checked(tool: Tool) -> None:
+    assert tool.effect is not Effect.EDIT or (tool.preview and tool.check)
+
+
+@pytest.mark.parametrize("name", ["edit_file", "write_file"])
+def test_a_preview_shows_what_an_edit_would_change(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    change = {"path": "a", "content": "y", "edits": [{"old": "x", "new": "y"}]}
+    preview = discover_tools()[name].preview
+    assert preview and "+y" in preview(change, _context(tmp_path)).diff
 
 
 @each
@@ -158,10 +162,53 @@ def test_needs_are_protocols(tool: Tool) -> None:
 
 @each
 def test_a_call_has_paths_exactly_when_it_reads_or_edits(tool: Tool) -> None:
-    paths = tool.paths(SOUND[tool.name])
-    assert not validate_arguments(SOUND[tool.name], tool.parameters)
+    arguments = sound(tool)
+    assert not validate_arguments(arguments, tool.parameters)
+    paths = tool.find_paths(arguments)
     assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT))
     assert all(isinstance(path, str) for path in paths)
+
+
+@each
+def test_a_tool_has_paths_exactly_if_it_reads_or_edits_or_is_refused(tool: Tool) -> None:
+    if tool.effect in (Effect.READ, Effect.EDIT):
+        with pytest.raises(ValueError, match="`paths` names no argument"):
+            replace(tool, paths=())
+    elif tool.subject:
+        with pytest.raises(ValueError, match="`paths` names arguments"):
+            replace(tool, paths=(tool.subject,))
+    with pytest.raises(ValueError, match="which is no argument"):
+        replace(tool, paths=("no such argument",))
+
+
+def test_one_tool_stands_for_all_that_read_and_one_for_all_that_run_commands() -> None:
+    governing = [tool for tool in TOOLS if tool.governs]
+    assert len([tool for tool in governing if tool.reads_content]) == 1
+    assert len([tool for tool in governing if tool.runs_commands]) == 1
+    assert all(tool.effect in (Effect.EDIT, Effect.RUN) or tool.reads_content for tool in governing)
+
+
+def _source(tool: Tool) -> str:
+    return Path(next(iter(folders)), f"{tool.name}.py").read_text(encoding="utf-8")
+
+
+@each
+def test_a_tool_that_finds_files_leaves_out_what_is_refused(tool: Tool) -> None:
+    assert not tool.finds_files or ".is_refused(" in _source(tool)
+
+
+@each
+def test_every_figure_of_a_result_has_a_noun_in_the_definition(tool: Tool) -> None:
+    """Those that its module writes as `counts = {...}`."""
+    found = set()
+    for node in ast.walk(ast.parse(_source(tool))):
+        match node:
+            case (
+                ast.keyword("counts", ast.Dict(keys))
+                | ast.Assign([ast.Name("counts")], ast.Dict(keys))
+            ):
+                found |= {key.value for key in keys if isinstance(key, ast.Constant)}
+    assert found <= {*tool.counts, *PAGE}, f"`counts` of {tool.name}.json gives each noun its singular"
 
 
 async def _run(tool: Tool, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -177,6 +224,12 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
         def forget(self, fact_id: str) -> None: ...
         def merge(self, fact_ids: list[str], text: str) -> None:
             raise NexusError("usage", "no fact", "nothing of this id is remembered here")
+
+        def search(self, text: str, slots: object, limit: int) -> None:
+            raise NexusError("usage", "memory", "it cannot be read")
+
+        def refusal(self) -> str:
+            return "nobody waits here"
 
         def held(self) -> dict[str, Any]:
             return {"sections": []}
@@ -206,18 +259,16 @@ def test_a_failure_is_a_result_and_not_an_exception(tool: Tool, tmp_path: Path) 
     if not tool.parameters["properties"]:
         return  # nothing can be wrong with what says nothing
     gone = tmp_path / "gone"
-    services: dict[type, Any] = dict.fromkeys(
-        (SeenFileStore, Recall, Assembly, Facts, FactMerger, Plans, Spaces, Workers), Nobody()
-    )
+    services: dict[type, Any] = dict.fromkeys(tool.needs, Nobody())
     hostile = ["\0", "", "x" * 5000, "../" * 50 + "etc/shadow/x", "/dev/zero", "/proc/self/mem", "(", "~nobody-here/x"]
     for text in hostile:
         if not text and "required" not in tool.parameters:
             continue  # nothing named is no failure where nothing has to be
-        arguments = {k: text if isinstance(v, str) and k != "command" else v for k, v in SOUND[tool.name].items()}
+        arguments = {k: text if isinstance(v, str) and k != "command" else v for k, v in sound(tool).items()}
         context = ToolContext(gone, gone, 1000, "c", lambda _: None, services)
         result = asyncio.run(_run(tool, arguments, context))
         assert isinstance(result, ToolResult)
-        assert result.error and not result.changed
+        assert not result.changed and (result.error or not (tool.paths or tool.needs))
 
 
 def test_a_tool_with_an_unmet_need_is_absent() -> None:

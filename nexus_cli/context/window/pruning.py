@@ -8,7 +8,7 @@ pairs stay whole and the order stays. Whether that pays is said by `nexus_cli.co
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from nexus_cli.context.window.groups import Group, Measure, is_placeholder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import ToolCall
+from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.wire import canonical
 
 LEAST = 200
@@ -26,9 +27,12 @@ CUT = "left out: recall("
 """Mark of a result that was cut short."""
 NAMED = 120
 """Characters of a call's subject that its stub names."""
-READS, CHANGES = frozenset({"read_file"}), frozenset({"edit_file", "write_file"})
-LISTINGS: Mapping[str, str] = {"glob": "listed", "grep": "searched"}
-KNOWN = READS | CHANGES | frozenset(LISTINGS)
+LINES = ("offset", "limit")
+"""Arguments of a call that reads a part of a file: its first line, and how many."""
+LISTED: Mapping[Reads, str] = {Reads.LIST: "listed", Reads.SEARCH: "searched"}
+FindTool = Callable[[str], Tool | None]
+"""Returns the definition of a tool by its name."""
+Key = tuple[str, tuple[str, ...], bytes]
 FAILED = (
     "arguments are no JSON object", "bad arguments for", "Declined", "interrupted while it ran", "not permitted",
     "not run", "outcome unknown", "the person said no", "there is no tool", "tools are switched off",
@@ -42,14 +46,15 @@ class StaleResult:
 
     item: WindowItem
     call: ToolCall
+    subject: str
+    """The argument of the call that a person sees."""
     why: str
     """`read again below`, `changed below`, ..."""
 
     @property
     def what(self) -> str:
         """The call: `read_file src/a.py`."""
-        key = "path" if self.call.name in READS else "pattern"
-        subject = one_line(str(self.call.arguments.get(key, "")))
+        subject = one_line(self.subject)
         return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
 
     def stub(self, drop_id: str, measure: Measure) -> WindowItem:
@@ -59,7 +64,7 @@ class StaleResult:
         return replace(self.item, form=ItemForm.STUB, message=message, tokens=measure(message, self.item.preamble))
 
 
-def find_stale(groups: Sequence[Group]) -> list[StaleResult]:
+def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult]:
     """Return the stale results of a window, oldest first; errors and the `RECENT` newest groups stay."""
     old = max(0, len(groups) - RECENT)
     later = _Later()
@@ -69,13 +74,18 @@ def find_stale(groups: Sequence[Group]) -> list[StaleResult]:
         calls = group[0].message.tool_calls
         for place in reversed(range(len(calls))):
             call, item = calls[place], group[place + 1]
-            if call.name not in KNOWN or _has_failed(call, item) or is_placeholder(item):
+            tool = find_tool(call.name)
+            if tool is None or not _touches_files(tool) or is_placeholder(item):
                 continue
+            paths = tuple(str(path) for path in tool.find_paths(call.arguments))
+            if _has_failed(call, item, paths):
+                continue
+            named = _NamedCall(call, tool, tuple(posixpath.normpath(path) for path in paths if path))
             if index < old and item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content):
-                why = later.why(call)
+                why = later.why(named)
                 if why:
-                    found.append(StaleResult(item, call, why))
-            later.saw(call, item)
+                    found.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), why))
+            later.saw(named, item)
     return found[::-1]
 
 
@@ -84,51 +94,76 @@ def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list
     return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
 
 
+@dataclass(frozen=True, slots=True)
+class _NamedCall:
+    """A call, its tool and the files that it names, as far as its words show."""
+
+    call: ToolCall
+    tool: Tool
+    paths: tuple[str, ...]
+
+    @property
+    def whole_key(self) -> Key:
+        """What two listings or searches have in common if they ask for the same."""
+        return self.call.name, (), canonical(sorted(self.call.arguments.items()))
+
+    @property
+    def file_key(self) -> Key:
+        """What two readings have in common if they differ in their lines alone."""
+        without = {*self.tool.paths, *LINES}
+        rest = sorted((name, value) for name, value in self.call.arguments.items() if name not in without)
+        return self.call.name, self.paths, canonical(rest)
+
+
 class _Later:
     """The calls of a window from some place on, collected from its end."""
 
     def __init__(self) -> None:
-        self._reads: dict[str, set[tuple[int, float, bool]]] = {}
+        self._reads: dict[Key, set[tuple[int, float, bool]]] = {}
         self._changed: set[str] = set()
-        self._asked: set[tuple[str, bytes]] = set()
+        self._asked: set[Key] = set()
 
-    def why(self, call: ToolCall) -> str:
+    def why(self, named: _NamedCall) -> str:
         """Return why the result of an earlier call is stale; "" when it is not."""
-        if call.name in LISTINGS:
-            return f"{LISTINGS[call.name]} again below" if _key(call) in self._asked else ""
-        if call.name not in READS or not (path := _path(call)):
+        if named.tool.finds_files:
+            return f"{LISTED[named.tool.reads]} again below" if named.whole_key in self._asked else ""
+        if not named.tool.reads_content or not named.paths:
             return ""
-        if path in self._changed:
+        if not self._changed.isdisjoint(named.paths):
             return "changed below"
-        first, last = _lines(call)
+        first, last = _lines(named.call)
         again = any(
             (start <= first and last <= end and whole) or (start, end) == (first, last)
-            for start, end, whole in self._reads.get(path, ())
+            for start, end, whole in self._reads.get(named.file_key, ())
         )
         return "read again below" if again else ""
 
-    def saw(self, call: ToolCall, item: WindowItem) -> None:
+    def saw(self, named: _NamedCall, item: WindowItem) -> None:
         """Take in a call that succeeded and its result."""
-        path = _path(call)
-        if call.name in CHANGES and path:
-            self._changed.add(path)
+        if named.tool.effect is Effect.EDIT:
+            self._changed.update(named.paths)
         elif item.form is not ItemForm.FULL:
             return
-        elif call.name in LISTINGS:
-            self._asked.add(_key(call))
-        elif call.name in READS and path and path not in self._changed:
-            self._reads.setdefault(path, set()).add((*_lines(call), CUT not in item.message.content))
+        elif named.tool.finds_files:
+            self._asked.add(named.whole_key)
+        elif named.paths and self._changed.isdisjoint(named.paths):
+            lines = (*_lines(named.call), CUT not in item.message.content)
+            self._reads.setdefault(named.file_key, set()).add(lines)
 
 
-def _has_failed(call: ToolCall, item: WindowItem) -> bool:
+def _touches_files(tool: Tool) -> bool:
+    """True if results of `tool` become stale, or make others so."""
+    return tool.finds_files or tool.reads_content or tool.effect is Effect.EDIT
+
+
+def _has_failed(call: ToolCall, item: WindowItem, paths: Sequence[str]) -> bool:
     """True if a result reports an error: then nothing was read or changed, and it is kept."""
     text = item.message.content
-    path = str(call.arguments.get("path", ""))
     return (
         bool(call.raw)
         or text.startswith(FAILED)
         or text.startswith(f"{call.name} failed:")
-        or bool(path and text.startswith(f"{path}: "))
+        or any(path and text.startswith(f"{path}: ") for path in paths)
         or text.endswith("Nothing was changed.")
     )
 
@@ -137,19 +172,9 @@ def _is_result(item: WindowItem) -> bool:
     return item.message.tool_call_id is not None
 
 
-def _key(call: ToolCall) -> tuple[str, bytes]:
-    return call.name, canonical(sorted(call.arguments.items()))
-
-
-def _path(call: ToolCall) -> str:
-    """Return the file that a call names, as far as its words show; "" where it names none."""
-    path = call.arguments.get("path")
-    return posixpath.normpath(path) if isinstance(path, str) and path else ""
-
-
 def _lines(call: ToolCall) -> tuple[int, float]:
     """Return the lines that a call asks for: the first, and one past the last."""
-    first, limit = _whole(call.arguments.get("offset"), 1), call.arguments.get("limit")
+    first, limit = _whole(call.arguments.get(LINES[0]), 1), call.arguments.get(LINES[1])
     return first, float("inf") if limit is None else first + _whole(limit, 0)
 
 

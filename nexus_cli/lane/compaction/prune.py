@@ -24,6 +24,7 @@ from nexus_cli.lane.compaction.pins import list_pins
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
 from nexus_cli.lane.tool_selection import can_recall
+from nexus_cli.tools.registry import find_tool
 
 PRUNED = str(Cause.PRUNED)
 ALLOWED = 0.03
@@ -53,7 +54,7 @@ class Batch:
 def prune(lane_state: LaneState, least: int, *, still_warm: bool) -> None:
     """Replace stale results by their stubs where that pays and `least` counted tokens become free."""
     groups = lane_state.lane.groups()
-    found = find_stale(groups)
+    found = find_stale(groups, find_tool)
     if sum(one.item.tokens for one in found) < least:
         return
     batch = _batch(lane_state, groups, _without_pinned(lane_state.lane, found), still_warm)
@@ -71,7 +72,7 @@ def prune_instead(lane_state: LaneState) -> bool:
     if not lane_state.settings.compact.prune or not can_recall(lane_state):
         return False
     groups = lane_state.lane.groups()
-    found = _without_pinned(lane_state.lane, find_stale(groups))
+    found = _without_pinned(lane_state.lane, find_stale(groups, find_tool))
     order = {item.entry: tokens for item, tokens in _tokens_from_each(groups, lane_state.lane.cursor)}
     share = INSTEAD if is_warm(lane_state) else math.inf
     most = (lane_state.settings.compact.at - MARGIN) * lane_state.budget.available

@@ -48,11 +48,10 @@ from nexus_cli.ui.render.event_texts import (
     describe_told_facts,
     describe_worker,
 )
+from nexus_cli.ui.render.tool_line import tells_person
 
-FACTS = {"remember", "forget"}
-"""Tools whose result is one line that the person wants to know."""
 WAITS = "waits for"
-"""Words of such a line if the person has to act."""
+"""Words of a line that a tool tells the person if the person has to act."""
 
 
 class Writable(Protocol):
@@ -197,7 +196,7 @@ class ProgressLines:
         if result.error:
             first = next((line for line in result.error.splitlines() if line.strip()), "failed")
             self._step(f"  {event.call.name}: {first}", "31")
-        elif event.call.name in FACTS:
+        elif tells_person(event.call):
             told = result.output.replace("the person", "you").replace("/memory", "nexus memory")
             if WAITS in told:
                 self.notice(told)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, one_line
+from nexus_cli.tools.registry import find_tool
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import AGENT, SAID, FinishedCall, format_call, format_finished_call, format_head
+from nexus_cli.ui.render.tool_line import FinishedCall, call_verb, format_call, format_finished_call, format_head
 
 FEW = 3
 """Calls that are shown one by one."""
-_SEARCHES = {"grep", "glob", "search_memory"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ class CallGroup:
         """True if `done` may be folded away with others."""
         result = done.result
         open_ = done.failed or result.stopped or done.asked
-        return not (open_ or result.diff or result.changed or result.waits or done.call.name in {*SAID, AGENT})
+        tool = find_tool(done.call.name)
+        is_single = tool is not None and (tool.tells or tool.delegates)
+        return not (open_ or result.diff or result.changed or result.waits or is_single)
 
     def add(self, item: FinishedCall | HeldNote) -> None:
         """Add the next one."""
@@ -57,11 +59,11 @@ class CallGroup:
 
     def summary(self) -> str:
         """Return what was done, in one line: `15 calls · read 12 files · 3 searches`."""
-        kinds: dict[str, list[FinishedCall]] = {}
+        kinds: dict[tuple[str, ...], list[FinishedCall]] = {}
         for done in self._calls:
-            name = "grep" if done.call.name in _SEARCHES else done.call.name
-            kinds.setdefault(name, []).append(done)
-        return " · ".join([plural(len(self._calls), "call"), *(_count(name, made) for name, made in kinds.items())])
+            tool = find_tool(done.call.name)
+            kinds.setdefault((tool and tool.counted_as) or (done.call.name,), []).append(done)
+        return " · ".join([plural(len(self._calls), "call"), *map(_count, kinds.values())])
 
     def head(self, width: int, theme: Theme, whole: str = "") -> list[str]:
         """Return a folded group: what was done, and below it to what."""
@@ -98,10 +100,12 @@ class CallGroup:
         return self.summary(), "\n".join(parts)
 
 
-def _count(name: str, made: list[FinishedCall]) -> str:
+def _count(made: list[FinishedCall]) -> str:
     """Return how many of one kind: `read 12 files`, `3 searches`, `4 commands`."""
-    if name == "read_file":
-        return f"read {plural(len({done.subject for done in made}), 'file')}"
-    if name == "grep":
-        return plural(len(made), "search", "searches")
-    return plural(len(made), "command") if name == "bash" else f"{one_line(name)} {len(made)} times"
+    name = made[0].call.name
+    tool = find_tool(name)
+    if tool and tool.counted_as:
+        return plural(len(made), *tool.counted_as)
+    if tool and tool.reads_content:
+        return f"{call_verb(name)} {plural(len({done.subject for done in made}), 'file')}"
+    return f"{call_verb(name)} {len(made)} times"

@@ -20,7 +20,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.render import event_texts, live_area
+from nexus_cli.ui.render import event_texts, live_area, tool_line
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
 from nexus_cli.ui.render.drop_batcher import DropBatcher, describe_drop
 from nexus_cli.ui.render.live_area import Thought
@@ -409,8 +409,8 @@ class RichRenderer:
 
     def _address(self, call: ToolCall, result: ToolResult) -> str:
         """Return the address of the file or folder that a call is about; "" where there is none to open."""
-        path = call.arguments.get("path")
-        if self.folder is None or result.error or call.arguments.get("pattern") or not isinstance(path, str):
+        path = tool_line.file_of_call(call)
+        if self.folder is None or result.error or not path:
             return ""
         return (self.folder / os.path.expanduser(path)).as_uri()
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.tool import Effect
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.tools.registry import find_tool
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
 
@@ -20,13 +22,6 @@ DIFF_LINES = 40
 _KEPT = 16_384
 """Characters of an error or of the end of an output that are looked at."""
 _STATUS = re.compile(r"\[exit status -?\d+(?:; pipe: [\d ]+)?\]\Z")
-SAID = {"remember", "forget"}
-"""Tools whose result is one line that the person wants to know."""
-AGENT = "agent"
-"""The tool that starts a worker."""
-_MAIN = ("command", "path", "pattern", "query", "url", "name", "id")
-_VERBS = {"read_file": "read", "edit_file": "edit", "write_file": "write"}
-_SINGULAR = {"entries": "entry", "matches": "match", "lines": "line", "files": "file"}
 _SLOW = 1.0
 """Seconds from which on the time of a call is shown; that of a worker always is."""
 _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
@@ -80,33 +75,61 @@ class FinishedCall:
 
 def main_argument(call: ToolCall) -> str:
     """Return the main argument where nobody has said which it is: a call that an earlier process left open."""
-    found = next((call.arguments[name] for name in _MAIN if call.arguments.get(name)), call.raw)
-    return one_line(str(found)[:400])
+    tool = find_tool(call.name)
+    return one_line(str(call.arguments.get(tool.subject, call.raw) if tool else call.raw)[:400])
+
+
+def tells_person(call: ToolCall) -> bool:
+    """Return True if the result of a call is one line that the person reads."""
+    tool = find_tool(call.name)
+    return tool is not None and tool.tells
+
+
+def file_of_call(call: ToolCall) -> str:
+    """Return the path of the file or folder that a call reads or edits; "" where it has none or finds files itself."""
+    tool = find_tool(call.name)
+    if tool is None or not (tool.reads_content or tool.effect is Effect.EDIT):
+        return ""
+    return next((path for path in tool.find_paths(call.arguments) if isinstance(path, str)), "")
+
+
+def _nouns(call: ToolCall) -> Mapping[str, str]:
+    tool = find_tool(call.name)
+    return tool.counts if tool else {}
+
+
+def starts_worker(call: ToolCall) -> bool:
+    """Return True if a call hands work over to a worker."""
+    tool = find_tool(call.name)
+    return tool is not None and tool.delegates
 
 
 def call_verb(name: str) -> str:
     """Return what a person reads for a tool's name."""
-    return _VERBS.get(name) or one_line(name)
+    tool = find_tool(name)
+    return (tool and tool.verb) or one_line(name)
 
 
 def format_call(call: ToolCall, subject: str) -> str:
     """Return verb and object on one line: `read app.py`, `grep discount in src`."""
-    folder = call.arguments.get("path") if call.arguments.get("pattern") else None
+    tool = find_tool(call.name)
+    folder = next(iter(tool.find_paths(call.arguments)), None) if tool and tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
     return f"{call_verb(call.name)} {one_line(subject)}{where}".rstrip()
 
 
-def describe_counts(counts: Mapping[str, int], more: bool) -> str:
-    """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`; "" for none."""
+def describe_counts(counts: Mapping[str, int], more: bool, nouns: Mapping[str, str]) -> str:
+    """Return the figures of a result in words: `18 lines`, `3 matches in 2 files`; "" for none. `nouns` are those of
+    its tool that a person reads, with their singulars."""
     beyond = "+" if more else ""
     if counts.get("total") and counts.get("lines"):
         first = counts.get("first", 1)
         return f"lines {first:,}-{first + counts['lines'] - 1:,} of {counts['total']:,}{beyond}"
     parts: list[str] = []
     for noun, count in counts.items():
-        if noun in _SINGULAR and count:
-            parts.append(plural(count, _SINGULAR[noun], noun).replace(" ", ("" if parts else beyond) + " ", 1))
-        elif noun in _SINGULAR and not parts:
+        if noun in nouns and count:
+            parts.append(plural(count, nouns[noun], noun).replace(" ", ("" if parts else beyond) + " ", 1))
+        elif noun in nouns and not parts:
             return "empty" if noun in ("lines", "entries") else f"no {noun}"
     return " in ".join(parts)
 
@@ -188,9 +211,9 @@ def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
     facts = [(figures, "dim")] if (figures := f" {dot} ".join(done.figures)) else []
     if result.diff:
         facts.append((describe_changes(result.diff), "dim"))
-    elif not result.error and (counted := describe_counts(result.counts, result.more)):
+    elif not result.error and (counted := describe_counts(result.counts, result.more, _nouns(done.call))):
         facts.append((counted, "dim"))
-    if done.call.name in SAID and not result.error:
+    if tells_person(done.call) and not result.error:
         facts.append((one_line(result.output[:200]).replace("the person", "you"), "dim"))
     if result.status is not None and not done.is_sure:
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""

@@ -16,12 +16,14 @@ from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
 from nexus_cli.ui.render.event_texts import LONGEST, describe_worker, worker_figures
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import AGENT, FinishedCall
+from nexus_cli.ui.render.tool_line import FinishedCall, starts_worker
 
 LEAST = 28
 """Cells that the task and what a worker does take before its figures give way."""
 NARROW = 60
 """Columns below which a line begins with the id alone."""
+NAME = "agent"
+"""What the line of a worker begins with where no call of the session started it."""
 REPORTED = 2
 """Lines of a report that stay below the worker's line."""
 
@@ -90,12 +92,12 @@ class WorkerTree:
         if worker not in self.roots or worker.row["call"] in calls:
             return None
         error = "" if worker.row["state"] == "finished" else str(worker.row["error"] or worker.row["state"])
-        done = FinishedCall(ToolCall("", AGENT, {}), "", ToolResult(error=error), worker.row["seconds"])
+        done = FinishedCall(ToolCall("", NAME, {}), "", ToolResult(error=error), worker.row["seconds"])
         return self._with_facts(done, worker)
 
     def complete(self, done: FinishedCall) -> FinishedCall:
         """Return the outcome of a call with what its worker did, if it has started one."""
-        worker = self.of_call(done.call.id) if done.call.name == AGENT else None
+        worker = self.of_call(done.call.id) if starts_worker(done.call) else None
         return self._with_facts(done, worker) if worker else done
 
     def _with_facts(self, done: FinishedCall, worker: ShownWorker) -> FinishedCall:

@@ -12,6 +12,7 @@ from nexus_cli.context.window.groups import Group, flatten, group_tokens, group_
 from nexus_cli.context.window.pruning import LEAST, RECENT, find_stale, with_stubs
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.tools.registry import find_tool
 
 BODY = "a line of some file that is long enough\n" * 40
 
@@ -47,7 +48,7 @@ class Window:
     @property
     def stale(self) -> dict[int, str]:
         """What is stale, and why."""
-        return {one.item.entry: f"{one.what}: {one.why}" for one in find_stale(group_tool_calls(self.items))}
+        return {one.item.entry: f"{one.what}: {one.why}" for one in find_stale(group_tool_calls(self.items), find_tool)}
 
 
 def read(path: str = "src/a.py", **lines: Any) -> dict[str, Any]:
@@ -192,7 +193,7 @@ def made(batches: list[Any]) -> list[Group]:
 @given(BATCHES)
 def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: list[Any]) -> None:
     groups = made(batches)
-    found = find_stale(groups)
+    found = find_stale(groups, find_tool)
     stubs = {one.item.entry: one.stub(f"d{n}", measure) for n, one in enumerate(found, 1)}
     head = with_stubs(groups, stubs)
     before, after = flatten(groups), flatten(group_tool_calls(head, measure))
@@ -216,15 +217,15 @@ def test_pruning_changes_the_text_of_stale_results_and_nothing_else(batches: lis
 @given(BATCHES)
 def test_pruning_what_was_pruned_finds_nothing_more(batches: list[Any]) -> None:
     groups = made(batches)
-    stubs = {one.item.entry: one.stub("d1", measure) for one in find_stale(groups)}
-    again = find_stale(group_tool_calls(with_stubs(groups, stubs), measure))
+    stubs = {one.item.entry: one.stub("d1", measure) for one in find_stale(groups, find_tool)}
+    again = find_stale(group_tool_calls(with_stubs(groups, stubs), measure), find_tool)
     assert {one.item.entry for one in again} == set()
 
 
 @given(BATCHES, CALLS)
 def test_every_stale_result_has_what_replaces_it_below(batches: list[Any], more: dict[str, Any]) -> None:
     groups = made(batches)
-    for one in find_stale(groups):
+    for one in find_stale(groups, find_tool):
         kept = [group for group in groups if group[0].entry > one.item.entry or one.item in group]
         calls = [call for group in kept for call in group[0].message.tool_calls]
         name, _, subject = one.what.partition(" ")

@@ -18,6 +18,7 @@ from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.text.cells import cells, without_codes
+from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import ASCII, Theme
 from nexus_cli.ui.render.tool_line import describe_counts
@@ -292,8 +293,9 @@ def test_a_line_says_what_was_found_as_the_tool_reports_it() -> None:
         ({"files": 0}, False, "no files"),
         ({"unheard": 3}, False, ""),
     ]
+    nouns = {noun: one for tool in discover_tools().values() for noun, one in tool.counts.items()}
     for counts, more, text in found:
-        assert describe_counts(counts, more) == text
+        assert describe_counts(counts, more, nouns) == text
     grep = ToolCall("g", "grep", {"pattern": "discount", "path": "src"})
     result = ToolResult("...", counts={"matches": 3, "files": 2})
     text = put(e.ToolCallEvent(grep, "discount"), resulted(result, grep, 900, 0.5), e.TurnEnd(DONE))
