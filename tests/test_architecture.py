@@ -28,6 +28,7 @@ FLOOR = {
     "rules": 2,
     "ledger": 2,
     "session": 3,
+    "service_list": 4,
     "agents": 4,
     "spaces": 4,
     "runs": 5,
@@ -67,7 +68,8 @@ LAZY = {
     "session/available_models.py": {"nexus_cli"},
     "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
-    "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
+    "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction
+    "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
     "session/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command

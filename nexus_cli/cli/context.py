@@ -14,6 +14,7 @@ from nexus_cli.cli.session_lookup import open_ledger
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.core.errors import NexusError
+from nexus_cli.service_list import SERVICES
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.reports.request_diff import request_difference
@@ -65,5 +66,5 @@ def show_context(
     if diff and found is not None:
         value = request_difference(ledger, found, settings, step)
         return print_report(value, between_text, json=json)
-    value = context_report(options, settings, found, step)
+    value = context_report(options, settings, found, step, services=SERVICES)
     return print_report(value, context_text, json=json)

@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.approval import Allow, Answer, Approver, Defer, Deny, Question
@@ -36,20 +35,21 @@ from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
+from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_kind import RunKind
 from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
+from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.session.options import Options
+from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.waiting import WAITING
-from nexus_cli.spaces.run_facts import run_facts
+from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_service import run_spaces
 
 LEASE = 60.0
@@ -231,12 +231,19 @@ class RunDriver:
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=partial(run_facts, self.ledger, self.run), answers=self.run.type not in PLAIN,
+            answers=self.run.type not in PLAIN,
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger,
-            services=SessionServices(SessionWorkers, PlanService, run_spaces(self.run)),
+            services=self._services(),
         )  # fmt: skip
+
+    def _services(self) -> ServiceMakers:
+        """Return the services of the session: it knows its run, and speaks for the agent whose run it is."""
+        ledger, run, entity = self.ledger, self.run, self.run.entity
+        facts = ServiceMaker(RunFacts, lambda session: LedgerRunFacts(ledger, run))
+        spaces = () if entity is None else (ServiceMaker(Spaces, partial(run_spaces, entity=entity)),)
+        return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
         """Return what binds the run. Dollars are those of the whole run, however often it waits."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,8 +28,8 @@ from nexus_cli.session.control import Control
 from nexus_cli.session.dispatch import Dispatcher
 from nexus_cli.session.lane_state import LaneState, Model, Preamble
 from nexus_cli.session.options import Options
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.spending import Spending
-from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 
 
@@ -50,8 +51,7 @@ class SessionState:
     ledger: Ledger | None = None
     options: Options | None = None
     """Options with which the session was opened."""
-    workers: WorkerSlot | None = None
-    """None: nothing can be handed over."""
+    services: SessionServices = field(default_factory=SessionServices)
     shares: bool = False
     """True if ledger and provider belong to others as well: they stay open."""
 
@@ -151,7 +151,7 @@ def bare_state(
     )  # fmt: skip
     dispatcher = Dispatcher(
         registry, MemoryStartLog(), limits, folder, project, CallPermission(folder, project),
-        services=registry.services,
+        services=SessionServices({kind: partial(registry.services.get, kind) for kind in registry.services}),
     )
     session_id = str(getattr(getattr(logger, "session", None), "id", ""))
     return SessionState(lane_state, dispatcher, limits, session_id=session_id)

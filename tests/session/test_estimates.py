@@ -16,7 +16,6 @@ from server.meter import Meter
 from session.played import MODEL, Answer, Played
 from session.summed import SUMMARY, asks_for_summary
 
-from nexus_cli.agents.workers import SessionWorkers
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.tokens.counter import TiktokenCounter
 from nexus_cli.core.entry import Cause, Drop
@@ -24,13 +23,12 @@ from nexus_cli.core.event import CompactionDone, ContextPlan, Event, StepEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.runs.plan_service import PlanService
+from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
 
 SMALL = Settings(models={MODEL: {"window": 14_000}})
 SERVERS = {
@@ -89,7 +87,7 @@ class Step:
 
 def opened(provider: Tokenizing, folder: Path) -> Session:
     options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=40))
-    services = SessionServices(SessionWorkers, PlanService)
+    services = (WORKERS, PLANS)
     return open_session(options, SMALL, approver=None, provider=provider, services=services)
 
 
