@@ -13,7 +13,7 @@ from nexus_cli.core.run import AGENT_NAME
 from nexus_cli.core.services import Plans, Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.options import Options
-from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers, is_always_offered
+from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.worker_slot import RunningWorkers
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ S = TypeVar("S")
 
 
 def _late(
-    protocol: type[S], module: str, name: str, is_offered: Callable[[Ledger, Options], bool] = is_always_offered
+    protocol: type[S], module: str, name: str, is_offered: Callable[[Ledger, Options], bool] | None = None
 ) -> ServiceMaker[S]:
     """Return the service that function or class `name` of `module` makes of a session."""
 

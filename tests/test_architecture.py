@@ -69,6 +69,7 @@ LAZY = {
     "session/call_permission.py": {"nexus_cli"},  # rules and walls: at the first call that needs them
     "session/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction
+    "session/memory/session_facts.py": {"nexus_cli"},  # where a fact is kept
     "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
     "session/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository

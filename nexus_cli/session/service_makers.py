@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 S_co = TypeVar("S_co", covariant=True)
 
 
-def is_always_offered(ledger: Ledger, options: Options) -> bool:
-    """Offer a service to every session."""
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class ServiceMaker(Generic[S_co]):
     """A service that sessions may have."""
@@ -37,9 +32,9 @@ class ServiceMaker(Generic[S_co]):
     """A session with it has the tools that need this protocol, or one that it extends."""
     make: Callable[[Session], S_co]
     """Called when the service is first used; imports what only then is needed."""
-    is_offered: Callable[[Ledger, Options], bool] = is_always_offered
-    """False for a session that does not have it, by its options and by what the person's ledger knows. Cheap: every
-    start of a session asks."""
+    is_offered: Callable[[Ledger, Options], bool] | None = None
+    """False for a session that does not have it, by its options and by what the person's ledger knows; None: every
+    session has it. Cheap: every start of a session asks."""
 
 
 def _log(session: Session) -> FailoverLog:
@@ -87,10 +82,14 @@ OWN_SERVICES: ServiceMakers = (
 def offered_services(
     makers: ServiceMakers, known: Ledger, options: Options, session: Callable[[], Session]
 ) -> SessionServices:
-    """Return the services of a session with `options`: its own and those of `makers`, of which a later one of the same
-    protocol wins. `session` is not called before one is used."""
-    found = [one for one in (*OWN_SERVICES, *makers) if one.is_offered(known, options)]
-    return SessionServices({one.protocol: partial(_make, one, session) for one in found})
+    """Return the services of a session with `options`. `session` is not called before one is used."""
+    return SessionServices({one.protocol: partial(_make, one, session) for one in find_offered(makers, known, options)})
+
+
+def find_offered(makers: ServiceMakers, known: Ledger, options: Options) -> ServiceMakers:
+    """Return what a session with `options` has: its own services and those of `makers`, of which a later one of the
+    same protocol wins."""
+    return [one for one in (*OWN_SERVICES, *makers) if one.is_offered is None or one.is_offered(known, options)]
 
 
 def _make(maker: ServiceMaker[object], session: Callable[[], Session]) -> object:

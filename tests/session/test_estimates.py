@@ -147,7 +147,7 @@ def said_and_sent(events: Sequence[Event]) -> list[tuple[int, int]]:
 def test_the_next_session_shows_what_it_will_be_sent_and_lets_no_more_in_than_fits(tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["tools count twice"]))
     lived(provider, tmp_path, *[WORDS] * 4)
-    value = context_report(Options(tmp_path, MODEL), SMALL, None)
+    value = context_report(Options(tmp_path, MODEL), SMALL, None, services=(WORKERS, PLANS))
     big = "I looked at the parser: it reads each line, and it seems fine. " * 900
     _, events, drops = lived(provider, tmp_path, big)
     first = steps_of(events)[0]
