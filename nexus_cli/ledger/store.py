@@ -138,9 +138,8 @@ class Ledger:
         return PlanTable(self.db)
 
     def is_member(self, folded: str) -> bool:
-        """True if an agent of this folded name takes part in a space. Cheap: each start of a session asks."""
-        members = "SELECT 1 FROM entities e JOIN members m ON m.entity = e.key"
-        row = self.db.one(f"{members} WHERE e.folded = ? AND e.kind = 'agent'", folded)
+        """True if somebody of this folded name takes part in a space. Cheap: each start of a session asks."""
+        row = self.db.one("SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?", folded)
         return row is not None
 
     def close(self) -> None:
