@@ -151,8 +151,10 @@ def first_view(state: SessionState) -> RequestView:
     texts = lane_state.control.waiting_texts()
     waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
     meter = unreported_meter(lane_state.meter, epoch, ())
+    # Without words there is no message yet in which anything joins the sections.
+    preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
     request = NextRequest.of(
-        meter, epoch, (), lane_state.budget, waiting=waiting, told=first.told, preamble=count(first.preamble)
+        meter, epoch, (), lane_state.budget, waiting=waiting, told=first.told, preamble=preamble
     )  # fmt: skip
     unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
     assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]

@@ -187,7 +187,9 @@ def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way:
     [shown] = wire.check()
     told = ("tools", "sections", "prefix_sha256", "recipe", "limits", "notices", "section_budget")
     assert {name: before[name] for name in told} == {name: shown[name] for name in told}
-    assert before["counted"]["total"] == shown["counted"]["total"] - shown["waiting"]["counted"]
+    layers = ("system", "tools", "event")
+    assert [before["counted"][name] for name in layers] == [shown["counted"][name] for name in layers]
+    assert before["counted"]["total"] == sum(before["counted"][name] for name in layers)
 
 
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
