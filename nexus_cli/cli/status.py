@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
-from pathlib import Path
+from contextlib import closing, suppress
 from typing import Annotated
 
 import typer
@@ -12,20 +11,19 @@ import typer
 from nexus_cli.cli.command_options import Json, working_folder
 from nexus_cli.cli.print_report import print_json, print_text, text_width
 from nexus_cli.cli.warm import warm_report
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.context.sections.contributors.capabilities import capability_forms
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memory import FactMerger
+from nexus_cli.core.run import AGENT_NAME
+from nexus_cli.core.services import Spaces
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.probe import find_backend
-from nexus_cli.service_list import SERVICES
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.session.available_models import unnamed_model
-from nexus_cli.session.open_session import readonly_ledger
-from nexus_cli.session.options import Options
-from nexus_cli.session.service_makers import find_offered
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.tools.registry import ToolRegistry
+from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.reports.status import status_text
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -59,12 +57,8 @@ def status(
 
 def session_tools() -> list[str]:
     """Return the names of the tools that a plain session has."""
-    options = Options(Path.cwd())
-    try:
-        with readonly_ledger() as known:
-            offered = find_offered(SERVICES, known, options)
-    except NexusError:  # one that cannot be read is told elsewhere
-        with closing(Ledger.open(None)) as known:
-            offered = find_offered(SERVICES, known, options)
-    services = SessionServices({one.protocol: list for one in offered})
-    return list(ToolRegistry(None, services).names())
+    absent, place = {FactMerger, Spaces}, ledger_place()
+    if ledger_exists(place):
+        with suppress(NexusError), closing(Ledger.look(place)) as ledger:  # one that cannot be read is told elsewhere
+            absent -= {Spaces} if ledger.is_member(AGENT_NAME) else set()
+    return [name for name, tool in discover_tools().items() if not absent & set(tool.needs)]

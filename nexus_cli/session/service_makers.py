@@ -82,14 +82,10 @@ OWN_SERVICES: ServiceMakers = (
 def offered_services(
     makers: ServiceMakers, known: Ledger, options: Options, session: Callable[[], Session]
 ) -> SessionServices:
-    """Return the services of a session with `options`. `session` is not called before one is used."""
-    return SessionServices({one.protocol: partial(_make, one, session) for one in find_offered(makers, known, options)})
-
-
-def find_offered(makers: ServiceMakers, known: Ledger, options: Options) -> ServiceMakers:
-    """Return what a session with `options` has: its own services and those of `makers`, of which a later one of the
-    same protocol wins."""
-    return [one for one in (*OWN_SERVICES, *makers) if one.is_offered is None or one.is_offered(known, options)]
+    """Return the services of a session with `options`: its own and those of `makers`, of which a later one of the same
+    protocol wins. `session` is not called before one is used."""
+    found = [one for one in (*OWN_SERVICES, *makers) if one.is_offered is None or one.is_offered(known, options)]
+    return SessionServices({one.protocol: partial(_make, one, session) for one in found})
 
 
 def _make(maker: ServiceMaker[object], session: Callable[[], Session]) -> object:
