@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nexus_cli.core.run import AGENT_NAME
 from nexus_cli.core.services import Plans, Spaces
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
-from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.worker_slot import RunningWorkers
 
@@ -41,7 +41,7 @@ def _speaks_as_nexus(ledger: Ledger, options: Options) -> bool:
     return not options.served and ledger.is_member(AGENT_NAME)
 
 
-WORKERS = _late(RunningWorkers, "nexus_cli.agents.workers", "SessionWorkers")
+WORKERS = _late(RunningWorkers, "nexus_cli.workers.workers", "SessionWorkers")
 PLANS = _late(Plans, "nexus_cli.runs.plan_service", "PlanService")
 SPACES = _late(Spaces, "nexus_cli.spaces.space_service", "nexus_spaces", _speaks_as_nexus)
 SERVICES: ServiceMakers = (WORKERS, PLANS, SPACES)

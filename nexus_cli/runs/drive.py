@@ -36,6 +36,8 @@ from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
 from nexus_cli.core.services import RunFacts, Spaces
+from nexus_cli.lane.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
+from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
@@ -44,13 +46,11 @@ from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
 from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
-from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
-from nexus_cli.session.waiting import WAITING
 from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_service import run_spaces
+from nexus_cli.turn.waiting import WAITING
 
 LEASE = 60.0
 """Seconds for which a claim holds without a word of its owner."""

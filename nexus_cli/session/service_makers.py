@@ -10,15 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nexus_cli.core.services import Assembly, Recall, SeenFileStore, TextCounter
+from nexus_cli.lane.prompt_assembly import PromptAssembly
 from nexus_cli.session.memory.session_facts import SessionFacts
-from nexus_cli.session.prompt_assembly import PromptAssembly
 from nexus_cli.session.session_services import SessionServices
-from nexus_cli.session.waiting import SessionWaits
+from nexus_cli.turn.waiting import SessionWaits
 
 if TYPE_CHECKING:
+    from nexus_cli.lane.options import Options
     from nexus_cli.ledger import FailoverLog, Ledger
     from nexus_cli.session.context_tool_service import ContextToolService
-    from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
 
 S_co = TypeVar("S_co", covariant=True)

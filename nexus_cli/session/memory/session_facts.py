@@ -22,10 +22,10 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
+from nexus_cli.lane.open_session import readonly_ledger
+from nexus_cli.lane.user_messages import PERSON
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.relevance import rank_relevant
-from nexus_cli.session.open_session import readonly_ledger
-from nexus_cli.session.user_messages import PERSON
 
 ALL = "all"
 """The argument that means every proposal."""
