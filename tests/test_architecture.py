@@ -34,6 +34,7 @@ FLOOR = {
     "turn": 5,
     "session": 6,
     "reports": 7,
+    "service_list": 7,
     "workers": 7,
     "spaces": 7,
     "runs": 8,
@@ -75,7 +76,9 @@ LAZY = {
     "lane/compaction/context_fit.py": {"nexus_cli"},  # compaction and truncation: when the window is too full
     "reports/text/timeline.py": {"nexus_cli"},  # runs, of which a plain session has none
     "text/cells.py": {"wcwidth"},  # text outside ASCII
-    "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction, a run that waits
+    "session/factory.py": {"nexus_cli"},  # a resumed session; facts before a compaction
+    "session/memory/session_facts.py": {"nexus_cli"},  # where a fact is kept
+    "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
     "turn/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "lane/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command

@@ -19,6 +19,7 @@ from nexus_cli.reports.context import context_report
 from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.reports.text.context import context_text
 from nexus_cli.reports.text.plan import between_text
+from nexus_cli.service_list import SERVICES
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -65,5 +66,5 @@ def show_context(
     if diff and found is not None:
         value = request_difference(ledger, found, settings, step)
         return print_report(value, between_text, json=json)
-    value = context_report(options, settings, found, step)
+    value = context_report(options, settings, found, step, services=SERVICES)
     return print_report(value, context_text, json=json)

@@ -25,7 +25,7 @@ from nexus_cli.cli.first_run import FirstRun, is_first_run
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.login import offer_login
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.cli.run_turn import SERVICES, close_loop, format_resume_line, session_options
+from nexus_cli.cli.run_turn import close_loop, format_resume_line, session_options
 from nexus_cli.cli.terminal_line import read_hidden_line, read_line
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.commands import discover
@@ -38,6 +38,7 @@ from nexus_cli.lane.available_models import keys_present
 from nexus_cli.lane.options import Options
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.sessions import short_id
+from nexus_cli.service_list import SERVICES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session

@@ -19,19 +19,15 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
-from nexus_cli.core.clock import Clock
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalRequest, Event, Outcome, TurnEnd
-from nexus_cli.core.services import Plans, Spaces
 from nexus_cli.lane.model_call import KEPT
 from nexus_cli.lane.options import Options
-from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
+from nexus_cli.service_list import SERVICES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.ui.print.progress_lines import ProgressLines, Writable
 from nexus_cli.ui.print.renderer import PlainRenderer, Renderer
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, write_stderr_line
@@ -259,33 +255,6 @@ def _failure_result(error: NexusError) -> dict[str, Any]:
     from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (few runs end so)
 
     return failure_result(error)
-
-
-def make_workers(session: Session) -> RunningWorkers:
-    """Return what runs the workers of `session`."""
-    from nexus_cli.workers.workers import SessionWorkers  # noqa: PLC0415  (most sessions have none)
-
-    return SessionWorkers(session)
-
-
-def make_plans(session: Session) -> Plans:
-    """Return what plans work for later in `session`."""
-    from nexus_cli.runs.plan_service import PlanService  # noqa: PLC0415  (most sessions plan nothing)
-
-    return PlanService(session)
-
-
-def open_spaces(ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock) -> Spaces | None:
-    """Return the spaces of a session whose agent `nexus` takes part in one; None if it does not."""
-    if not ledger.is_member("nexus"):
-        return None
-    from nexus_cli.spaces.space_service import nexus_spaces  # noqa: PLC0415  (most sessions have none)
-
-    return nexus_spaces(ledger, log, made, options, clock)
-
-
-SERVICES = SessionServices(make_workers, make_plans, open_spaces)
-"""Those of a person's session."""
 
 
 def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:

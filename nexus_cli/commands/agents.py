@@ -13,6 +13,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.session.session import Session
 from nexus_cli.session.worker_slot import AT_WORK, RunningWorkers
 
 STEER, STOP, REVIEW = "steer", "stop", "review"
@@ -51,9 +52,8 @@ def _rows(context: CommandContext) -> list[dict[str, Any]]:
     return [*rows, *now.values()]
 
 
-def _running(context: CommandContext) -> RunningWorkers | None:
-    slot = context.session.state.workers
-    return slot.workers() if slot else None
+def _running(context: CommandContext) -> RunningWorkers[Session] | None:
+    return context.session.state.services.find(RunningWorkers)
 
 
 def _find(context: CommandContext, rest: str, name: str) -> Mapping[str, Any]:
@@ -85,10 +85,9 @@ async def _steer(context: CommandContext, rest: str, name: str, words: str) -> N
     row, running = _find(context, rest, name), _running(context)
     if not words:
         raise usage_error("agents", rest, "there are no words for it", "/agents steer ID WORDS")
-    worker = running.find(row["id"]) if running else None
-    if running is None or worker is None:
+    if running is None or running.find(row["id"]) is None:
         raise usage_error("agents", rest, "it works for another worker, or works no more", "/agents lists them")
-    result = await running.steer(worker, words, wait=False, source="person")
+    result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
         raise usage_error("agents", rest, result.error.rstrip("."))
     context.say(result.output)

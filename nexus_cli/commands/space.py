@@ -76,7 +76,7 @@ async def _post(context: CommandContext, ledger: Ledger, space: Space, text: str
 
 
 def _enter(context: CommandContext, space: Space) -> None:
-    service = context.session.state.dispatcher.services.get(Spaces)
+    service = context.session.state.dispatcher.services.find(Spaces)
     if service is None:
         why = "the agent of this session takes part in no space, or did not when it began"
         hint = f"nexus space join {shlex.quote(space.name)} --as nexus, then /resume this session"

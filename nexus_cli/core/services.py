@@ -274,6 +274,15 @@ class Spaces(Protocol):
         ...
 
 
+class RunFacts(Protocol):
+    """What a structured run knows of itself. Only the session of one has it."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return the facts for the blocks of its requests, see `contributors/run_blocks.py`; raises `NexusError` where
+        the ledger cannot be read. Blocking."""
+        ...
+
+
 @runtime_checkable
 class StartLog(Protocol):
     """Records which calls began to run, across processes."""

@@ -99,14 +99,16 @@ class NextRequest:
         waiting: Sequence[WindowItem] = (),
         sent: int = -1,
         told: Sections = (),
+        preamble: int = 0,
         room: int | None = None,
         earlier: EarlierRequests | None = None,
         in_force: Callable[[], LimitsInForce] = lambda: (Limits(), ()),
         reported: int | None = None,
     ) -> NextRequest:
-        """Return the request of `items` under `epoch`; `meter` estimates it, unless so much was `reported` of it."""
+        """Return the request of `items` under `epoch`; `meter` estimates it, unless so much was `reported` of it.
+        `preamble` is what we add to a message that is not there yet: the texts of `told` and what joins them."""
         late = sum(int(one["tokens"]) for one in told)
-        messages = sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
+        messages = preamble + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
         counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
         return cls(
             epoch,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
@@ -52,9 +50,6 @@ class Options:
     """Name of the worktree that a new session works in."""
     one_turn: bool = False
     """The session ends with its turn, also where a person is there."""
-    run_facts: Callable[[], Mapping[str, Any]] | None = None
-    """Returns the facts of the structured run that the session is opened for, see `contributors/run_blocks.py`; None:
-    a plain session."""
     answers: bool = False
     """A run that somebody started to have people answered in their spaces: it sends without asking."""
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.context.sections.collect import NOTICES, ChangedSections, EpochDraft, SectionCollector, system_text
+from nexus_cli.context.sections.collect import (
+    NOTICES,
+    ChangedSections,
+    EpochDraft,
+    OmissionRecorder,
+    SectionCollector,
+    system_text,
+)
 from nexus_cli.context.sections.planner import UNREAD
 from nexus_cli.context.window.lane import EpochHeader
 from nexus_cli.context.window.timeline import Timeline
@@ -38,6 +45,11 @@ class PromptAssembly:
     """The newest entry of the request that was put together last."""
     _noted: tuple[str, ...] = ()
     """The notices of that request."""
+
+    def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> PromptAssembly:
+        """Return an assembly that plans the same sections anew: what it drafts changes nothing of the lane."""
+        collector = self.collector.drafting(notify, left_out)
+        return PromptAssembly(collector, self.context, self.tools, self.rules, self.effort, self.inherited)
 
     async def draft_epoch(self, lane_state: LaneState | None = None) -> EpochDraft:
         """Return system text and tools as of now, within the present budget of `lane_state`."""

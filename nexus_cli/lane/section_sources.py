@@ -72,7 +72,7 @@ class SessionSources:
     front: str = ""
     """The front end: what a typed message is called by."""
     run_facts: Callable[[], Mapping[str, Any]] | None = None
-    """See `Options.run_facts`."""
+    """See `RunFacts.facts`; None in a plain session."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Path, digest then, time of change and size now, to what came out of the comparison."""
     _footprints: dict[int, Footprint] = field(default_factory=dict)
@@ -256,12 +256,14 @@ def make_collector(
     settings: Settings,
     tools: Sequence[str],
     runs: bool = True,
+    is_run: bool = False,
     **seams: Any,
 ) -> SectionCollector:
     """Return the section collector of one lane.
 
     `tools` names the available tools, `dropped` gets each new drop of a section, `runs` says if any command may run or
-    the person can be asked, `seams` are the session's fields of `Sources`.
+    the person can be asked, `is_run` if the session is that of a structured run, `seams` are the session's fields of
+    `Sources`.
     """
     # The guide of a skill is printed by a command, which is free inside walls.
     found = (find_tool(name) for name in tools)
@@ -274,7 +276,7 @@ def make_collector(
         "trigger": lambda: plain_trigger(options.front),
         "capabilities": lambda: snapshot(options.cwd, settings, os.environ, info.name, tools, skills=can_use),
     }
-    without = BLOCKS_INSTEAD if options.run_facts else {BLOCK_RULES}
+    without = BLOCKS_INSTEAD if is_run else {BLOCK_RULES}
     admitted = (name for name in discover() if name not in without and recipe.admits(name))
     contributors = {name: discover()[name] for name in admitted}
     if options.system_prompt is not None:

@@ -21,20 +21,22 @@ from nexus_cli.lane.next_request import scale_sections
 from nexus_cli.lane.options import Options
 from nexus_cli.lane.user_input import ATTACHMENTS
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.request_view import RequestView, first_view, largest_items, recorded_view, sent_view
+from nexus_cli.reports.request_view import RequestView, largest_items, new_view, recorded_view, sent_view
+from nexus_cli.session.service_makers import ServiceMakers
 
 
 def context_report(
-    options: Options, settings: Settings, session: str | None, step: int | None = None
+    options: Options, settings: Settings, session: str | None, step: int | None = None, *, services: ServiceMakers = ()
 ) -> dict[str, Any]:
-    """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist."""
+    """Return the report as JSON; raise `NexusError("usage", ...)` if the session or request does not exist. `services`
+    are those with which a front end would open the session."""
     if session is None:
-        return request_value(first_view(options, settings))
+        return request_value(new_view(options, settings, services))
     with closing(Ledger.look(ledger_place())) as ledger:
         found = ledger.find_session(session)
         if step is not None:
             return request_value(sent_view(ledger, found, settings, step))
-        return request_value(recorded_view(ledger, found, options, settings))
+        return request_value(recorded_view(ledger, found, options, settings, services))
 
 
 def sent_request_report(ledger: Ledger, session: str, settings: Settings, step: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
@@ -49,9 +49,7 @@ def live_report(state: SessionState) -> dict[str, Any]:
     """
     if state.lane_state.lane.is_recorded or state.options is None:
         return request_value(_live_view(state, prepare_next_request(state)))
-    options = replace(state.options, model=state.lane_state.model.info.name, recipe=state.recipe.name)
-    waiting = tuple(state.lane_state.control.waiting_texts())
-    return request_value(first_view(options, state.lane_state.settings, waiting))
+    return request_value(first_view(state))
 
 
 def context_summary(state: SessionState) -> dict[str, Any]:

@@ -17,20 +17,19 @@ from nexus_cli.context.window.lane import item_of
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import LEVELS, UNASKED, compose_limits
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import DEFAULT_EFFORT, ModelInfo
 from nexus_cli.lane.estimate_anchor import anchor_on, take_anchor
 from nexus_cli.lane.next_request import PLAN, NextRequest, Sections, unreported_meter
-from nexus_cli.lane.open_session import load_model_info, readonly_ledger
-from nexus_cli.lane.options import Options, limit_layers
-from nexus_cli.lane.recipes import recipe_of
+from nexus_cli.lane.open_session import load_model_info
+from nexus_cli.lane.options import Options
 from nexus_cli.lane.user_messages import first_words
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.session.limits_record import LIMITS, NextLimits, limits_of, load_next_limits
+from nexus_cli.session.service_makers import ServiceMakers
+from nexus_cli.session.session_state import SessionState
 
-MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
 Memos = Callable[[str], Sequence[Memo]]
 MOST = 10
@@ -98,7 +97,9 @@ def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapp
     return replace(info, **(found | {name: noted[name] for name in ("window", "max_output") if name in noted}))
 
 
-def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings: Settings) -> RequestView:
+def recorded_view(
+    ledger: Ledger, found: SessionInfo, options: Options, settings: Settings, services: ServiceMakers
+) -> RequestView:
     """Return what a session that does not run here would send next; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
     log = ledger.log(found.id)
@@ -117,13 +118,12 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     if (epoch.model, epoch.effort) == (info.name, effort):
         take_anchor(meter, log, epoch, items)
     else:
-        from nexus_cli.session.draft import DraftInputs  # noqa: PLC0415  (contributors, for few reports)
+        from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
-        runs = _can_run(options, holds.limits.allow)
-        drafting = DraftInputs(options, info, holds.recipe, settings, notices.append, runs)
-        new, left = drafting.after(log, epoch, flatten(group_tool_calls(items)), effort)
-        notices.append(change_notice(epoch, new))
-        epoch, items, sent, drops = new, list(new.head), -1, [*drops, *left]
+        state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
+        new = draft_next(state, epoch, flatten(group_tool_calls(items)), effort)
+        notices += [*new.notices, change_notice(epoch, new.epoch)]
+        epoch, items, sent, drops = new.epoch, list(new.epoch.head), -1, [*drops, *new.drops]
         meter = unreported_meter(meter, epoch, items)
     budget = TokenBudget.of(info.window, info.max_output)
     request = NextRequest.of(meter, epoch, items, budget, sent=sent)
@@ -134,46 +134,36 @@ def recorded_view(ledger: Ledger, found: SessionInfo, options: Options, settings
     )  # fmt: skip
 
 
-def first_view(options: Options, settings: Settings, along: Sequence[str] = ()) -> RequestView:
-    """Return the first request of a new session; `along` are texts that wait for it."""
-    from nexus_cli.session.draft import DraftInputs  # noqa: PLC0415  (contributors; not for others)
+def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:
+    """Return the first request of a session that `options` would begin."""
+    from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
 
-    ledger, info = Ledger.open(None), MODELLESS
-    try:
-        if options.model:
-            with readonly_ledger() as kept:
-                info = load_model_info(kept, options.model, settings)
-                ledger.calibrate(info.served_name, kept.calibration(info.served_name))
-        recipe, _ = recipe_of(None, options)
-        limits, bounds = compose_limits(limit_layers(settings, recipe, options, False))
-        unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
-        assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
-        notices = [] if info.known or info.window_refused else assumed
-        asks = {
-            "level": limits.allow or LEVELS[0], "asked": options.interactive,
-            "confined": settings.sandbox.backend != "off",
-        }  # fmt: skip
-        inputs = DraftInputs(options, info, recipe, settings, notices.append, _can_run(options, limits.allow), asks)
-        first = inputs.first(ledger)
-        waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=first.count(text)) for text in along]
-        meter = unreported_meter(TokenEstimator(ledger.calibration(info.served_name)), first.epoch, ())
-        budget = TokenBudget.of(info.window, info.max_output)
-        request = NextRequest.of(meter, first.epoch, (), budget, waiting=waiting, told=first.told)
-        described = NextLimits(recipe, limits, bounds).at(request.budget).to_json()
-        return RequestView(
-            request,
-            None,
-            info.name,
-            recipe,
-            0,
-            0,
-            first.drops,
-            described,
-            TiktokenCounter(info.encoding).count,
-            notices=tuple(notices),
-        )
-    finally:
-        ledger.close()
+    with new_session(options, settings, services) as state:
+        return first_view(state)
+
+
+def first_view(state: SessionState) -> RequestView:
+    """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
+    from nexus_cli.session.draft import draft_first  # noqa: PLC0415
+
+    lane_state, first = state.lane_state, draft_first(state)
+    info, count, epoch = lane_state.model.info, lane_state.context.counter.count, first.next.epoch
+    texts = lane_state.control.waiting_texts()
+    waiting = [WindowItem(1, ItemForm.FULL, Message(Role.USER, text), tokens=count(text)) for text in texts]
+    meter = unreported_meter(lane_state.meter, epoch, ())
+    # Without words there is no message yet in which anything joins the sections.
+    preamble = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
+    request = NextRequest.of(
+        meter, epoch, (), lane_state.budget, waiting=waiting, told=first.told, preamble=preamble
+    )  # fmt: skip
+    unknown = f"the window of {info.name} is unknown" if info.name else "no model is chosen"
+    assumed = [f"{unknown}: a window of {info.window:,} tokens is assumed"]
+    notices = [] if info.known or info.window_refused else assumed
+    return RequestView(
+        request, None, info.name, state.recipe, 0, 0, first.next.drops,
+        NextLimits(state.recipe, state.limits, state.bounds).at(request.budget).to_json(), count,
+        notices=(*notices, *first.next.notices),
+    )  # fmt: skip
 
 
 def change_notice(before: Epoch, after: Epoch) -> str:
@@ -184,11 +174,6 @@ def change_notice(before: Epoch, after: Epoch) -> str:
     if before.effort == after.effort:
         return "a reload rewrites the window; this shows what would be sent"
     return f"a switch of effort rewrites the window; this shows what would be sent with {after.effort!r}"
-
-
-def _can_run(options: Options, allow: str | None) -> bool:
-    """True if commands may run in a session with these options, or the person can be asked."""
-    return options.interactive or allow in UNASKED
 
 
 def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:

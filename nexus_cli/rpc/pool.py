@@ -27,13 +27,11 @@ from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, Ledger
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
-from nexus_cli.runs.plan_service import PlanService
+from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
-from nexus_cli.workers.workers import SessionWorkers
 
 AGENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_AGENTS = 400
@@ -189,7 +187,7 @@ class AgentPool:
         approver = ClientApprover()
         session = open_session(
             options, settings, approver=approver, provider=provider, ledger=self._shared_ledger(options),
-            services=SessionServices(SessionWorkers, PlanService),
+            services=SERVICES,
         )  # fmt: skip
         dispatcher = AgentDispatcher(session, session.context, approver=approver)
         try:

@@ -35,22 +35,22 @@ from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.limits import LEVELS, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, Run, Wait
+from nexus_cli.core.services import RunFacts, Spaces
 from nexus_cli.lane.model_call import ends_unfinished
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import RUN, TAKEN, Ledger
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.runs.plan_service import PlanService
 from nexus_cli.runs.resume_trigger import resume_trigger
 from nexus_cli.runs.run_kind import RunKind
 from nexus_cli.runs.unattended import LEFT, make_rules, read_limits
+from nexus_cli.service_list import SERVICES, SPACES
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.spaces.run_facts import run_facts
+from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_service import run_spaces
 from nexus_cli.turn.waiting import WAITING
-from nexus_cli.workers.workers import SessionWorkers
 
 LEASE = 60.0
 """Seconds for which a claim holds without a word of its owner."""
@@ -230,12 +230,19 @@ class RunDriver:
             folder, model, effort=str(said.get("effort") or settings.effort), recipe=str(said.get("recipe") or ""),
             front=RUN, resume=session_id, allow=limits.allow, require_save=True, limits=replace(limits, allow=None),
             worktree=str(said.get("worktree") or ""),
-            run_facts=partial(run_facts, self.ledger, self.run), answers=self.run.type not in PLAIN,
+            answers=self.run.type not in PLAIN,
         )  # fmt: skip
         return open_session(
             options, settings, approver=approver, provider=provider, ledger=self.ledger,
-            services=SessionServices(SessionWorkers, PlanService, run_spaces(self.run)),
+            services=self._services(),
         )  # fmt: skip
+
+    def _services(self) -> ServiceMakers:
+        """Return the services of the session: it knows its run, and speaks for the agent whose run it is."""
+        ledger, run, entity = self.ledger, self.run, self.run.entity
+        facts = ServiceMaker(RunFacts, lambda session: LedgerRunFacts(ledger, run))
+        spaces = () if entity is None else (ServiceMaker(Spaces, partial(run_spaces, entity=entity)),)
+        return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
 
     def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
         """Return what binds the run. Dollars are those of the whole run, however often it waits."""

@@ -17,6 +17,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVELS, Limits, name_level, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, Plan, check_name, parse_key
+from nexus_cli.core.services import Plans
 from nexus_cli.lane.recipes import recipe_for
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.fire_plans import instruction_facts
@@ -147,7 +148,7 @@ def _utc(moment: float | None) -> str | None:
     return None if moment is None else format_utc(datetime.fromtimestamp(moment, UTC))
 
 
-class PlanService:
+class PlanService(Plans):
     """Implements `Plans` for one session: what it plans never has more rights than itself."""
 
     def __init__(self, session: Session) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.sections.collect import SectionCollector
@@ -24,9 +24,8 @@ class ContextToolService:
     """Implements `Assembly`."""
 
     log: LaneLog
-    lane_state: LaneState = field(init=False)
-    collector: SectionCollector = field(init=False)
-    """Both are set once they are made: they depend on the tools, and so on this service."""
+    lane_state: LaneState
+    collector: SectionCollector
 
     def held(self) -> Mapping[str, Any]:
         """See `Assembly`."""

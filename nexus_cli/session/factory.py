@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.paths import places, project_root
@@ -28,9 +27,8 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import UNASKED, compose_limits
-from nexus_cli.core.memory import Facts
 from nexus_cli.core.request import ModelInfo, Provider
-from nexus_cli.core.services import Assembly, Plans, Recall, SeenFileStore, Spaces, TextCounter, Waits, Workers
+from nexus_cli.core.services import RunFacts
 from nexus_cli.lane.control import Control
 from nexus_cli.lane.lane_state import LaneState, Model
 from nexus_cli.lane.open_session import (
@@ -54,18 +52,14 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.model_table import check_model, model_info
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.wire_rules import rules_for
-from nexus_cli.session.context_tool_service import ContextToolService
 from nexus_cli.session.limits_record import SessionLimits, permission_facts
 from nexus_cli.session.memory.session_facts import SessionFacts
+from nexus_cli.session.service_makers import ServiceMakers, offered_services
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import OpenSpaces, PlanSlot, SessionServices
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.worker_slot import WorkerSlot
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.dispatch import Dispatcher
-from nexus_cli.turn.waiting import SessionWaits
-
-NO_SERVICES = SessionServices()
 
 
 def open_session(
@@ -77,12 +71,12 @@ def open_session(
     clock: Clock = local_now,
     earlier: Session | None = None,
     ledger: Ledger | None = None,
-    services: SessionServices = NO_SERVICES,
+    services: ServiceMakers = (),
 ) -> Session:
     """A session that is ready for its first trigger; `NexusError` where options, files or the ledger forbid it.
 
-    With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `services` come from
-    the rooms above.
+    With `ledger` (and then a `provider`) it shares both with other sessions and leaves them open. `services` are
+    what the rooms above register, see `nexus_cli.service_list`.
 
     With `earlier` it takes over the ledger and the provider of a session that is done with, and what the person allowed
     in it if it is the same one; after an error the earlier one can go on as if nothing had been.
@@ -146,7 +140,7 @@ def _open(
     provider: Provider | None,
     clock: Clock,
     notices: list[str],
-    services: SessionServices,
+    services: ServiceMakers,
 ) -> Session:
     notices.extend(_settle(options))
     found = find_session(ledger, options)
@@ -170,20 +164,14 @@ def _open(
         at=format_utc(clock()), front=options.front, spawner=options.spawner, worktree=options.worktree,
     )  # fmt: skip
     asked = provider or make_provider(settings)
-    slot = WorkerSlot(services.workers) if services.workers else None
-    planned = PlanSlot(services.plans) if services.plans else None
-    factory = _Factory(
-        ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, slot, planned,
-        services.spaces,
+    factory = SessionFactory(
+        ledger, ledger, options, settings, clock, notices, recipe, info, made, found is not None, asked, services
     )  # fmt: skip
     held = ledger.is_held(made.id)
     lock_session(ledger, made)
     try:
-        session = Session(asked, state=factory.state(approver))
-        if slot is not None:
-            slot.session = session
-        if planned is not None:
-            planned.session = session
+        session = factory.session(approver)
+        _check_bounds(session, info, settings)
     except BaseException:
         if not held:
             ledger.release(made.id)
@@ -217,17 +205,26 @@ async def _extract_facts(dispatcher: Dispatcher, lane_state: LaneState) -> None:
     await extract_facts(dispatcher, lane_state)
 
 
-def _describe_run(state: SessionState) -> dict[str, Any]:
-    from nexus_cli.session.run_record import describe_run  # noqa: PLC0415  (a session begins to wait)
-
-    return describe_run(state)
+def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None:
+    """Raise `NexusError` where the session would run without the walls, rules or dollar limit that the person wants."""
+    permission, limits = session.state.dispatcher.permission, session.state.limits
+    if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
+        raise unknown_price(info.name)
+    level = limits.allow or "read"
+    if settings.sandbox.backend == "required":
+        permission.require_walls()
+    permission.check_rules(level)
+    session.notices.extend(permission.take_problems(level))
 
 
 @dataclass
-class _Factory:
-    """Builds the members of one session."""
+class SessionFactory:
+    """Builds one session: one that runs, and one that is only looked at (`next_request.draft`)."""
 
     ledger: Ledger
+    """The ledger that the session is kept in."""
+    known: Ledger
+    """The ledger with what is known of the person: the same one, or theirs where the session is kept in memory."""
     options: Options
     settings: Settings
     clock: Clock
@@ -237,51 +234,46 @@ class _Factory:
     made: SessionInfo
     resumed: bool
     provider: Provider
-    slot: WorkerSlot | None
-    planned: PlanSlot | None
-    spaces: OpenSpaces | None
+    services: ServiceMakers
     control: Control = field(default_factory=Control)
 
-    def state(self, approver: Approver | None) -> SessionState:
+    def session(self, approver: Approver | None) -> Session:
+        """Return the session. Records and sends nothing, and locks nothing."""
+        services = offered_services(self.services, self.known, self.options, lambda: session)
+        session = Session(self.provider, state=self._state(approver, services))
+        return session
+
+    def _state(self, approver: Approver | None, services: SessionServices) -> SessionState:
         """Return the members, in the order in which each needs those before it."""
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
         limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
-        if limits.max_cost is not None and (info.input_price is None or info.output_price is None):
-            raise unknown_price(info.name)
         log = FailoverLog(self.ledger.db, self.made.id, require_save=options.require_save, warn=self._warn)
         root = self._root()
         model = Model(info, self.provider, effort, root.id, self.settings.provider.stall_seconds)
         budget = TokenBudget.of(info.window, info.max_output)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)
         context = self._context(log, budget, counter)
-        context_tool = ContextToolService(log)
-        facts = SessionFacts.of(self.ledger, self.made, options.cwd, self.clock)
-        waits = SessionWaits(self.ledger, log, bool(options.spawner), lambda: _describe_run(state))
-        services = {Recall: log, SeenFileStore: log, TextCounter: counter, Assembly: context_tool, Facts: facts,
-                    Waits: waits, **self._further_services(log)}  # fmt: skip
+        facts = SessionFacts.of(self.known, self.made.id, options.cwd, self.clock)
         registry = ToolRegistry(() if options.no_tools and not self.resumed else None, services)
         tools = select_tools(registry, self.recipe, context.lane.epoch if self.resumed else None)
         project = project_root(options.cwd)
         # Nexus's own data are no file of a project, but a worktree lies there.
         own = (places().config,) if find_worktree(project) else (places().config, places().data)
         permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
-        if self.settings.sandbox.backend == "required":
-            permission.require_walls()
-        permission.check_rules(limits.allow or "read")
-        self.notices.extend(permission.take_problems(limits.allow or "read"))
         dispatcher = Dispatcher(
             registry, log, limits, options.cwd, project, permission, approver, services,
             self.recipe.limits.allow, self.recipe.signals,
         )  # fmt: skip
-        waiting = list[str]()
+        waiting, is_run = list[str](), RunFacts in services
+        run_facts = (lambda: services[RunFacts].facts()) if is_run else None
         collector = make_collector(
             options, info, self.recipe, budget, count=counter.count, log=log, clock=self.clock,
             started=datetime.fromisoformat(root.created).astimezone(), failed=self.control.emit_notice,
             dropped=self.control.emit_drop, settings=self.settings, tools=tool_names(tools),
-            runs=approver is not None or limits.allow in UNASKED, **facts.source_fields(),
+            runs=approver is not None or limits.allow in UNASKED, is_run=is_run, **facts.source_fields(),
             permission=partial(permission_facts, dispatcher),
-            **SessionSources(context, log.seen_files, waiting, options.front, options.run_facts).source_fields(),
+            **SessionSources(context, log.seen_files, waiting, options.front, run_facts).source_fields(),
         )  # fmt: skip
         lane_state = LaneState(
             context, model, budget, TokenEstimator(log.calibration(info.served_name)),
@@ -289,7 +281,6 @@ class _Factory:
             PromptAssembly(collector, context, tools, rules_for(info.provider, info.name).dumps(), effort), log,
             SessionLimits(dispatcher, bounds, self.recipe), step=log.step(), notices=waiting,
         )  # fmt: skip
-        context_tool.lane_state, context_tool.collector = lane_state, collector
         if context.lane.is_recorded and context.lane.epoch.model == info.name:
             from nexus_cli.lane.estimate_anchor import take_anchor  # noqa: PLC0415  (a session is resumed)
 
@@ -297,17 +288,10 @@ class _Factory:
                 take_anchor(lane_state.meter, log, context.lane.epoch, context.lane.items)
         if self.settings.compact.extract and facts.saves:
             lane_state.before_summary = partial(_extract_facts, dispatcher)
-        state = SessionState(
+        return SessionState(
             lane_state, dispatcher, limits, bounds, self.recipe, self.made.id, self.resumed, self.notices, log,
-            self.ledger, options, self.slot,
+            self.ledger, options, services,
         )  # fmt: skip
-        return state
-
-    def _further_services(self, log: FailoverLog) -> dict[type, Any]:
-        """Return the services that only some sessions have."""
-        spaces = self.spaces(self.ledger, log, self.made, self.options, self.clock) if self.spaces else None
-        found = ((Workers, self.slot), (Plans, self.planned), (Spaces, spaces))
-        return {kind: service for kind, service in found if service is not None}
 
     def _warn(self, line: str) -> None:
         """Show a line at once while a turn runs, else with the notices of the session."""

@@ -26,7 +26,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.limits import PLAN, Limits
 from nexus_cli.core.request import Provider
-from nexus_cli.core.services import Log
+from nexus_cli.core.services import Log, Workers
 from nexus_cli.core.shield import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.usage import Usage
@@ -137,8 +137,9 @@ class Session:
         mine, theirs = self.state.lane_state, other.state.lane_state
         mine.pending = mine.pending or theirs.pending
         mine.notices.extend(theirs.notices)
-        if self.state.workers and other.state.workers:
-            self.state.workers.take_over(other.state.workers)
+        self.state.services.take_over(Workers, other.state.services)
+        if self.workers is not None:
+            self.workers.work_for(self)
         self._control.steering.extend(other._control.steering)
         other._control.steering.clear()
 
@@ -169,9 +170,9 @@ class Session:
         return level
 
     @property
-    def workers(self) -> RunningWorkers | None:
+    def workers(self) -> RunningWorkers[Session] | None:
         """The workers of this session, once it had one."""
-        return self.state.workers.made if self.state.workers else None
+        return self.state.services.made(RunningWorkers)
 
     @property
     def undelivered(self) -> tuple[str, ...]:

@@ -1,49 +1,68 @@
-"""Services that the rooms above give a session: its workers, its plans, its part in spaces."""
+"""The services of one session by protocol; each is made when it is first used.
+
+What makes them is registered as `ServiceMaker` (`service_makers.py`): here nothing knows what there is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, Protocol, TypeVar, cast
 
-from nexus_cli.core.clock import Clock
-from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Plans, Spaces
-from nexus_cli.lane.options import Options
-from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
-from nexus_cli.session.worker_slot import RunningWorkers
-
-OpenSpaces = Callable[[Ledger, FailoverLog, SessionInfo, Options, Clock], Spaces | None]
-"""Makes the spaces of a session; None where it acts for no agent of a space."""
+S = TypeVar("S")
+Makers = Mapping[type, Callable[[], object]]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionServices:
-    """Makers of the services of a session that lie above this room; it has no tool for those left out."""
+class SessionServices(Mapping[type, object]):
+    """Services under their protocol and those that it extends. To look whether one is there makes nothing."""
 
-    workers: Callable[[Any], RunningWorkers] | None = None
-    """Makes what runs the workers of a `Session`, at the first call."""
-    plans: Callable[[Any], Plans] | None = None
-    """Makes what plans work for later, at the first call."""
-    spaces: OpenSpaces | None = None
+    def __init__(self, makers: Makers | None = None) -> None:
+        self._makers = dict(makers or {})
+        self._made: dict[type, object] = {}
+        """By the protocol of the maker."""
+        self._names = {base: name for name in self._makers for base in name.__mro__ if base not in _NO_PROTOCOLS}
+
+    def __getitem__(self, protocol: type[S]) -> S:
+        """Return a service, made at the first use; `KeyError` where the session has none."""
+        name = self._names[protocol]
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return cast(S, self._made[name])
+
+    def __contains__(self, protocol: object) -> bool:
+        return protocol in self._names
+
+    def __iter__(self) -> Iterator[type]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def find(self, protocol: type[S]) -> S | None:
+        """Return a service, None where the session has none."""
+        return self[protocol] if protocol in self._names else None
+
+    def made(self, protocol: type[S]) -> S | None:
+        """Return a service if it was used already."""
+        return cast(S, self._made[self._names[protocol]]) if self._names.get(protocol) in self._made else None
+
+    def take_over(self, protocol: type, earlier: SessionServices) -> None:
+        """Go on with the service that `earlier` has made, if it has."""
+        if protocol in self and earlier.made(protocol) is not None:
+            self._made[self._names[protocol]] = earlier._made.pop(earlier._names[protocol])
+
+    def without(self, protocol: type) -> SessionServices:
+        """Return the others."""
+        kept = {name: make for name, make in self._makers.items() if protocol not in name.__mro__}
+        return self._sharing(kept)
+
+    def plus(self, protocol: type[S], service: S) -> SessionServices:
+        """Return these and one more."""
+        return self._sharing({**self._makers, protocol: lambda: service})
+
+    def _sharing(self, makers: Makers) -> SessionServices:
+        other = SessionServices(makers)
+        other._made = self._made
+        return other
 
 
-class PlanSlot:
-    """Implements `Plans` for one session; the service is made at the first call."""
-
-    def __init__(self, make: Callable[[Any], Plans]) -> None:
-        self._make = make
-        self.session: Any = None
-        """The `Session`, set when it is made."""
-
-    def change(self, call_id: str, action: str, words: Mapping[str, str]) -> ToolResult:
-        """See `Plans`."""
-        return self._make(self.session).change(call_id, action, words)
-
-    def recover(self, call_id: str) -> ToolResult | None:
-        """See `Plans`."""
-        return self._make(self.session).recover(call_id)
-
-    def describe(self, words: Mapping[str, str]) -> str:
-        """See `Plans`."""
-        return self._make(self.session).describe(words)
+_NO_PROTOCOLS = (object, Generic, Protocol)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,7 +28,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.lane.spending import Spending
 from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.session.worker_slot import WorkerSlot
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.dispatch import Dispatcher
 
@@ -50,8 +51,7 @@ class SessionState:
     ledger: Ledger | None = None
     options: Options | None = None
     """Options with which the session was opened."""
-    workers: WorkerSlot | None = None
-    """None: nothing can be handed over."""
+    services: SessionServices = field(default_factory=SessionServices)
     shares: bool = False
     """True if ledger and provider belong to others as well: they stay open."""
 
@@ -151,7 +151,7 @@ def bare_state(
     )  # fmt: skip
     dispatcher = Dispatcher(
         registry, MemoryStartLog(), limits, folder, project, CallPermission(folder, project),
-        services=registry.services,
+        services=SessionServices({kind: partial(registry.services.get, kind) for kind in registry.services}),
     )
     session_id = str(getattr(getattr(logger, "session", None), "id", ""))
     return SessionState(lane_state, dispatcher, limits, session_id=session_id)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from nexus_cli.core.event import Notice
 from nexus_cli.core.request import DEFAULT_EFFORT
+from nexus_cli.core.services import RunFacts, Workers
 from nexus_cli.lane.compaction.context_fit import replan_sections
 from nexus_cli.lane.request_history import load_history
 from nexus_cli.session.limits_record import LIMITS, describe_changed_limits
@@ -52,8 +53,8 @@ async def _resume(state: SessionState) -> None:
     await replan_sections(lane_state)
     if log.session.folder != str(options.cwd):
         lane_state.notices.append(f"the working folder is now {options.cwd}, no longer {log.session.folder}")
-    spent = {"max_cost"} if options.run_facts else ()  # a run has what is left of its dollars
+    spent = {"max_cost"} if RunFacts in state.services else ()  # a run has what is left of its dollars
     if changed := describe_changed_limits(lane.timeline.memos(LIMITS), state.bounds, spent):
         lane_state.notices.append(changed)
-    if state.workers is not None and lane.timeline.memos(WORKER):
-        state.workers.workers()  # tells of those whose report was not read
+    if lane.timeline.memos(WORKER):
+        state.services.find(Workers)  # tells of those whose report was not read

@@ -1,14 +1,14 @@
-"""The place of a session's workers. What runs them is above this room, and is made when the first one is wanted."""
+"""What a session knows of its workers. What runs them is above this room, and is made when the first one is wanted."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import Workers, WorkerTask
+from nexus_cli.core.services import Workers
 
+H_contra = TypeVar("H_contra", contravariant=True)
 WORKER = "worker"
 """Memo of a session's lane: one of its workers as it is, written before it starts, when it has a session of its own
 and when it ends."""
@@ -20,11 +20,20 @@ AT_WORK = (WAITING, RUNNING, ASKING)
 """Those of one that has not ended."""
 
 
-class RunningWorkers(Workers, Protocol):
-    """The workers of a session, as the session itself needs them."""
+class RunningWorker(Protocol):
+    """One worker, as those see it who do not run it."""
 
-    session: Any
-    """The `Session` that they work for."""
+    @property
+    def report(self) -> str:
+        """Its last words; "" before it has ended."""
+        ...
+
+
+class RunningWorkers(Workers, Protocol[H_contra]):
+    """The workers of a session, as the session itself needs them; `H_contra` is the session."""
+
+    def work_for(self, session: H_contra) -> None:
+        """Go on for `session`, which has taken the place of the one before."""
 
     def running(self) -> list[str]:
         """Return the ids of those that have not ended."""
@@ -36,13 +45,13 @@ class RunningWorkers(Workers, Protocol):
         the `call` that it came from."""
         ...
 
-    def find(self, name: str) -> Any:
-        """Return the `Worker` of this id or session, or None."""
+    def find(self, name: str) -> RunningWorker | None:
+        """Return the worker of this id or session."""
 
-    async def steer(self, worker: Any, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
-        """Say something to a worker that runs; let one go on that has ended, and return its report, or with `wait`
-        False that it goes on in the background. `source` is whose words they are: `person` only where they typed
-        them."""
+    async def steer(self, name: str, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
+        """Say something to the worker of this id: to one that runs; let one go on that has ended, and return its
+        report, or with `wait` False that it goes on in the background. `source` is whose words they are: `person` only
+        where they typed them."""
         ...
 
     def set_level(self, level: str) -> None:
@@ -58,39 +67,3 @@ class RunningWorkers(Workers, Protocol):
 
     async def aclose(self) -> None:
         """Stop all workers; what they did is kept."""
-
-
-class WorkerSlot:
-    """Implements `Workers` for one session."""
-
-    def __init__(self, make: Callable[[Any], RunningWorkers]) -> None:
-        self._make = make
-        self.session: Any = None
-        """The `Session`, set when it is made."""
-        self.made: RunningWorkers | None = None
-        """The workers, once one was wanted."""
-
-    async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
-        """See `Workers`."""
-        return await self.workers().start(call_id, task, stopped)
-
-    async def manage(self, action: str, agent: str, text: str) -> ToolResult:
-        """See `Workers`."""
-        return await self.workers().manage(action, agent, text)
-
-    def recover(self, call_id: str) -> ToolResult | None:
-        """See `Workers`."""
-        return self.workers().recover(call_id)
-
-    def workers(self) -> RunningWorkers:
-        """Return the workers, made at the first call."""
-        if self.made is None:
-            assert self.session is not None, "a tool is called in a session"
-            self.made = self._make(self.session)
-        return self.made
-
-    def take_over(self, earlier: WorkerSlot) -> None:
-        """Go on with the workers of `earlier`, of the same session until now."""
-        self.made, earlier.made = earlier.made, None
-        if self.made is not None and self.session is not None:
-            self.made.session = self.session

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space
+from nexus_cli.core.services import RunFacts
 from nexus_cli.lane.user_input import HISTORY
 from nexus_cli.ledger import Ledger
 
@@ -20,6 +22,18 @@ COUNTED = 1000
 """Messages behind those in SPACE HISTORY that are counted."""
 MEMBERS = 12
 """Members of a space that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRunFacts(RunFacts):
+    """Implements `RunFacts` over the ledger."""
+
+    ledger: Ledger
+    run: Run
+
+    def facts(self) -> Mapping[str, Any]:
+        """See `RunFacts`."""
+        return run_facts(self.ledger, self.run)
 
 
 def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:

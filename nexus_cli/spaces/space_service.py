@@ -32,10 +32,10 @@ from nexus_cli.core.run import (
     fold_name,
     parse_key,
 )  # fmt: skip
-from nexus_cli.lane.options import Options
-from nexus_cli.ledger import FailoverLog, Ledger, SessionInfo
+from nexus_cli.core.services import Spaces
+from nexus_cli.ledger import FailoverLog, Ledger
 from nexus_cli.ledger.spaces import MOST_HOPS, Posted
-from nexus_cli.session.session_services import OpenSpaces
+from nexus_cli.session.session import Session
 from nexus_cli.spaces.run_facts import ACTIVE
 from nexus_cli.spaces.space_history import TimelineLines, neutral_text
 
@@ -48,7 +48,7 @@ ORIGIN = 500
 
 
 @dataclass
-class SpaceService:
+class SpaceService(Spaces):
     """The spaces of one agent, as one of its sessions sees them."""
 
     ledger: Ledger
@@ -243,26 +243,22 @@ class SpaceService:
         return f"{run.id}{this}: {run.state}, {why}{waits}: {_quote(run.title)}"
 
 
-def nexus_spaces(
-    ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock
-) -> SpaceService | None:
+def nexus_spaces(session: Session) -> SpaceService:
     """Return the spaces of a plain session, which acts for the agent `nexus`."""
-    agent = ledger.spaces.find_entity(AGENT_NAME)
-    if agent is None or agent.kind != AGENT:
-        return None
-    return SpaceService(ledger, log, made.id, agent, clock)
+    assert session.ledger is not None, "a session of the factory has a ledger"
+    return _spaces_of(session, session.ledger.spaces.find_entity(AGENT_NAME))
 
 
-def run_spaces(run: Run) -> OpenSpaces | None:
-    """Return what makes the spaces of a run's session; None for a run of nobody."""
-    key = run.entity
-    if key is None:
-        return None
+def run_spaces(session: Session, entity: int) -> SpaceService:
+    """Return the spaces of the session of a run, which acts for the agent of this key."""
+    assert session.ledger is not None, "a session of the factory has a ledger"
+    return _spaces_of(session, session.ledger.spaces.get_entity(entity))
 
-    def make(ledger: Ledger, log: FailoverLog, made: SessionInfo, options: Options, clock: Clock) -> SpaceService:
-        return SpaceService(ledger, log, made.id, ledger.spaces.get_entity(key), clock)
 
-    return make
+def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
+    ledger, log = session.ledger, session.record
+    assert ledger is not None and isinstance(log, FailoverLog) and agent is not None, "it is offered to members only"
+    return SpaceService(ledger, log, session.id, agent, session.state.lane_state.clock)
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:

@@ -82,7 +82,7 @@ class ToolRegistry:
 
     def __init__(self, tools: Iterable[Tool] | None = None, services: Mapping[type, Any] | None = None) -> None:
         """Offer `tools`, None for the built-in ones. Raise `ValueError` when two have one name."""
-        self.services: Mapping[type, Any] = dict(services or {})
+        self.services: Mapping[type, Any] = {} if services is None else services
         """By protocol, as a `ToolContext` wants them."""
         offered = list(discover_tools().values() if tools is None else tools)
         self._tools: dict[str, Tool] = {}

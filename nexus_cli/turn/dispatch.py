@@ -19,7 +19,7 @@ from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.limits import LEVELS, Bound, Limits, compose_limits, name_level
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, result_note
-from nexus_cli.core.services import StartLog, Waits
+from nexus_cli.core.services import StartLog
 from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.lane.current_request import window_request
 from nexus_cli.lane.lane_state import LaneState
@@ -55,6 +55,7 @@ from nexus_cli.permission.run_limits import (
     restrictions,
     tighten_by_signals,
 )
+from nexus_cli.session.session_services import SessionServices
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.tools.schema import check_arguments
@@ -87,7 +88,7 @@ class Dispatcher:
     project: Path
     permission: CallPermission
     approver: Approver | None = None
-    services: Mapping[type, Any] = field(default_factory=dict)
+    services: SessionServices = field(default_factory=SessionServices)
     ceiling: str | None = None
     """The most that `--allow` can reach here: what the recipe says; None: everything."""
     signals: bool = False
@@ -123,7 +124,6 @@ class Dispatcher:
         """Run `calls` and record a result for each; `ApprovalDeferred` when the person puts one off; kind
         `waiting` when the run waits from now on."""
         self.step = ApprovalStep(calls)
-        waits: SessionWaits | None = self.services.get(Waits)
         if lane_state.lane.run != self._began:
             self._began, self.errors = lane_state.lane.run, 0
         limits = self.run_limits(lane_state)
@@ -134,7 +134,7 @@ class Dispatcher:
         for line in self.permission.take_problems(self.limits.allow or "read"):
             lane_state.emit(event.Notice(line))
         await self._run_all(lane_state, calls)
-        if waits is not None:
+        if waits := self.services.made(SessionWaits):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             failed = f"{self.errors} calls in a row could not run"
@@ -266,7 +266,7 @@ class Dispatcher:
         self.here[call.id] = time.monotonic()
         try:
             result = await self.command_changes.run(tool, profile, context, lambda: tool.run(checked, context))
-            return result if result.waits is None else self.services[Waits].wait_once(result)
+            return result if result.waits is None else self.services[SessionWaits].wait_once(result)
         except Exception as error:  # a seam: a bug of a tool is a tool result and does not end the turn
             return ToolResult(error=f"{tool.name} failed: {type(error).__name__}: {error}", ran=False)
 
@@ -478,7 +478,7 @@ class Dispatcher:
             self.changed.update(dict.fromkeys(result.changed))
             noted |= self.command_changes.note(tool, self.project, result.changed)
         if result.waits is not None:
-            noted[WAIT] = {**self.services[Waits].describe_run(), **result.waits}
+            noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         refusal = self._refusals.get(call.id) if result.denied else None
         if made := describe_decision(self.step, call, refusal, self.limits.allow or "read"):
             subject = self._subject(tool, call)

@@ -13,6 +13,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import WAITING as WAITING_STATE
+from nexus_cli.core.services import Waits
 from nexus_cli.ledger import WAIT, FailoverLog, LaneLog, Ledger
 
 WAITING = "waiting"
@@ -27,7 +28,7 @@ def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
 
 
 @dataclass
-class SessionWaits:
+class SessionWaits(Waits):
     """Implements `Waits` for the main lane of one session."""
 
     ledger: Ledger

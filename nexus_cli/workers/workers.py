@@ -35,9 +35,9 @@ from nexus_cli.lane.work_notes import note_worker_call
 from nexus_cli.ledger import LaneLog
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.session.worker_slot import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER
+from nexus_cli.session.worker_slot import FINISHED, STOPPED, UNKNOWN, WAITING, WORKER, RunningWorkers
 from nexus_cli.workers.first_message import first_message
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
@@ -53,7 +53,7 @@ FRONT = "worker"
 """Front end of its session."""
 
 
-class SessionWorkers:
+class SessionWorkers(RunningWorkers[Session]):
     """The workers of one session, see `RunningWorkers`."""
 
     def __init__(
@@ -69,6 +69,10 @@ class SessionWorkers:
         """Workers in the background that have ended and were not told of."""
         self._restore()
 
+    def work_for(self, session: Session) -> None:
+        """See `RunningWorkers`."""
+        self.session = session
+
     def all(self) -> list[Worker]:
         """Return all workers of the session, also of earlier processes, oldest first."""
         return list(self._workers.values())
@@ -80,8 +84,6 @@ class SessionWorkers:
     def rows(self) -> list[dict[str, Any]]:
         """See `RunningWorkers`."""
         return [one.to_json() for one in self.all()]
-
-    # The tool `agent`
 
     async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
         """See `nexus_cli.core.services.Workers`."""
@@ -231,9 +233,7 @@ class SessionWorkers:
         state = self.session.state
         assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
         parent, dispatcher = state.lane_state, state.dispatcher
-        limits = self._rights() & worker.scope
-        if self._depth >= MOST_DEPTH:
-            limits = limits & Limits(sub_agents=False)
+        limits = self._rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
             worker.folder or state.options.cwd, parent.model.info.name, recipe=worker.recipe, front=FRONT,
@@ -241,12 +241,11 @@ class SessionWorkers:
             save=state.options.save, require_save=state.options.require_save, limits=replace(limits, allow=None),
             spawner=self.session.id, worktree=worker.worktree,
         )  # fmt: skip
+        own_workers = partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
         session = open_session(
             options, parent.settings, approver=WorkerApprover(dispatcher.approver, worker.id) if dispatcher.approver
             else None, provider=parent.model.provider, clock=parent.clock, ledger=state.ledger,
-            services=SessionServices(
-                partial(SessionWorkers, depth=self._depth + 1, prefix=f"{worker.id}.", places=self._places)
-            ),
+            services=(ServiceMaker(RunningWorkers, own_workers),),
         )  # fmt: skip
         own = session.state.lane_state
         own.model = parent.model
@@ -269,7 +268,7 @@ class SessionWorkers:
         """Note what a call of a worker, or of a worker's worker, did: the record of this session has it."""
         worktree = worker.worktree or worktree
         if isinstance(each, AgentEvent):
-            if own := session.workers.find(each.agent) if session.workers else None:
+            if own := workers.find(each.agent) if isinstance(workers := session.workers, SessionWorkers) else None:
                 self._note_work(own, each.event, own.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
             timeline, dispatcher = self.session.state.lane_state.lane.timeline, session.state.dispatcher
@@ -325,7 +324,7 @@ class SessionWorkers:
             self._note_told(worker)
             worker.in_background = False
         if action == "steer":
-            return await self.steer(worker, text)
+            return await self.steer(worker.id, text)
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
 
@@ -342,8 +341,9 @@ class SessionWorkers:
         sessions = {one.session_id: one for one in self.all() if one.session_id}
         return self._workers.get(name) or sessions.get(name)
 
-    async def steer(self, worker: Worker, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
+    async def steer(self, name: str, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
         """See `RunningWorkers`."""
+        worker = self._workers[name]
         if not text.strip():
             return ToolResult(error="`text` is empty", ran=False)
         if worker.running is not None and worker.has_ended:

@@ -21,9 +21,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
+from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.workers.workers import SessionWorkers
 
 MODEL = "openai/scripted"
 SETTINGS = Settings(models={MODEL: {"window": 128_000}})
@@ -57,7 +56,7 @@ class Hands:
 
 async def _run(folder: Path, model: Hands) -> None:
     options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=5000))
-    session = open_session(options, SETTINGS, approver=None, provider=model, services=SessionServices(SessionWorkers))
+    session = open_session(options, SETTINGS, approver=None, provider=model, services=(WORKERS,))
     try:
         async for _ in session.run("hand it over"):
             pass

@@ -22,8 +22,8 @@ from nexus_cli.lane.capability_snapshot import snapshot, status
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.status import status_text
+from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.tools.registry import discover_tools
 
 SECRET = "sk-very-secret-value-0123456789"
@@ -133,7 +133,7 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
 def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
     options = Options(tmp_path, "openai/m", save=False, limits=Limits())
     settings = Settings(models={"openai/m": {"window": 16_000}})
-    services = SessionServices(object(), object())  # type: ignore
+    services = (WORKERS, PLANS)
     session = open_session(options, settings, approver=None, provider=object(), services=services)  # type: ignore
     assert reported(tmp_path)["tools"] == [tool.name for tool in session.tools()] == session_tools()
 

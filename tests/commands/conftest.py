@@ -22,14 +22,12 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
 from nexus_cli.reports.text.forms import FORMS
-from nexus_cli.runs.plan_service import PlanService
+from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.ui.render.folder_diff import folder_diff_lines
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.workers.workers import SessionWorkers
 
-SERVICES = SessionServices(SessionWorkers, PlanService)
+SERVICES = (WORKERS, PLANS)
 
 
 class FakeContext:

@@ -126,7 +126,8 @@ def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
         await typed(context, "steer w1 and more")
         assert "goes on in the background" in context.said[-1]
         await done.wait()
-        assert session.workers and "heard and more" in session.workers.find("w1").report
+        worker = session.workers.find("w1") if session.workers else None
+        assert worker and "heard and more" in worker.report
         assert any("w1 finished" in notice for notice in session.state.lane_state.notices)
 
     over(context, session, work)

@@ -11,14 +11,13 @@ import pytest
 from commands.conftest import FakeContext, answering
 from session.played import Played
 
-from nexus_cli.cli.run_turn import open_spaces
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, SpaceSettings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.ledger import Ledger
+from nexus_cli.service_list import SPACES
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
 
 AT = "2026-02-18T15:06:55.000Z"
 
@@ -40,7 +39,7 @@ def husam(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setenv("OPENAI_API_KEY", "x")
 
     def opened(*given: Any, **named: Any) -> Any:
-        return open_session(*given, **{**named, "services": SessionServices(spaces=open_spaces)})
+        return open_session(*given, **{**named, "services": (SPACES,)})
 
     monkeypatch.setattr("commands.conftest.open_session", opened)
     made = FakeContext(tmp_path, Played(answering), allow="edit")

@@ -20,10 +20,8 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.wire import canonical
 from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
-from nexus_cli.runs.plan_service import PlanService
+from nexus_cli.service_list import PLANS, SERVICES, WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.workers.workers import SessionWorkers
 
 WINDOW = {"window": 16_000}
 
@@ -64,7 +62,8 @@ def here(tmp_path: Path) -> Path:
 
 def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """What a new session sent, what the report had said before, and what it says of the request afterwards."""
-    before = context_report(options, settings, None)
+    services = (WORKERS, PLANS)
+    before = context_report(options, settings, None, services=services)
     provider = Sent(lambda request: "done")
     approver = Nobody() if options.interactive else None
     session = open_session(
@@ -72,7 +71,7 @@ def both(options: Options, settings: Settings) -> tuple[Any, dict[str, Any], dic
         settings,
         approver=approver,
         provider=provider,
-        services=SessionServices(SessionWorkers, PlanService),
+        services=services,
     )
     assert say(session, "zzz")[1].ok
     return provider.lines, before, context_report(options, settings, session.id, 1)
@@ -120,6 +119,7 @@ def test_the_command_describes_what_plain_nexus_would_begin_here(
     options = Options(here, MODEL, save=False, front="chat" if terminal else "ask", interactive=terminal)
     assert value["recipe"] == options.front
     asking = (terminal, not terminal)
-    reports = (context_report(replace(options, interactive=asks), settings, None) for asks in asking)
+    every = [replace(options, interactive=asks) for asks in asking]
+    reports = (context_report(one, settings, None, services=SERVICES) for one in every)
     same, other = (one["prefix_sha256"] for one in reports)
     assert value["prefix_sha256"] == same != other

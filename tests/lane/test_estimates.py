@@ -25,12 +25,10 @@ from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
 from nexus_cli.reports.context import context_report
-from nexus_cli.runs.plan_service import PlanService
+from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.workers.workers import SessionWorkers
 
 SMALL = Settings(models={MODEL: {"window": 14_000}})
 SERVERS = {
@@ -89,7 +87,7 @@ class Step:
 
 def opened(provider: Tokenizing, folder: Path) -> Session:
     options = Options(folder, MODEL, allow="all", limits=Limits(max_steps=40))
-    services = SessionServices(SessionWorkers, PlanService)
+    services = (WORKERS, PLANS)
     return open_session(options, SMALL, approver=None, provider=provider, services=services)
 
 
@@ -149,7 +147,7 @@ def said_and_sent(events: Sequence[Event]) -> list[tuple[int, int]]:
 def test_the_next_session_shows_what_it_will_be_sent_and_lets_no_more_in_than_fits(tmp_path: Path) -> None:
     provider = Tokenizing(listing, meter=Meter(COUNT, factors=SERVERS["tools count twice"]))
     lived(provider, tmp_path, *[WORDS] * 4)
-    value = context_report(Options(tmp_path, MODEL), SMALL, None)
+    value = context_report(Options(tmp_path, MODEL), SMALL, None, services=(WORKERS, PLANS))
     big = "I looked at the parser: it reads each line, and it seems fine. " * 900
     _, events, drops = lived(provider, tmp_path, big)
     first = steps_of(events)[0]

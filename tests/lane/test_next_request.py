@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -146,14 +145,14 @@ def test_what_the_model_is_told_of_its_context_is_what_the_status_line_shows_the
         async with living(Provider(script), tmp_path) as session:
             await turn(session, "list")
             told, shown, session_state = list[str](), list[str](), session.state
-            own: Any = session_state.dispatcher.services
-            held: Callable[[], Mapping[str, Any]] = own[Assembly].held
+            own: Any = session_state.dispatcher.services[Assembly]
+            held: Callable[[], Mapping[str, Any]] = own.held
 
             def looked() -> Mapping[str, Any]:
                 shown.append(f"{session.status().used:,}")
                 return held()
 
-            own[Assembly] = SimpleNamespace(held=looked)
+            own.held = looked
             for event in await turn(session, "look"):
                 if isinstance(event, ToolResultEvent):
                     told += re.findall(r"budget: ([\d,]+) of", event.result.text)

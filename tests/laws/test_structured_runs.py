@@ -15,9 +15,11 @@ from laws.world import World, say, the_ledger, world
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.run import AGENT, HUMAN, TRIGGER_MARK, Run
+from nexus_cli.core.services import RunFacts
 from nexus_cli.ledger import Ledger
+from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.spaces.run_facts import run_facts
+from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_history import begin_space_run
 
 AT = "2026-01-13T08:00:00.000Z"
@@ -40,7 +42,8 @@ async def live(around: World, ledger: Ledger, run: Run, rng: random.Random) -> s
     """The turns of a run: its trigger, a kill in between, going on, a compaction, and what came meanwhile."""
 
     def opened(session: str = "") -> Session:
-        return around.open(session, recipe="tick_event", run_facts=lambda: run_facts(ledger, run), require_save=True)
+        facts = ServiceMaker(RunFacts, lambda session: LedgerRunFacts(ledger, run))
+        return around.open(session, services=(facts,), recipe="tick_event", require_save=True)
 
     session = opened()
     try:

@@ -34,6 +34,7 @@ from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider import retry
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session import Session
 
 MODELS = {"chat": "openai/law", "anthropic": "anthropic/claude-sonnet-4-5", "gemini": "gemini/gemini-2.5-flash"}
@@ -90,11 +91,12 @@ class World:
             models={self.model: {"window": self.window}}, compact=self.compact, provider=self.provider
         )
 
-    def open(self, session: str = "", **options: Any) -> Session:
+    def open(self, session: str = "", *, services: ServiceMakers = (), **options: Any) -> Session:
         """A new session, or the one of this id."""
         limits = replace(self.limits, max_steps=self.limits.max_steps or self.steps)
         asked = Options(self.folder, self.model, resume=session, allow="all", limits=limits)
-        return open_session(replace(asked, **options), self.settings, approver=None, clock=self.clock)
+        asked = replace(asked, **options)
+        return open_session(asked, self.settings, approver=None, clock=self.clock, services=services)
 
     def environment(self) -> dict[str, str]:
         """The variables that lead litellm to the server."""

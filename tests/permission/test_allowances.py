@@ -14,16 +14,17 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.services import Spaces
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.permission.approvals import remove_allowance, scope_name
-from nexus_cli.runs.plan_service import PlanService, plans_report
+from nexus_cli.runs.plan_service import plans_report
+from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.ui.render.question_text import answer_keys, question_text
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.workers.workers import SessionWorkers
 
 SESSION, STORED = Allow(always=True), Allow(always=True, stored=True)
 LATER: Call = ("plan", {"action": "add", "prompt": "Look at the build\nand report it", "cron": "0 3 * * *"})
@@ -151,13 +152,12 @@ def test_what_the_person_allowed_in_the_step_runs_before_a_no_stops_the_turn(pro
 
 
 def planning(
-    folder: Path, *steps: Any, person: Person | None, services: SessionServices | None = None, **options: Any
+    folder: Path, *steps: Any, person: Person | None, services: ServiceMakers = (PLANS,), **options: Any
 ) -> Session:
     def script(request: Any) -> Any:
         done = sum(1 for message in request.messages if message["role"] == "assistant")
         return [steps[done]] if done < len(steps) else "done"
 
-    services = services or SessionServices(plans=PlanService)
     return open_session(
         Options(folder, MODEL, **options), SETTINGS, approver=person, provider=Played(script), services=services
     )
@@ -213,7 +213,7 @@ def test_level_and_rules_decide_on_plans_where_nobody_is_there(
 def test_work_in_the_background_asks_and_work_that_is_waited_for_does_not(project: Path) -> None:
     person = Person(Deny("no"))
     later: Call = ("agent", {"task": "look\nat it", "wait": False, "limits": {"max_steps": 3}})
-    services = SessionServices(SessionWorkers)
+    services = (WORKERS,)
     session = planning(project, later, person=person, services=services)
     tool = session.state.dispatcher.registry.get("agent")
     assert tool is not None
@@ -235,10 +235,10 @@ def test_a_message_to_people_asks_at_the_lowest_level_and_is_shown_whole(project
         sent.append(text)
         return ToolResult("posted")
 
-    spaces = SimpleNamespace(
+    spaces: Any = SimpleNamespace(
         send=lambda call_id, text, space, wait: note(text), reply=lambda call_id, message, text: note(text)
     )
-    services = SessionServices(spaces=lambda *made: spaces)
+    services = (ServiceMaker(Spaces, lambda session: spaces),)
     person = Person(Deny("not yet"))
     events, _ = say(planning(project, call, person=person, services=services), "go")
     assert [one.kind for one in person.asked] == ["send"] and not sent and results(events)[0].denied

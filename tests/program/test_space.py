@@ -136,3 +136,20 @@ def test_a_plain_session_that_waits_for_an_answer_goes_on_when_it_came(tmp_path:
         run = ledger.runs.get(1)
         ledger.close()
         assert (run.state, run.report) == ("done", "she said yes")
+
+
+def test_nexus_context_of_a_member_shows_the_request_that_is_sent(tmp_path: Path) -> None:
+    with stage(tmp_path, [{"text": "hello"}, {"text": "again"}]) as place:
+        begun(place, "nexus")
+        before = place.run("context", "--json").result
+        assert place.ask("zzz").text == "hello\n"
+        sent = place.server.requests[-1].body
+        after = place.run("context", "--json", "--step", "1").result
+        names = [one["function"]["name"] for one in sent["tools"]]
+        assert "send_message" in names and [one["name"] for one in before["tools"]] == names
+        shown = [[(one["id"], one["counted"]) for one in value["sections"]] for value in (before, after)]
+        assert shown[0] == shown[1]
+        counted = [{name: value["counted"][name] for name in ("system", "tools", "event")} for value in (before, after)]
+        assert counted[0] == counted[1]
+        other = place.run("context", "--json", "--model", "openai/gpt-4o").result
+        assert [one["name"] for one in other["tools"]] == names

@@ -21,8 +21,8 @@ from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.runs.fire_plans import PUNCTUAL, decide_firing, fire_due
 from nexus_cli.runs.plan_service import MOST_OF_AGENTS, NewPlan, PlanService, add_plan, plans_report, resume_plan
+from nexus_cli.service_list import PLANS
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
 
 NOW = 1_800_000_000.0
 
@@ -183,7 +183,7 @@ def plans_of(calls: list[dict[str, Any]], folder: Path, **more: Any) -> tuple[li
     provider = Played(lambda request: next(replies))
     options = Options(folder, MODEL, **{"allow": "edit", **more})
     settings = replace(SETTINGS, runs=RunSettings())
-    services = SessionServices(plans=PlanService)
+    services = (PLANS,)
     session = open_session(options, settings, approver=None, provider=provider, services=services)
     say(session, "plan something")
     results = [str(one["content"]) for one in provider.seen[-1].messages if one["role"] == "tool"]

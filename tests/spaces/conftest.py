@@ -15,11 +15,13 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space, SpaceMessage
+from nexus_cli.core.services import RunFacts
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.spaces.run_facts import run_facts
+from nexus_cli.spaces.run_facts import LedgerRunFacts
 from nexus_cli.spaces.space_history import begin_space_run
 
 DAY = "2026-02-18T"
@@ -58,10 +60,14 @@ class Team:
         """The session of a run."""
         options = Options(
             self.folder, self.model, resume=session, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
-            require_save=True, run_facts=lambda: run_facts(self.ledger, run), answers=True, **more,
+            require_save=True, answers=True, **more,
         )  # fmt: skip
         settings = Settings(models={self.model: {"window": self.window}})
-        return open_session(options, settings, approver=None, provider=provider or self.provider, ledger=self.ledger)
+        facts = ServiceMaker(RunFacts, lambda session: LedgerRunFacts(self.ledger, run))
+        asked = provider or self.provider
+        return open_session(
+            options, settings, approver=None, provider=asked, ledger=self.ledger, services=(facts,)
+        )
 
 
 async def drive(team: Team, run: Run, session: Session) -> list[Event]:

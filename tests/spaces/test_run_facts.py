@@ -15,11 +15,13 @@ from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.run import HUMAN, TRIGGER_MARK, Run, Wait
+from nexus_cli.core.services import RunFacts
 from nexus_cli.lane.goals import set_goal
 from nexus_cli.lane.options import Options
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
-from nexus_cli.spaces.run_facts import ACTIVE, MEMBERS, run_facts
+from nexus_cli.spaces.run_facts import ACTIVE, MEMBERS, LedgerRunFacts, run_facts
 from nexus_cli.spaces.space_history import begin_space_run
 
 PLAN = {"type": "plan", "plan": {"id": "plan-1", "name": "Daily Report"}, "instruction": "Post the summary",
@@ -97,11 +99,12 @@ def test_a_captured_request_has_the_blocks_of_the_seed_and_sends_them_once(team:
         def opened() -> Session:
             settings = Settings(models={around.model: {"window": 100_000}})
             options = Options(
-                team.folder, around.model, allow="all", limits=Limits(max_steps=9), recipe="tick_event",
-                run_facts=lambda: run_facts(team.ledger, run),
+                team.folder, around.model, allow="all", limits=Limits(max_steps=9), recipe="tick_event"
             )  # fmt: skip
             return open_session(options, settings, approver=None, clock=around.clock, ledger=team.ledger,
-                                provider=None)  # fmt: skip
+                                provider=None, services=(
+                                    ServiceMaker(RunFacts, lambda session: LedgerRunFacts(team.ledger, run)),
+                                ))  # fmt: skip
 
         session = opened()
         set_goal(session.state.lane_state.lane.timeline, "Complete Q4 revenue analysis", ["read the figures"])
@@ -178,12 +181,16 @@ def test_a_plain_session_has_neither_blocks_nor_their_rules(team: Team) -> None:
 def test_a_ledger_that_fails_costs_the_blocks_and_never_the_trigger(team: Team) -> None:
     run = team.start()
 
-    def broken() -> Any:
-        raise NexusError("ledger", "the ledger", "is gone")
+    class Broken(RunFacts):
+        def facts(self) -> Any:
+            raise NexusError("ledger", "the ledger", "is gone")
 
-    options = Options(team.folder, team.model, allow="all", recipe="tick_event", run_facts=broken)
+    options = Options(team.folder, team.model, allow="all", recipe="tick_event")
     settings = Settings(models={team.model: {"window": 32_000}})
-    session = open_session(options, settings, approver=None, provider=team.provider, ledger=team.ledger)
+    broken = (ServiceMaker(RunFacts, lambda session: Broken()),)
+    session = open_session(
+        options, settings, approver=None, provider=team.provider, ledger=team.ledger, services=broken
+    )
     asyncio.run(drive(team, run, session))
     said = team.provider.seen[0][-1]["content"]
     assert "TRIGGER:\n  type: space_message" in said and "IDENTITY" not in said

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pytest
 from ledger.conftest import in_child
 from session.played import MODEL, Answer, Played
 
-from nexus_cli.cli.run_turn import open_spaces
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.event import Event, Outcome, ToolResultEvent, TurnEnd
@@ -25,9 +25,10 @@ from nexus_cli.core.run import AGENT, HUMAN, Entity, Run, Space
 from nexus_cli.core.services import Spaces
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, database
+from nexus_cli.service_list import SPACES
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import OpenSpaces, SessionServices
 from nexus_cli.spaces.space_service import run_spaces
 
 AT = "2026-02-18T15:06:55.000Z"
@@ -50,12 +51,17 @@ def call(tool: str, **arguments: Any) -> Answer:
 
 
 def opened(
-    model: Played, folder: Path, spaces: OpenSpaces | None = open_spaces, session: str = "",
+    model: Played, folder: Path, services: ServiceMakers = (SPACES,), session: str = "",
     ledger: Ledger | None = None,
 ) -> Session:  # fmt: skip
     options = Options(folder, MODEL, resume=session, limits=Limits(max_steps=9), one_turn=True, allow="edit")
-    services = SessionServices(spaces=spaces)
     return open_session(options, SETTINGS, approver=None, provider=model, services=services, ledger=ledger)
+
+
+def of_run(claimed: Run) -> ServiceMakers:
+    """The spaces of a run's session."""
+    assert claimed.entity is not None
+    return (ServiceMaker(Spaces, partial(run_spaces, entity=claimed.entity)),)
 
 
 def run(session: Session, words: str = "go") -> tuple[list[ToolResult], Outcome]:
@@ -99,7 +105,7 @@ def triggered(ledger: Ledger, space: Space, sender: Entity, text: str) -> Run:
 
 def work(ledger: Ledger, claimed: Run, folder: Path, *steps: Answer) -> tuple[list[ToolResult], Outcome]:
     """Do these steps in a session of the run."""
-    session = opened(doing(*steps), folder, run_spaces(claimed))
+    session = opened(doing(*steps), folder, of_run(claimed))
     ledger.runs.attach(claimed, session.id)
     return run(session)
 
@@ -312,7 +318,7 @@ def test_a_kill_at_any_commit_posts_once_and_waits_once(tmp_path: Path, monkeypa
 
         def work_and_end(say: Callable[[str], None], at: int = at, claimed: Run = claimed, path: Path = path) -> None:
             mine = Ledger.open(path)
-            session = opened(doing(ask), tmp_path, run_spaces(claimed), ledger=mine)
+            session = opened(doing(ask), tmp_path, of_run(claimed), ledger=mine)
             mine.runs.attach(claimed, session.id)
             end_at(at, monkeypatch)
             run(session)
@@ -320,7 +326,7 @@ def test_a_kill_at_any_commit_posts_once_and_waits_once(tmp_path: Path, monkeypa
         status, _ = in_child(work_and_end)
         made = Ledger.open(path)
         session = made.runs.get(claimed.key).session
-        again = opened(doing(ask), tmp_path, run_spaces(claimed), session, ledger=made)
+        again = opened(doing(ask), tmp_path, of_run(claimed), session, ledger=made)
         if again.is_open():
             run(again, "")
         posts = [text for text in texts(made, space) if text.startswith("Ana")]

@@ -16,10 +16,9 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.lane.options import Options
+from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_services import SessionServices
-from nexus_cli.workers.workers import SessionWorkers
 
 MODEL = "openai/played"
 SETTINGS = Settings(models={MODEL: {"window": 64_000, "input_price": 1.0, "output_price": 1.0}})
@@ -98,7 +97,7 @@ def crewed(
 ) -> Session:  # fmt: skip
     """A session that may have workers."""
     options = Options(folder, MODEL, resume=session, limits=limits or Limits(max_steps=40), **{"allow": "all", **more})
-    return open_session(options, settings, approver=approver, provider=crew, services=SessionServices(SessionWorkers))
+    return open_session(options, settings, approver=approver, provider=crew, services=(WORKERS,))
 
 
 def run(session: Session, *said: str) -> tuple[list[Event], Outcome]:

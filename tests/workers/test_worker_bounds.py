@@ -26,8 +26,8 @@ from nexus_cli.core.request import Request
 from nexus_cli.lane.options import Options
 from nexus_cli.ledger import Ledger, SessionInfo, database
 from nexus_cli.ledger.schema import STEPS
+from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.workers import workers as workers_module
 from nexus_cli.workers.workers import SessionWorkers
 
@@ -187,8 +187,7 @@ def test_a_worker_that_is_steered_while_it_closes_is_paid_for_once_each_time(tmp
             async for one in session.run("root"):
                 if isinstance(one, AgentEvent) and isinstance(one.event, TurnEnd) and not steered:
                     assert session.workers is not None
-                    worker = session.workers.find("w1")
-                    steered.append(asyncio.create_task(session.workers.steer(worker, "more")))
+                    steered.append(asyncio.create_task(session.workers.steer("w1", "more")))
                     is_steered.set()
         finally:
             await session.aclose()
@@ -222,7 +221,7 @@ def test_a_worker_steered_between_two_turns_has_a_time_limit_of_its_own(tmp_path
             await asyncio.sleep(0.6)
             assert session.workers is not None
             worker = session.workers.find("w1")
-            said = await session.workers.steer(worker, "more")
+            said = await session.workers.steer("w1", "more")
             return worker, said
         finally:
             await session.aclose()
@@ -428,7 +427,7 @@ def test_a_worker_steered_after_a_switch_of_model_begins_an_epoch_of_the_new_one
     run(crewed(Crew({"ONE": doing("1"), "root": handing(LASTING)}), tmp_path, settings=settings), "root")
     crew = Crew({"ONE": doing("went on"), "root": steers})
     options = Options(tmp_path, other, resume=_root().id, allow="all", limits=Limits(max_steps=9))
-    session = open_session(options, settings, approver=None, provider=crew, services=SessionServices(SessionWorkers))
+    session = open_session(options, settings, approver=None, provider=crew, services=(WORKERS,))
     events, _ = run(session, "steer it")
     assert results(events, "agents")[0].endswith("went on")
     sent = dict(crew.seen)

@@ -38,8 +38,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.timeline import timeline_text
 from nexus_cli.reports.timeline import session_timeline
+from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.session_services import SessionServices
 from nexus_cli.workers.workers import MOST_DEPTH, SessionWorkers
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import diff_worktree, list_worktrees
@@ -331,7 +331,7 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
                 pass
             with pytest.raises(NexusError, match="w1 works for it"):
                 open_session(session.state.options, SETTINGS, approver=None, earlier=session)
-            services = SessionServices(SessionWorkers)
+            services = (WORKERS,)
             same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)
             assert same.workers is not None and same.workers.running() == ["w1"] and session.workers is None
             await same.workers.aclose()
@@ -415,7 +415,7 @@ def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed:
             if typed and isinstance(event, AgentEvent) and isinstance(event.event, StepStart) and not heard.is_set():
                 running = session.workers
                 assert running is not None
-                await running.steer(running.find("w1"), rule, wait=False, source="person")
+                await running.steer("w1", rule, wait=False, source="person")
         await session.aclose()
 
     asyncio.run(live())

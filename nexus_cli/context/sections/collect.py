@@ -139,6 +139,11 @@ class SectionCollector:
     _missed: set[str] = field(default_factory=set)
     _notified: set[str] = field(default_factory=set)
 
+    def drafting(self, notify: Callable[[str], None], left_out: OmissionRecorder) -> SectionCollector:
+        """Return a collector that reads the same sources anew and knows of nothing that was sent."""
+        reader = SectionReader(self.reader.sources)
+        return SectionCollector(self.contributors, reader, self.view, notify, left_out, self.recipe, self.budget)
+
     def set_budget(self, budget: TokenBudget) -> None:
         """Plan for this budget from now on."""
         self.view = View.of(self.view.model, self.view.recipe, budget, self.view.count)

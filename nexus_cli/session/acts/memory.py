@@ -14,10 +14,11 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.context.window.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.memory import Fact, FactMerger, Facts, FactState, MemorySlot
+from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.lane.lane_state import LaneState, newest_words
 from nexus_cli.lane.recipes import own_recipe
 from nexus_cli.session.acts.side_run import run_in_fork, run_in_lane
+from nexus_cli.session.memory.session_facts import SessionFacts
 from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.tools.registry import ToolRegistry
 from nexus_cli.turn.dispatch import Dispatcher
@@ -79,7 +80,7 @@ def check_facts(facts: Sequence[Fact]) -> None:
 
 def _merging(dispatcher: Dispatcher) -> Dispatcher:
     """Return the dispatcher with the tool that merges facts."""
-    services = {**dispatcher.services, FactMerger: dispatcher.services[Facts]}
+    services = dispatcher.services.plus(FactMerger, dispatcher.services[SessionFacts])
     return replace(dispatcher, registry=ToolRegistry(None, services), services=services)
 
 

@@ -141,7 +141,7 @@ def _dispatcher(side: LaneState, dispatcher: Dispatcher, recipe: Recipe) -> Disp
         dispatcher,
         starts=log if isinstance(log, StartLog) else MemoryStartLog(),
         limits=dispatcher.limits & recipe.limits,
-        services={kind: one for kind, one in dispatcher.services.items() if kind is not Waits},
+        services=dispatcher.services.without(Waits),
         signals=recipe.signals,
         found=window_request(side).tokens,
         denied=[],

@@ -20,13 +20,12 @@ from nexus_cli.context.untrusted_text import neutralize
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memory import Episode, Fact, FactState, MemorySlot, fact_text
+from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.lane.open_session import readonly_ledger
 from nexus_cli.lane.user_messages import PERSON
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.relevance import rank_relevant
-from nexus_cli.session.memory.user_evidence import find_origin
 
 ALL = "all"
 """The argument that means every proposal."""
@@ -42,7 +41,7 @@ _ANSWERS = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFacts:
+class SessionFacts(Facts):
     """Implements `nexus_cli.core.memory.Facts` for one session. Safe in threads."""
 
     ledger: Ledger
@@ -53,10 +52,10 @@ class SessionFacts:
     """False if the session is not saved: then facts can be read only."""
 
     @classmethod
-    def of(cls, ledger: Ledger, made: SessionInfo, folder: Path, clock: Clock) -> SessionFacts:
-        """Return the memory of a session that works in `folder`."""
+    def of(cls, ledger: Ledger, session: str, folder: Path, clock: Clock) -> SessionFacts:
+        """Return the memory of the session of this id that works in `folder`."""
         kept = ledger.is_kept and ledger.writes
-        return cls(ledger, made.id, str(project_identity(folder)), clock, kept)
+        return cls(ledger, session, str(project_identity(folder)), clock, kept)
 
     def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of a contributor's `Sources` that this object fills."""
@@ -81,6 +80,8 @@ class SessionFacts:
         """See `Facts`."""
         text = fact_text(text)
         self._require_saving("kept")
+        from nexus_cli.session.memory.user_evidence import find_origin  # noqa: PLC0415  (few sessions learn a fact)
+
         origin = find_origin(self.ledger.log(self.session), quote)
         return self.ledger.facts.add(
             slot, text, state=FactState.KEPT if origin.is_person else FactState.PROPOSED, at=format_utc(self.clock()),
