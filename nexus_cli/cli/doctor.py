@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -42,6 +42,9 @@ from nexus_cli.sandbox.inspect_walls import inspect_walls
 from nexus_cli.session.available_models import keys_present
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.reports.status import doctor_text, warm_line
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import CheckObject, DoctorReport
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -359,7 +362,12 @@ def doctor(json: Json = False) -> int:
     checks += _sandbox_checks(walls, settings.sandbox.backend)
     ok = all(check.status != "broken" for check in checks)
     model = next((check.detail for check in checks if check.name == "model" and check.status == "ok"), None)
-    value: dict[str, Any] = {"version": 1, "ok": ok, "model": model, "sandbox": walls}
-    value["checks"] = [asdict(check) for check in checks]
+    value: DoctorReport = {
+        "version": 1,
+        "ok": ok,
+        "model": model,
+        "sandbox": walls,
+        "checks": cast("list[CheckObject]", [asdict(check) for check in checks]),
+    }
     print_report(value, doctor_text, json=json)
     return 0 if ok else 1

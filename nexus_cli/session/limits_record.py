@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
@@ -25,6 +25,9 @@ from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.session.session_state import SessionState
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import LimitObject
 
 T = TypeVar("T")
 CHANGED = "the limits have changed"
@@ -161,7 +164,7 @@ class NextLimits:
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[LimitObject]:
         """Return the limits as interface.md section 8 has them."""
         return [bound.to_json() for bound in self.bounds]
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.window.groups import Done
@@ -48,6 +48,9 @@ from nexus_cli.session.user_input import ATTACHED, clip_with_drop, record_user_m
 from nexus_cli.session.work_notes import command_values
 from nexus_cli.session.worker_slot import RunningWorkers
 from nexus_cli.tools.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.ask_result import AskResult
 
 CYCLE = ("read", "edit", "run", PLAN)
 """Levels that one key goes round."""
@@ -406,7 +409,7 @@ class Session:
             events.append(event.CompactionDone(False, tokens, tokens, why))
         return events
 
-    def result(self, outcome: Outcome) -> dict[str, Any]:
+    def result(self, outcome: Outcome) -> AskResult:
         """Return the object of interface.md section 6."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)

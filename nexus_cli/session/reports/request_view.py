@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.sections.recipe import Recipe
@@ -29,6 +29,9 @@ from nexus_cli.session.open_session import load_model_info, readonly_ledger
 from nexus_cli.session.options import Options, limit_layers
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.user_messages import first_words
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.context_report import LargestPart, SectionObject, ToolTokens
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
 UNNOTED = "the limits that this request was sent under were not recorded at that time"
@@ -211,8 +214,8 @@ def _merge_plans(plans: Sequence[Memo]) -> Sections:
 
 
 def largest_items(
-    sections: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], items: Sequence[WindowItem], scale: float
-) -> list[dict[str, Any]]:
+    sections: Sequence[SectionObject], tools: Sequence[ToolTokens], items: Sequence[WindowItem], scale: float
+) -> list[LargestPart]:
     """Return the `MOST` largest parts, the largest first: `what`, `tokens`, and `entry` for history.
 
     `scale` converts tokens of `items` to those of the others.

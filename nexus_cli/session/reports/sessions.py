@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.window.groups import Dispatch, Done, next_step
 from nexus_cli.context.window.lane import item_of
@@ -21,6 +21,9 @@ from nexus_cli.session.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 from nexus_cli.session.user_messages import read_backwards
 
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.report_types import ListedSession, SessionObject, SessionsReport
+
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
     "version": 1, "session": "", "short": "", "name": "", "user": "", "assistant": "", "open": [], "finished": True,
@@ -28,7 +31,7 @@ NOTHING: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> dict[str, Any]:
+def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) -> SessionsReport:
     """Return the newest sessions of a folder, how many there are in total, and how many runs of `nexus ask` are left
     out of them; without a folder those of all folders, with the runs."""
     found = ledger.sessions(folder, limit, runs=folder is None)
@@ -36,15 +39,17 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50) ->
     return _list_value(ledger, found, ledger.count_sessions(folder, runs=folder is None), runs)
 
 
-def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> dict[str, Any]:
+def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int = 50) -> SessionsReport:
     """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
     found = ledger.sessions_in_worktree(project, worktree)
     return _list_value(ledger, found[:limit], len(found), 0)
 
 
-def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> dict[str, Any]:
+def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
     short = ledger.short_ids([info.id for info in found])
-    values = [{**session_value(info), "short": end} for info, end in zip(found, short, strict=True)]
+    values: list[ListedSession] = [
+        {**session_value(info), "short": end} for info, end in zip(found, short, strict=True)
+    ]
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
 
 
@@ -75,12 +80,12 @@ def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit:
     }  # fmt: skip
 
 
-def session_value(info: SessionInfo) -> dict[str, Any]:
+def session_value(info: SessionInfo) -> SessionObject:
     """Return a session as JSON."""
     value = asdict(info)
     value["entry_count"] = value.pop("entries")
     del value["main_lane"]
-    return value
+    return cast("SessionObject", value)
 
 
 def entry_value(entry: Entry) -> dict[str, Any]:
