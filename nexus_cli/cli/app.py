@@ -55,6 +55,7 @@ GROUPS = {
         "worktree": "Work that was done beside yours: list, diff, apply and remove worktrees.",
         "doctor": "Check what works here, what does not, and how to fix it.",
         "tour": "See nexus at work without a key: the real engine, a scripted model, its own folder.",
+        "docs": "Print a page of the documentation: settings, commands, json, exit-status, ...",
     },
     "What a request holds, and what it costs": {
         "context": "Show what the next request holds, to the token, or what request N held.",
