@@ -2,7 +2,7 @@
 own in the same ledger.
 
 A worker's requests begin with the bytes of its parent's: system text and tools are those of the parent's epoch, what
-the task forbids is refused at dispatch (design section 1.3). What it is and did stands as memos in the parent's lane,
+the task forbids is refused at dispatch (`nexus docs recipes`). What it is and did stands as memos in the parent's lane,
 so that a process that takes the session up again knows it.
 """
 

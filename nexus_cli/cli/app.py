@@ -1,7 +1,7 @@
 """The command line as a whole: the table of commands, plain `nexus`, errors.
 
 A command's module is imported when the command is used. Every error becomes one line on stderr and an exit status
-(interface.md section 4).
+(`nexus docs exit-status`).
 """
 
 from __future__ import annotations

@@ -36,12 +36,16 @@ _SETTING = re.compile(r'#? ?(\[[\w."~/-]+\]|[\w."*() -]+ = .+)')
 def page_text(topic: str) -> str:
     """Return the Markdown of one of `TOPICS`."""
     made = _MADE.get(topic)
-    return made() if made else (PACKAGE / "docs" / f"{topic}.md").read_text(encoding="utf-8")
+    return made() if made else _read_page(topic)
+
+
+def _read_page(topic: str) -> str:
+    return (PACKAGE / "docs" / f"{topic}.md").read_text(encoding="utf-8")
 
 
 def settings_page() -> str:
-    """Return defaults/config.toml as Markdown: its comments as text, its settings as blocks of TOML."""
-    page = ["# Settings", ""]
+    """Return the written page, then defaults/config.toml: its comments as text, its settings as blocks of TOML."""
+    page = [_read_page("settings")]
     for block in (defaults_dir() / "config.toml").read_text(encoding="utf-8").split("\n\n"):
         for is_setting, lines in groupby(block.splitlines(), lambda line: bool(_SETTING.fullmatch(line))):
             if is_setting:

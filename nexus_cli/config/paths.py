@@ -1,4 +1,4 @@
-"""Folders and files of a person (`NEXUS_HOME` or platformdirs, interface.md section 5), a project and the package."""
+"""Folders and files of a person (`NEXUS_HOME` or platformdirs, `nexus docs settings`), a project and the package."""
 
 from __future__ import annotations
 

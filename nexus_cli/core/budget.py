@@ -80,7 +80,7 @@ class TokenBudget:
         return self.pressure_beyond(0)
 
     def to_json(self) -> BudgetObject:
-        """Return it as JSON (interface.md section 8)."""
+        """Return it as JSON (`nexus docs json`)."""
         return {
             "window": self.window,
             "reserve_reply": self.reserve_reply,

@@ -130,7 +130,7 @@ class Bound:
     """The value of each layer that names it, by the name of the layer."""
 
     def to_json(self) -> LimitObject:
-        """Return the JSON form (interface.md section 8)."""
+        """Return the JSON form (`nexus docs json`)."""
         said = {layer: json_value(value) for layer, value in self.said.items()}
         return {"name": self.name, "value": json_value(self.value), "bound_by": self.bound_by, "said": said}
 

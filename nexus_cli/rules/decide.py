@@ -52,7 +52,7 @@ class CommandPart:
     why: str = ""
 
     def to_json(self) -> CommandPartObject:
-        """Return the JSON form (interface.md section 11)."""
+        """Return the JSON form (`nexus docs rules`)."""
         return {"command": list(self.command), "decision": self.decision, "rule": self.rule, "from": self.source}
 
 
@@ -70,7 +70,7 @@ class CommandDecision:
     """Allow rules that "always" would store, one for each part that asks; () where that must not be offered."""
 
     def to_json(self) -> RulesTestReport:
-        """Return the JSON form (interface.md section 11)."""
+        """Return the JSON form (`nexus docs rules`)."""
         return {
             "decision": self.decision,
             "profile": self.profile,

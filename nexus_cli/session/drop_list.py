@@ -30,7 +30,7 @@ budget it is the unit of `counted` and `full_counted`."""
 
 
 def drop_value(drop: Drop) -> DropObject:
-    """Return a drop with the keys of interface.md section 8, and its time and recalls."""
+    """Return a drop with the keys of `nexus docs json`, and its time and recalls."""
     return {
         "id": drop.id,
         "what": drop.what,

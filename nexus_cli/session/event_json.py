@@ -1,4 +1,4 @@
-"""The JSON of events and results (interface.md sections 6 and 7), for `--stream-json` and the server."""
+"""The JSON of events and results (`nexus docs json`), for `--stream-json` and the server."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def failure_result(error: NexusError) -> AskResult:
 
 
 def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
-    """Return type and fields of `event`; None if interface.md section 7 has no such type."""
+    """Return type and fields of `event`; None if `nexus docs json` has no such type."""
     mark = {}
     if isinstance(event, AgentEvent):
         mark, event = {"agent": event.agent, "lane": event.lane}, event.event

@@ -34,7 +34,7 @@ CHANGED = "the limits have changed"
 """How the line for the model begins."""
 PLAN_ENDS = "Plan mode is over. The plan above holds, as far as the next message does not change it."
 LIMITS = "limits"
-"""Memo: `recipe`, its `section_budget`, `limits` as in interface.md section 8, and the `window` and `max_output` of the
+"""Memo: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the `window` and `max_output` of the
 model in tokens, as then known. It holds for the requests that were sent from then on."""
 
 LEVEL_LAYER = "/permissions"
@@ -165,7 +165,7 @@ class NextLimits:
         return replace(self, limits=limits, bounds=bounds)
 
     def to_json(self) -> list[LimitObject]:
-        """Return the limits as interface.md section 8 has them."""
+        """Return the limits as `nexus docs json` has them."""
         return [bound.to_json() for bound in self.bounds]
 
 

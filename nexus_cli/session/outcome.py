@@ -145,7 +145,7 @@ def result_object(state: SessionState, outcome: Outcome, drops: Iterable[Drop]) 
 
 
 def _usage(usage: Usage) -> UsageObject:
-    """Return usage with the keys of interface.md section 6."""
+    """Return usage with the keys of `nexus docs json`."""
     return {
         "input": usage.input,
         "output": usage.output,

@@ -410,7 +410,7 @@ class Session:
         return events
 
     def result(self, outcome: Outcome) -> AskResult:
-        """Return the object of interface.md section 6."""
+        """Return the object of `nexus docs json`."""
         newest = self._ends[-1][1] if self._ends else ()
         drops = next((drops for ended, drops in self._ends if ended is outcome), newest)
         return result_object(self.state, outcome, drops)

@@ -1,4 +1,4 @@
-"""Reports about spaces as values: who is in them, what was said, what a message led to (interface.md section 13)."""
+"""Reports about spaces as values: who is in them, what was said, what a message led to (`nexus docs runs`)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def answer_cap(lane_state: LaneState) -> int:
 
 
 def context_plan(lane_state: LaneState) -> PlanObject:
-    """Return what is about to be sent: the `context.plan` of interface.md section 7."""
+    """Return what is about to be sent: the `context.plan` of `nexus docs json`."""
     request = window_request(lane_state)
     sections = cast("list[SectionObject]", list(request.sections))
     return {

@@ -1,4 +1,4 @@
-"""Report the next request or request N of a session (interface.md section 8). Sends nothing, writes nothing.
+"""Report the next request or request N of a session (`nexus docs json`). Sends nothing, writes nothing.
 
 A session's own epoch is shown as it was sent; without a session the first request of a new one is assembled.
 """

@@ -47,7 +47,7 @@ _RUNS_UNCONFINED = {
 
 
 def live_report(state: SessionState) -> ContextReport:
-    """Return the report of the next request of a session that runs here (interface.md section 8).
+    """Return the report of the next request of a session that runs here (`nexus docs json`).
 
     Raises `NexusError` if the ledger fails.
     """

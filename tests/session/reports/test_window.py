@@ -1,4 +1,4 @@
-"""What `nexus context` adds to the shape of interface.md section 8: what is largest, and what was sent before."""
+"""What `nexus context` adds to the shape of `nexus docs json`: what is largest, and what was sent before."""
 
 from __future__ import annotations
 
