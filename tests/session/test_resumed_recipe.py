@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def writing(path: Path) -> Played:
     return Played(script)
 
 
-def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> dict[str, Any]:
+def shown(folder: Path, session: str, step: int | None = None, **options: Any) -> Mapping[str, Any]:
     return context_report(Options(folder, MODEL, **options), SETTINGS, session, step)
 
 

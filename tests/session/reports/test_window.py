@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.reports.context import context_report
 
 
-def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> dict[str, Any]:
+def of(folder: Path, session: str, step: int | None = None, model: str = MODEL) -> Mapping[str, Any]:
     return context_report(Options(folder, model), Settings(models={MODEL: {"window": 16_000}}), session, step)
 
 
