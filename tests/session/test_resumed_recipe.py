@@ -46,7 +46,7 @@ def shown(folder: Path, session: str, step: int | None = None, **options: Any) -
     return context_report(Options(folder, MODEL, **options), SETTINGS, session, step)
 
 
-def limits(value: dict[str, Any]) -> dict[str, Any]:
+def limits(value: Mapping[str, Any]) -> dict[str, Any]:
     return {one["name"]: (one["value"], one["bound_by"]) for one in value["limits"]}
 
 
