@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cli.test_docs import commands_in, unknown_words
 from test_architecture import PRODUCT, ROOT, tracked
 
 from nexus_cli.cli.doc_pages import TOPICS, page_text
@@ -52,3 +54,27 @@ def test_every_readme_that_is_named_is_there() -> None:
     assert len(cited) > 5
     assert [one for one in cited if not any(there.endswith(f"/{one[1]}") for there in names)] == []
     assert (PRODUCT / "docs" / "context.md").is_file()
+
+
+PAGES = [path for path in tracked() if path.suffix == ".md" and "tests" not in path.relative_to(ROOT).parts]
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    pages = [path for path in PAGES if path.name != "CHANGELOG.md" and "defaults" not in path.parts]
+    found = [(path, words) for path in pages for words in commands_in(path.read_text(encoding="utf-8"))]
+    assert len({path for path, _ in found}) > 10
+    assert [f"{path}: {words}" for path, words in found if unknown_words(list(words))] == []
+
+
+def test_links_of_pages_lead_somewhere() -> None:
+    links = [(page, link) for page in PAGES for link in re.findall(r"\]\((?!http)([^)#\s]+)", page.read_text())]
+    assert len(links) > 30
+    assert [one for one in links if not (one[0].parent / one[1]).exists()] == []
+
+
+def test_the_workflow_runs_the_checks_on_every_python_that_is_supported() -> None:
+    text = (ROOT / ".github" / "workflows" / "check.yml").read_text()
+    versions = re.findall(r'"(3\.\d+)"', text)
+    needed = re.search(r'requires-python = ">=(3\.\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert needed and versions[0] == needed[1] and versions == [f"3.{11 + number}" for number in range(len(versions))]
+    assert "run: .ci/run" in text and os.access(ROOT / ".ci" / "run", os.X_OK)

@@ -99,6 +99,8 @@ def unknown_words(words: list[str]) -> list[str]:
         parts = command.list_commands(None) if command.name in ("nexus", None) else getattr(command, "commands", {})
         if not parts:
             break
+        if words[0].isupper():  # COMMAND
+            return []
         if words[0] not in (*parts, *app.FORMER):
             return words[:1]
         command = command.get_command(None, words.pop(0))
