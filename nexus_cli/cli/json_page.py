@@ -10,7 +10,14 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from nexus_cli.core.json_types import ask_result, context_report, report_types, stream_lines
+from nexus_cli.core.json_types import (
+    ask_result,
+    cache_report,
+    context_report,
+    report_types,
+    setup_reports,
+    stream_lines,
+)
 from nexus_cli.core.json_types import timeline_report as timeline
 from nexus_cli.rpc.methods import METHODS
 
@@ -20,7 +27,10 @@ REPORTS = (
     report_types.ModelsReport, report_types.ModelReport, report_types.RunsReport, report_types.RunReport,
     report_types.SchedulesReport, report_types.ScheduleReport, report_types.SpacesReport, report_types.SpaceReport,
     report_types.PostReport, timeline.TimelineReport, timeline.RunTimelineReport, timeline.SpaceTimelineReport,
-    report_types.DoctorReport,
+    report_types.DoctorReport, cache_report.CacheReport, cache_report.MissReport, cache_report.ReplayReport,
+    setup_reports.SessionReport, setup_reports.SearchReport, setup_reports.FactsReport, setup_reports.SkillsReport,
+    setup_reports.RulesReport, setup_reports.ConfigReport, setup_reports.StatusReport, setup_reports.WorktreesReport,
+    setup_reports.ServeLine,
 )  # fmt: skip
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
 _INTRO = """# JSON

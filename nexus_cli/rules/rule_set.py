@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.config import trust
 from nexus_cli.config.paths import Places
@@ -28,6 +28,9 @@ from nexus_cli.rules.bash_syntax import Word, find_hidden_sign, read_command_lin
 from nexus_cli.rules.check_free import keeps_form
 from nexus_cli.rules.free_commands import GIT_FLAGS, GIT_VALUED
 from nexus_cli.rules.wrappers import program_name, system_name
+
+if TYPE_CHECKING:
+    from nexus_cli.core.json_types.setup_reports import RuleObject
 
 Decision = Literal["allow", "ask", "deny"]
 DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
@@ -74,7 +77,7 @@ class PermissionRule:
         """Return the setting that lists it."""
         return rules_key(self.decision, self.folder)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> RuleObject:
         """Return the rule as `nexus rules list --json` has it."""
         return {
             "decision": self.decision, "rule": self.text, "file": self.file, "line": self.line, "from": self.origin,

@@ -10,10 +10,19 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
+from agents.repository import make_project
 from program.stage import PRICED, QUICK, Seen, Stage, calls, play, stage
 
 from nexus_cli.core.event import AgentEvent, Event, ToolQueue
-from nexus_cli.core.json_types import ask_result, context_report, report_types, stream_lines, timeline_report
+from nexus_cli.core.json_types import (
+    ask_result,
+    cache_report,
+    context_report,
+    report_types,
+    setup_reports,
+    stream_lines,
+    timeline_report,
+)
 from nexus_cli.core.json_types.json_schema import json_schema
 
 LINES = {
@@ -68,6 +77,10 @@ def conversation(root: Path) -> dict[str, Any]:
     with stage(root, SCRIPT) as place:
         place.settings(QUICK + PRICED)
         (place.folder / "NEXUS.md").write_text("Be brief.\n")
+        skill = place.nexus_home / "config" / "skills" / "release"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text("---\nname: release\ndescription: How to release.\n---\nRun make.\n")
+        place.run("rules", "add", "deny", "bash(git push *)")
         told: dict[str, Any] = {"new": reports_of(place, ("context",))}
         streamed = place.ask("--stream-json", "hi")
         told["lines"] = [json.loads(line) for line in streamed.stdout.splitlines()]
@@ -78,6 +91,10 @@ def conversation(root: Path) -> dict[str, Any]:
             place, ("context",), ("context", "--step", "2"), ("drops",), ("sessions", "list"), ("usage",), ("why",),
             ("why", denied["id"]), ("rules", "test", "ls && git push"), ("model", "list"),
             ("model", "show", "openai/gpt-4o"), ("doctor",), ("timeline",),
+            ("cache",), ("cache", "why"), ("replay",), ("sessions", "show", told["result"]["session"]),
+            ("sessions", "search", "done"), ("memory", "add", "tests run with make"), ("memory", "list"),
+            ("memory", "search", "make"), ("memory", "forget", "m1"), ("skill", "list"), ("rules", "list"),
+            ("config", "show"), ("status",),
         )  # fmt: skip
         return told
 
@@ -87,12 +104,17 @@ def later(root: Path) -> dict[str, Any]:
     with stage(root) as place:
         place.settings(QUICK + PRICED + '[spaces]\nname = "Husam"\n')
         place.script(script)
+        place.folder.rmdir()
+        make_project(place.folder)
         place.ask("wait")
+        write = calls(("write_file", {"path": "new.txt", "content": "x"}))
+        place.script({"rules": [{"when": {"last_role": "tool"}, "then": "done"}], "default": write})
+        place.ask("-w", "beside", "--allow", "edit", "change it")
         return reports_of(
             place, ("runs", "list"), ("runs", "show", "run-1"), ("timeline", "--run", "run-1"), ("runs", "cancel", "1"),
             ("schedule", "add", "work", "--in", "2h"), ("schedule", "list"), ("space", "create", "alpha"),
             ("space", "post", "alpha", "hello"), ("space", "list"), ("space", "read", "alpha"),
-            ("timeline", "--space", "alpha"),
+            ("timeline", "--space", "alpha"), ("worktree", "list"),
         )  # fmt: skip
 
 
@@ -137,14 +159,20 @@ REPORTS = {
     "usage": report_types.UsageReport, "why": report_types.DecisionsReport,
     "rules test": report_types.RulesTestReport, "model list": report_types.ModelsReport,
     "model show": report_types.ModelReport, "doctor": report_types.DoctorReport,
-    "timeline": timeline_report.TimelineReport,
+    "timeline": timeline_report.TimelineReport, "cache": cache_report.CacheReport, "cache why": cache_report.MissReport,
+    "replay": cache_report.ReplayReport, "sessions show": setup_reports.SessionReport,
+    "sessions search": setup_reports.SearchReport, "memory add": setup_reports.FactsReport,
+    "memory list": setup_reports.FactsReport, "memory search": setup_reports.FactsReport,
+    "memory forget": setup_reports.FactsReport, "skill list": setup_reports.SkillsReport,
+    "rules list": setup_reports.RulesReport, "config show": setup_reports.ConfigReport,
+    "status": setup_reports.StatusReport,
 }  # fmt: skip
 LATER = {
     "runs list": report_types.RunsReport, "runs show": report_types.RunReport, "runs cancel": report_types.RunReport,
     "timeline --run": timeline_report.RunTimelineReport, "schedule add": report_types.ScheduleReport,
     "schedule list": report_types.SchedulesReport, "space list": report_types.SpacesReport,
     "space post": report_types.PostReport, "space read": report_types.SpaceReport,
-    "timeline --space": timeline_report.SpaceTimelineReport,
+    "timeline --space": timeline_report.SpaceTimelineReport, "worktree list": setup_reports.WorktreesReport,
 }  # fmt: skip
 
 
@@ -158,6 +186,9 @@ def test_a_decision_by_its_id_and_the_context_of_a_new_session_have_their_types(
     (decision,) = [value for name, value in told["reports"].items() if name.startswith("why ")]
     check([(decision, report_types.DecisionReport), (told["new"]["context"], context_report.ContextReport)])
     assert told["reports"]["drops"]["drops"] and told["reports"]["context"]["drops"]
+    assert all(told["reports"][name] for name in ("cache", "sessions search"))
+    assert seen["later"]["worktree list"]["worktrees"] and told["reports"]["skill list"]["skills"]
+    assert told["reports"]["memory list"]["facts"] and told["reports"]["rules list"]["rules"]
 
 
 @pytest.mark.parametrize("name", LATER)

@@ -23,6 +23,7 @@ from nexus_cli.session.user_messages import read_backwards
 
 if TYPE_CHECKING:
     from nexus_cli.core.json_types.report_types import ListedSession, SessionObject, SessionsReport
+    from nexus_cli.core.json_types.setup_reports import EntryObject, SearchHit, SearchReport, SessionReport
 
 PERSON = "person"
 NOTHING: Mapping[str, Any] = {
@@ -61,7 +62,7 @@ def short_id(ledger: Ledger | None, session: str) -> str:
         return session
 
 
-def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
+def show_session(ledger: Ledger, session: str) -> SessionReport:
     """Return one session with its workers and every entry of its main lane."""
     info, log = ledger.session(session), ledger.log(session)
     entries = log.read(1, log.last_id())
@@ -69,12 +70,12 @@ def show_session(ledger: Ledger, session: str) -> dict[str, Any]:
     return {**session_value(info), "version": 1, "workers": workers, "entries": [entry_value(one) for one in entries]}
 
 
-def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> dict[str, Any]:
+def search_sessions(ledger: Ledger, text: str, folder: str | None = None, limit: int = 20) -> SearchReport:
     """Return the newest entries that contain `text`; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Name some words")
     found = search(ledger.db, text, folder, limit)
-    hits = [asdict(hit) for hit in found.hits]
+    hits = cast("list[SearchHit]", [asdict(hit) for hit in found.hits])
     return {
         "version": 1, "text": text, "folder": folder, "hits": hits, "more": found.more, "damaged": found.damaged,
     }  # fmt: skip
@@ -88,7 +89,7 @@ def session_value(info: SessionInfo) -> SessionObject:
     return cast("SessionObject", value)
 
 
-def entry_value(entry: Entry) -> dict[str, Any]:
+def entry_value(entry: Entry) -> EntryObject:
     """Return an entry as JSON; images by name."""
     message = entry.message
     return {
@@ -97,7 +98,10 @@ def entry_value(entry: Entry) -> dict[str, Any]:
         "actor": entry.actor,
         "kind": str(entry.kind),
         "text": message.content,
-        "calls": [{"id": c.id, "name": c.name, "arguments": c.arguments, "raw": c.raw} for c in message.tool_calls],
+        "calls": [
+            {"id": call.id, "name": call.name, "arguments": dict(call.arguments), "raw": call.raw}
+            for call in message.tool_calls
+        ],
         "call": message.tool_call_id,
         "images": [part.name or part.media_type for part in message.parts],
         "preamble": entry.preamble,

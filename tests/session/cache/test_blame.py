@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def listing(request: Any, step: int) -> Any:
     return "done" if step % 4 == 0 else [("bash", {"command": f"seq {step}000 {step}300"})]
 
 
-def told(session: str, step: int | None = None) -> dict[str, Any]:
+def told(session: str, step: int | None = None) -> Mapping[str, Any]:
     with the_ledger() as ledger:
         return miss_report(ledger, session, SETTINGS, step)
 
