@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, get_args, get_type_hints, is_typeddict
 
 import pytest
 from agents.repository import make_project
+from json_shape import problems
 from program.stage import PRICED, QUICK, Seen, Stage, calls, play, stage
 
 from nexus_cli.core.event import AgentEvent, Event, ToolQueue
@@ -29,38 +29,6 @@ LINES = {
     get_args(get_type_hints(kind)["type"])[0]: kind
     for kind in (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
 }
-
-
-def problems(value: Any, kind: Any, where: str = "") -> Iterator[str]:
-    """Where `value` is not of type `kind`."""
-    origin, parts = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return
-    if is_typeddict(kind):
-        hints = get_type_hints(kind)
-        if not isinstance(value, dict):
-            yield f"{where}: {value!r} is no object"
-            return
-        yield from (f"{where}.{key} is not promised" for key in value.keys() - hints.keys())
-        yield from (f"{where}.{key} is missing" for key in kind.__required_keys__ - value.keys())
-        for key in value.keys() & hints.keys():
-            yield from problems(value[key], hints[key], f"{where}.{key}")
-    elif origin is Literal:
-        if value not in parts or isinstance(value, bool) != isinstance(parts[0], bool):
-            yield f"{where}: {value!r} is none of {parts}"
-    elif origin in (UnionType, Union):
-        if all(any(problems(value, part)) for part in parts):
-            yield f"{where}: {value!r} is none of {parts}"
-    elif origin is list:
-        for number, item in enumerate(value if isinstance(value, list) else [object()]):
-            yield from problems(item, parts[0], f"{where}[{number}]")
-    elif origin is dict:
-        for key, item in value.items() if isinstance(value, dict) else [("", object())]:
-            yield from problems(item, parts[1], f"{where}.{key}")
-    else:
-        good = (int, float) if kind is float else kind
-        if not isinstance(value, good) or (isinstance(value, bool) and kind is not bool):
-            yield f"{where}: {value!r} is no {kind.__name__}"
 
 
 SCRIPT: list[Any] = [

@@ -152,7 +152,7 @@ def test_a_change_at_the_beginning_is_ours_until_the_cache_is_surely_gone(tmp_pa
         assert (named, found.ours) == (cause, cause == "section"), "nothing before it was left to be read"
 
 
-def switching(folder: Path, *pauses: float) -> tuple[CacheResult, dict[str, Any]]:
+def switching(folder: Path, *pauses: float) -> tuple[CacheResult, Mapping[str, Any]]:
     """What is told of the first request after the last of some switches between two models, with hours before each."""
     provider: Remembering = working(listing)
     session, found = "", list[CacheResult]()
