@@ -22,7 +22,8 @@ from nexus_cli.core.json_types import timeline_report as timeline
 from nexus_cli.rpc.methods import METHODS
 
 REPORTS = (
-    context_report.ContextReport, context_report.DropsReport, report_types.SessionsReport, report_types.UsageReport,
+    context_report.ContextReport, context_report.DifferenceReport, context_report.DropsReport,
+    report_types.SessionsReport, report_types.UsageReport,
     report_types.DecisionsReport, report_types.DecisionReport, report_types.RulesTestReport,
     report_types.ModelsReport, report_types.ModelReport, report_types.RunsReport, report_types.RunReport,
     report_types.SchedulesReport, report_types.ScheduleReport, report_types.SpacesReport, report_types.SpaceReport,
@@ -30,7 +31,8 @@ REPORTS = (
     report_types.DoctorReport, cache_report.CacheReport, cache_report.MissReport, cache_report.ReplayReport,
     setup_reports.SessionReport, setup_reports.SearchReport, setup_reports.FactsReport, setup_reports.SkillsReport,
     setup_reports.RulesReport, setup_reports.ConfigReport, setup_reports.StatusReport, setup_reports.WorktreesReport,
-    setup_reports.ServeLine,
+    setup_reports.ServeLine, report_types.ServeOnceReport, report_types.NewSpaceReport, setup_reports.TrustReport,
+    setup_reports.RevokedTrust,
 )  # fmt: skip
 LINES = (*get_args(stream_lines.EventLine), stream_lines.ResultLine)
 _INTRO = """# JSON

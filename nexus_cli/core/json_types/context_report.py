@@ -177,3 +177,83 @@ class DropsReport(TypedDict):
     left_out: int
     """Those that are not back in the window."""
     recalled: int
+
+
+class SeenSection(TypedDict):
+    """A section as one of the requests had it."""
+
+    form: str
+    tokens: int
+    sha256: str | None
+
+
+class ToldSection(SeenSection):
+    """An event section that was sent with a request."""
+
+    id: str
+
+
+class SectionDifference(ToldSection):
+    """A section that only one of the requests had."""
+
+    counted: int
+
+
+class ChangedSection(TypedDict):
+    """A section that differs."""
+
+    id: str
+    before: SeenSection
+    after: SeenSection
+
+
+class SectionDifferences(TypedDict):
+    """Sections of the system layer that differ."""
+
+    added: list[SectionDifference]
+    removed: list[SectionDifference]
+    changed: list[ChangedSection]
+
+
+class EntryDifference(TypedDict):
+    """An entry that only one of the requests had."""
+
+    entry: int
+    form: str
+    what: str
+    tokens: int
+
+
+class EntryDifferences(TypedDict):
+    """Entries that differ."""
+
+    added: list[EntryDifference]
+    removed: list[EntryDifference]
+
+
+class ToolDifferences(TypedDict):
+    """Tool schemas that differ."""
+
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+
+
+class DifferenceReport(TypedDict):
+    """`nexus context --diff --json`."""
+
+    version: Literal[1]
+    session: str
+    step: int
+    before: int | None
+    """The request before."""
+    model: dict[str, str | None]
+    """`before`, `after`."""
+    epoch: dict[str, Any]
+    """`before`, `after`, and the `cause` of a new one."""
+    tokens: dict[str, int]
+    sections: SectionDifferences
+    told: list[ToldSection]
+    """Event sections that were sent with it."""
+    tools: ToolDifferences
+    entries: EntryDifferences

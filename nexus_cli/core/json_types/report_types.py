@@ -223,7 +223,7 @@ class SignalObject(TypedDict):
 
 
 class RunReport(RunObject):
-    """`nexus runs show ID --json`."""
+    """`nexus runs show ID --json`, and `cancel`, `resume`."""
 
     version: Literal[1]
     trigger: dict[str, Any]
@@ -351,6 +351,24 @@ class PostReport(TypedDict):
     message: SpaceMessageObject
     triggered: list[TriggeredRun]
     resumed: list[str]
+
+
+class NewSpaceReport(TypedDict):
+    """`nexus space create NAME --json`."""
+
+    version: Literal[1]
+    space: SpaceObject
+
+
+class ServeOnceReport(TypedDict):
+    """`nexus serve --once --json`."""
+
+    version: Literal[1]
+    ok: bool
+    exit: int
+    runs: list[RunObject]
+    held_back: str | None
+    """Why runs that are due did not begin."""
 
 
 class ProfileObject(TypedDict):

@@ -272,3 +272,55 @@ class ServeLine(TypedDict):
     token_file: str
     pid: int
     services: list[ServiceObject]
+
+
+class TrustSetting(TypedDict):
+    """A setting of the project."""
+
+    key: str
+    value: Any
+    effect: str
+
+
+class TrustFile(TypedDict):
+    """A file of the project's configuration."""
+
+    name: str
+    bytes: int
+
+
+TrustItemState = Literal["trusted", "changed", "new", "removed"]
+
+
+class TrustItemObject(TypedDict):
+    """What is trusted by itself."""
+
+    kind: str
+    name: str
+    state: TrustItemState
+    diff: str
+
+
+class TrustReport(TypedDict):
+    """`nexus trust --json`."""
+
+    version: Literal[1]
+    project: str
+    state: str
+    settings: list[TrustSetting]
+    refused: list[str]
+    """Keys that a project cannot set."""
+    files: list[TrustFile]
+    items: list[TrustItemObject]
+    active: list[str]
+    unsupported: list[str]
+    problems: list[str]
+
+
+class RevokedTrust(TypedDict):
+    """`nexus trust --revoke --json`."""
+
+    version: Literal[1]
+    project: str
+    revoked: bool
+    state: str
