@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints, is_typeddict
 
 import pytest
-from agents.repository import make_project
 from json_shape import problems
 from program.stage import PRICED, QUICK, Seen, Stage, calls, play, stage
+from worktrees.repository import make_project
 
 from nexus_cli.cli import app
 from nexus_cli.cli.doc_pages import page_text
